@@ -1,0 +1,41 @@
+# `make` lists the targets. Each sets up its own virtual environment (.venv) when it is not there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow check format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[dev]'
+	touch $(STAMP)
+
+install: $(STAMP)  ## install pidual and what it is developed with into .venv
+
+demo: $(STAMP)  ## the main job on data that comes with the package, ending in a report
+	$(BIN)/pidual demo
+
+test: $(STAMP)  ## run the tests
+	$(BIN)/python -m pytest
+
+test-slow: $(STAMP)  ## run the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+check: $(STAMP)  ## lint and type-check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## format and sort imports
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

@@ -1,0 +1,86 @@
+"""Learn from labels you cannot fully trust, using what you know about how each label was made.
+
+    annotation table + inputs  ->  a classifier that did not learn the mistakes,
+                                   a ranked list of the labels that look wrong, with the reason for each,
+                                   and what that says about each annotator
+
+Names that need torch are loaded when they are first used, so that `import pidual` stays light.
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .batch import Batch, Rows, Spec
+    from .engine import Fitted, Training
+    from .errors import DataError, DataWarning, PidualError, RunError, UsageError
+    from .estimator import PiDualClassifier
+    from .inputs import Inputs, load_inputs
+    from .methods import METHODS, Method, PiDual
+    from .run import FitOptions, fit_table
+    from .rundir import Run
+    from .table import AnnotationTable, read_table
+
+_HOMES = {
+    "AnnotationTable": "table",
+    "Batch": "batch",
+    "DataError": "errors",
+    "DataWarning": "errors",
+    "FitOptions": "run",
+    "Fitted": "engine",
+    "Inputs": "inputs",
+    "METHODS": "methods",
+    "Method": "methods",
+    "PiDual": "methods",
+    "PiDualClassifier": "estimator",
+    "PidualError": "errors",
+    "Rows": "batch",
+    "Run": "rundir",
+    "RunError": "errors",
+    "Spec": "batch",
+    "Training": "engine",
+    "UsageError": "errors",
+    "fit_table": "run",
+    "load_inputs": "inputs",
+    "read_table": "table",
+}
+
+__all__ = [
+    "METHODS",
+    "AnnotationTable",
+    "Batch",
+    "DataError",
+    "DataWarning",
+    "FitOptions",
+    "Fitted",
+    "Inputs",
+    "Method",
+    "PiDual",
+    "PiDualClassifier",
+    "PidualError",
+    "Rows",
+    "Run",
+    "RunError",
+    "Spec",
+    "Training",
+    "UsageError",
+    "fit_table",
+    "load_inputs",
+    "read_table",
+]
+
+try:
+    __version__ = version("pidual")
+except PackageNotFoundError:  # running from a source tree that was not installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pidual' has no attribute '{name}'")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

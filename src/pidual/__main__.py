@@ -1,0 +1,5 @@
+"""`python -m pidual` is `pidual`."""
+
+from .cli import main
+
+main()

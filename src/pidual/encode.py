@@ -1,0 +1,218 @@
+"""Privileged information as numbers: integer codes for categories, standardised floats for quantities.
+
+A categorical column is never expanded to a one-hot matrix; `nets.PILinear` picks weight rows by code instead. Three
+kinds of column:
+
+    category    one code per value; values seen fewer than `min_count` times share the code "other"; missing has a
+    code of its own
+    number      (value - mean) / std, clipped to +-5; missing is 0 with a flag column
+    duration    as number, after log(1 + value) and clipping to the middle 99% (idle time corrupts the tail); negative
+    is missing
+
+The fitted schema is plain JSON and holds all that is needed to encode later rows in the same way.
+"""
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .errors import DataError, DataWarning, UsageError
+from .table import AnnotationTable
+
+KINDS = ("category", "number", "duration")
+CLIP = 5.0
+DURATION = re.compile(
+    r"(^|_|\b)(rt|reaction_?time|response_?time|duration|seconds?|secs?|millis(econds)?|ms|elapsed|time_?taken|work_?time|time)(_|\b|$)",
+    re.IGNORECASE,
+)
+
+
+class EncodedPI(NamedTuple):
+    """PI of N annotations: codes of the C categorical columns (-1: unknown) and the M numbers."""
+
+    codes: NDArray[np.int32]
+    numbers: NDArray[np.float32]
+
+
+@dataclass
+class PIColumn:
+    """How one PI column is encoded."""
+
+    name: str
+    kind: str
+    categories: list[str] = field(default_factory=list)
+    other: bool = False
+    missing: bool = False
+    mean: float = 0.0
+    std: float = 1.0
+    low: float = -np.inf
+    high: float = np.inf
+
+    @property
+    def n_codes(self) -> int:
+        """Width of the one-hot this column stands for."""
+        return len(self.categories) + self.other + self.missing
+
+    def codes(self, values: pd.Series) -> NDArray[np.int32]:
+        """Code of every value: the categories, then "other", then "missing"; -1 where the schema has no place for it."""
+        other = len(self.categories) if self.other else -1
+        missing = len(self.categories) + self.other if self.missing else -1
+        known = {name: code for code, name in enumerate(self.categories)}
+        values = values.astype("category")
+        lookup = np.array([known.get(str(name), other) for name in values.cat.categories] + [missing], dtype=np.int32)
+        return np.asarray(lookup[values.cat.codes.to_numpy()])  # pandas codes a missing value as -1: the last entry
+
+    def numbers(self, values: pd.Series) -> NDArray[np.float32]:
+        """Standardised values, shape (N, 1), or (N, 2) with the missing flag."""
+        raw = quantity(values, self.kind)
+        missing = np.isnan(raw)
+        scaled = np.clip((np.clip(raw, self.low, self.high) - self.mean) / self.std, -CLIP, CLIP)
+        columns = [np.where(missing, 0.0, scaled)] + ([missing] if self.missing else [])
+        return np.stack(columns, axis=1).astype(np.float32)
+
+
+class PIEncoder:
+    """Learns the encoding of a table's PI columns and applies it.
+
+    Parameters
+    ----------
+    kinds : mapping of column name to kind, optional
+        "category", "number" or "duration" for columns whose kind should not be guessed. Guess: annotator, text and
+        booleans are categories; numbers whose name speaks of time are durations; other numbers are numbers.
+    min_count : int
+        A category seen fewer times is encoded as "other".
+
+    Attributes
+    ----------
+    columns_ : list of PIColumn
+        Columns in use. A constant or entirely missing column is left out with a warning.
+    """
+
+    def __init__(self, kinds: Mapping[str, str] | None = None, min_count: int = 2):
+        self.kinds = dict(kinds or {})
+        self.min_count = min_count
+        for name, kind in self.kinds.items():
+            if kind not in KINDS:
+                raise UsageError(f"PI column '{name}' has kind '{kind}'; use one of {', '.join(KINDS)}.")
+
+    def fit(self, table: AnnotationTable, rows: NDArray[np.int64] | None = None) -> "PIEncoder":
+        """Learn categories, means and spreads from the given rows (all by default)."""
+        frame = table.frame if rows is None else table.frame.iloc[rows]
+        self.columns_: list[PIColumn] = []
+        for name in table.pi_columns:
+            column = self._fit_column(name, frame[name], table.source)
+            if column is not None:
+                self.columns_.append(column)
+        return self
+
+    def transform(self, table: AnnotationTable) -> EncodedPI:
+        """Codes and numbers of every row of the table."""
+        frame = table.frame
+        absent = [column.name for column in self.columns_ if column.name not in frame]
+        if absent:
+            raise DataError(f"{table.source} has no PI column '{absent[0]}', which this encoder was fitted with.")
+        codes = [column.codes(frame[column.name])[:, None] for column in self.columns_ if column.kind == "category"]
+        numbers = [column.numbers(frame[column.name]) for column in self.columns_ if column.kind != "category"]
+        n = len(frame)
+        return EncodedPI(
+            np.concatenate([np.zeros((n, 0), np.int32), *codes], axis=1),
+            np.concatenate([np.zeros((n, 0), np.float32), *numbers], axis=1),
+        )
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Number of codes of each categorical column."""
+        return tuple(column.n_codes for column in self.columns_ if column.kind == "category")
+
+    @property
+    def n_numbers(self) -> int:
+        """Width of the numeric part."""
+        return sum(1 + column.missing for column in self.columns_ if column.kind != "category")
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The fitted schema as JSON values."""
+        return [
+            {key: value for key, value in asdict(column).items() if not (isinstance(value, float) and np.isinf(value))}
+            for column in self.columns_
+        ]
+
+    @classmethod
+    def from_json(cls, schema: Sequence[Mapping[str, Any]]) -> "PIEncoder":
+        """An encoder with a schema made by `to_json`."""
+        encoder = cls()
+        encoder.columns_ = [PIColumn(**column) for column in schema]
+        return encoder
+
+    def _fit_column(self, name: str, values: pd.Series, source: str) -> PIColumn | None:
+        if values.isna().all():
+            warnings.warn(
+                f"PI column '{name}' of {source} is empty in every row and is left out.", DataWarning, stacklevel=3
+            )
+            return None
+        if values.isna().sum() == 0 and (values == values.iloc[0]).all():
+            warnings.warn(
+                f"PI column '{name}' of {source} has the same value in every row and is left out.",
+                DataWarning,
+                stacklevel=3,
+            )
+            return None
+        kind = self.kinds.get(name) or guess_kind(name, values)
+        return self._fit_category(name, values) if kind == "category" else fit_number(name, kind, values, source)
+
+    def _fit_category(self, name: str, values: pd.Series) -> PIColumn:
+        values = values.astype("category")
+        codes = values.cat.codes.to_numpy()
+        counts = np.bincount(codes[codes >= 0], minlength=len(values.cat.categories))
+        # The order is the table's, not that of the names: pseudonyms of another key give the same codes.
+        frequent = [str(category) for category in values.cat.categories[counts >= self.min_count]]
+        rare = bool(((counts > 0) & (counts < self.min_count)).any())
+        return PIColumn(name, "category", categories=frequent, other=rare, missing=bool((codes < 0).any()))
+
+
+def guess_kind(name: str, values: pd.Series) -> str:
+    """The kind of a PI column, from its name and type."""
+    numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    moment = pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values)
+    if name == "annotator" or not (numeric or moment):
+        return "category"
+    return "duration" if numeric and DURATION.search(name) else "number"
+
+
+def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
+    """A column as floats, NaN where there is no usable value; durations on a log scale."""
+    if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
+        raw = np.where(values.isna(), np.nan, values.astype("int64").to_numpy() / 1e9)
+    else:
+        raw = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    raw = np.where(np.isfinite(raw), raw, np.nan)
+    if kind == "duration":
+        raw = np.log1p(np.where(raw < 0, np.nan, raw))
+    return np.asarray(raw)
+
+
+def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:
+    """Mean, spread and limits of a numeric PI column."""
+    raw = quantity(values, kind)
+    present = raw[~np.isnan(raw)]
+    if len(present) == 0:
+        example = values.dropna().iloc[0]
+        raise DataError(
+            f"PI column '{name}' of {source} has no number that can be used as a {kind} (first value: {example!r})."
+        )
+    low, high = (-np.inf, np.inf) if kind == "number" else (float(q) for q in np.quantile(present, [0.005, 0.995]))
+    present = np.clip(present, low, high)
+    return PIColumn(
+        name,
+        kind,
+        missing=len(present) < len(raw),
+        mean=float(present.mean()),
+        std=float(present.std()) or 1.0,
+        low=low,
+        high=high,
+    )

@@ -1,0 +1,110 @@
+"""Rows in the order they are trained on: a function of (seed, epoch), the same on any number of processes.
+
+A global batch is cut into equal slices, one for each process. Arrays are selected by index in this process; inputs
+that are read when needed come through a DataLoader whose workers make the same selection.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from ..augment import crop_flip
+from ..batch import Batch, Rows
+from ..random_pi import derive_seed
+from .training import Training
+
+RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The training batches of one process.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    training : Training
+        Batch size, seed and augmentation.
+    random_pi : int
+        Length of the random PI.
+    n_views : int
+        Augmented views of each input.
+    rank, world_size : int
+        Which of how many processes this is.
+    """
+
+    rows: Rows
+    training: Training
+    random_pi: int = 0
+    n_views: int = 1
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def batch_size(self) -> int:
+        """Rows per step over all processes: at most the training set, and a multiple of the number of processes."""
+        size = min(self.training.batch_size, len(self.rows))
+        return max(1, size // self.world_size) * self.world_size
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch over all training rows."""
+        return len(self.rows) // self.batch_size
+
+    def order(self, epoch: int) -> Tensor:
+        """The permutation of the training rows in this epoch."""
+        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, 1))
+        return torch.randperm(len(self.rows), generator=generator)
+
+    def epoch(self, order: Tensor, first_step: int = 0) -> Iterator[Batch]:
+        """Batches of this process from `first_step` on, before augmentation."""
+        size = self.batch_size
+        share = size // self.world_size
+        order = order[: len(order) // size * size].view(-1, size)[
+            first_step:, self.rank * share : (self.rank + 1) * share
+        ]
+        if isinstance(self.rows.x, Tensor):
+            yield from self._select(order)
+        else:
+            yield from DataLoader(LazyBatches(self, order), batch_size=None, num_workers=self.training.loader_workers)
+
+    def augment(self, x: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
+        """The views of a batch of inputs, with random crops and flips where these are asked for."""
+        training = self.training
+        if x.ndim != 4 or not (training.crop_pad or training.flip):
+            return (x,) * self.n_views
+        generator = torch.Generator().manual_seed(derive_seed(training.seed, epoch, step, 2))
+        draws = torch.rand(self.n_views, self.batch_size, 3, generator=generator)  # drawn for the global batch
+        draws = draws[:, self.rank * len(x) : (self.rank + 1) * len(x)].to(x.device)
+        if not training.flip:
+            draws[..., 2] = 1.0
+        return tuple(crop_flip(x, view, pad=training.crop_pad) for view in draws)
+
+    def _select(self, order: Tensor) -> Iterator[Batch]:
+        """Select every row of `order` (steps, share), making random PI for many steps at a time."""
+        if not self.random_pi:
+            for index in order:
+                yield self.rows.select(index)
+            return
+        block = max(1, RANDOM_PI_BLOCK // max(1, order.shape[1]))
+        for steps in order.split(block):
+            random = self.rows.random_pi(steps.flatten(), self.random_pi).view(*steps.shape, self.random_pi)
+            for index, part in zip(steps, random, strict=True):
+                yield self.rows.select(index, random=part)
+
+
+class LazyBatches(Dataset[Batch]):
+    """Whole batches by step number, for a DataLoader."""
+
+    def __init__(self, batches: Batches, order: Tensor):
+        self.batches, self.order = batches, order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, step: int) -> Batch:
+        return next(self.batches._select(self.order[step : step + 1]))

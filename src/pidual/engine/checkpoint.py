@@ -1,0 +1,83 @@
+"""The resume point of a run: one safetensors file, replaced in one step, so that it is always readable."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import RunError
+from ..files import replacing
+
+
+class StateStore:
+    """Keeps the newest training state in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when the first state is saved.
+    save_every : float
+        Seconds between two states within an epoch.
+    """
+
+    def __init__(self, folder: Path, save_every: float = 15.0):
+        self.path = folder / "state.safetensors"
+        self.save_every = save_every
+
+    def save(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Replace the stored state."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            save_tensors(self.path, tensors, values)
+        except (OSError, SafetensorError) as error:
+            kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
+            raise RunError(
+                f"cannot write {self.path} ({error}); {kept}. Make room, then continue with --resume."
+            ) from error
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The stored tensors and values, or None where there is no state."""
+        return load_tensors(self.path) if self.path.exists() else None
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    """Write tensors, and JSON values beside them, to one file, atomically."""
+    with replacing(path) as temporary:
+        plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        save_file(plain, temporary, metadata={"values": json.dumps(values)})
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            values = json.loads((file.metadata() or {}).get("values", "{}"))
+        return load_file(path), values
+    except (OSError, SafetensorError, ValueError) as error:
+        raise RunError(f"cannot read {path} ({error}); the file is damaged or not one of ours.") from error
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """An optimizer's per-parameter state as named tensors and JSON values."""
+    tensors: dict[str, Tensor] = {}
+    values: dict[str, Any] = {}
+    for number, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            (tensors if isinstance(value, Tensor) else values)[f"{number}.{name}"] = value
+    return tensors, values
+
+
+def unpack_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+) -> None:
+    """Put back what `pack_optimizer` took out."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in (dict(tensors) | dict(values)).items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,346 @@
+"""The training loop.
+
+    fit(build, train, valid, training) -> Fitted
+
+`build` makes the method; it is called again when the guard finds that a fit has collapsed. The order of the rows,
+augmentation, dropout and random PI are functions of (seed, attempt, epoch, step), so a state saved at any step
+continues to the same bits, and any number of processes sees the same global batches.
+"""
+
+import copy
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from ..batch import Batch, Rows
+from ..errors import PidualError
+from ..methods.base import Method
+from ..random_pi import derive_seed
+from . import guard
+from .batches import Batches
+from .checkpoint import StateStore, pack_optimizer, unpack_optimizer
+from .history import Record
+from .predict import evaluate, predict_labels, scan_rows
+from .progress import Progress
+from .training import Training
+
+Weights = dict[str, Tensor]
+
+
+class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fault
+    """Training was asked to stop; its state is saved where there is a place to save it."""
+
+    exit_code = 130
+
+
+@dataclass
+class Fitted:
+    """A trained method.
+
+    Parameters
+    ----------
+    method : Method
+        With the selected weights, in evaluation mode.
+    last : dict of tensors
+        Weights after the last epoch.
+    selected_epoch : int
+        Epoch of the selected weights, counted from 0.
+    history : list of dict
+        One record per epoch, over all attempts.
+    events : list of dict
+        What the guard did.
+    """
+
+    method: Method
+    last: Weights
+    selected_epoch: int
+    history: list[Record]
+    events: list[Record]
+
+
+@dataclass
+class Position:
+    """Where a run stands: all that its state holds beside tensors."""
+
+    attempt: int = 0
+    epoch: int = 0
+    step: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    best: tuple[float, float] | None = None
+    best_epoch: int = -1
+    history: list[Record] = field(default_factory=list)
+    events: list[Record] = field(default_factory=list)
+
+
+def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
+    """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=local,
+        num_nodes=max(1, world // local),
+        strategy="ddp" if world > 1 else "auto",
+        precision=precision,
+    )
+    fabric.launch()
+    return fabric
+
+
+def fit(
+    build: Callable[[], Method],
+    train: Rows,
+    valid: Rows | None,
+    training: Training,
+    *,
+    fabric: Fabric | None = None,
+    store: StateStore | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    """Train a method on the rows of `train`.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the method, with fresh weights.
+    train, valid : Rows
+        Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
+    training : Training
+        Options of the loop.
+    fabric : Fabric, optional
+        Device, precision and processes.
+    store : StateStore, optional
+        Where the state is saved; a state found there is continued.
+    progress : Progress, optional
+        Told of every step and epoch.
+    stop : callable
+        Asked at every step; True saves the state and raises Interrupted.
+    """
+    trainer = Trainer(
+        build,
+        train,
+        valid,
+        training,
+        fabric or make_fabric(precision=training.precision),
+        store,
+        progress or Progress(),
+        stop,
+    )
+    try:
+        return trainer.run()
+    finally:
+        trainer.progress.stop()
+
+
+class Trainer:
+    """One run of the training loop; see `fit`."""
+
+    def __init__(
+        self,
+        build: Callable[[], Method],
+        train: Rows,
+        valid: Rows | None,
+        training: Training,
+        fabric: Fabric,
+        store: StateStore | None,
+        progress: Progress,
+        stop: Callable[[], bool],
+    ):
+        self.build, self.train, self.valid, self.training = build, train, valid, training
+        self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
+        self.at = Position()
+        self.best: Weights = {}
+        self.saved_at = time.monotonic()
+        labels = (valid or train).y_noisy
+        self.majority = float(labels.bincount().max() / len(labels))
+
+    def run(self) -> Fitted:
+        """Train from the stored state, or from the start, to the end."""
+        first = self.fabric.global_rank == 0
+        state = self.fabric.broadcast(self.store.load() if self.store and first else None)
+        self.at = Position(**state[1]["position"]) if state else Position()
+        self.set_up()
+        if state:
+            self.restore(*state)
+        self.progress.start(self.training.epochs, self.batches.steps, self.at.epoch * self.batches.steps + self.at.step)
+        while self.at.epoch < self.training.epochs:
+            self.train_epoch()
+            self.finish_epoch()
+        self.save()
+        return self.result()
+
+    def set_up(self) -> None:
+        """Build method and optimizer for the current attempt."""
+        seed, attempt = self.training.seed, self.at.attempt
+        torch.manual_seed(derive_seed(seed, attempt, 3))
+        self.method = self.build()
+        self.batches = Batches(
+            self.train,
+            self.training,
+            self.method.random_pi,
+            self.method.n_views,
+            self.fabric.global_rank,
+            self.fabric.world_size,
+        )
+        self.options = recovery(self.training, attempt)
+        self.set_up_optimizer()
+
+    def set_up_optimizer(self) -> None:
+        """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
+        options = self.options
+        groups = self.method.param_groups()
+        defaults = {"lr": options.lr, "momentum": options.momentum, "weight_decay": options.weight_decay}
+        groups = [{**defaults, **group} for group in groups]
+        for group in groups:
+            group["base_lr"], group["nesterov"] = group["lr"], group["momentum"] > 0
+        self.method.train()
+        self.module, self.optimizer = self.fabric.setup(self.method, torch.optim.SGD(groups, lr=options.lr, fused=True))
+
+    def train_epoch(self) -> None:
+        """The steps of the current epoch that are not done yet."""
+        at, batches = self.at, self.batches
+        if at.step == 0 and self.method.on_epoch_start(at.epoch, self.scan):
+            self.set_up_optimizer()
+        self.method.train()
+        started = time.monotonic() - at.seconds
+        order = self.method.epoch_rows(at.epoch, batches.order(at.epoch))
+        sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in at.sums.items()}
+        for batch in batches.epoch(order, at.step):
+            for name, value in self.train_step(batch).items():
+                sums[name] = sums.get(name, 0.0) + value.detach().double()
+            at.step += 1
+            self.progress.step(at.epoch, at.step)
+            now = time.monotonic()
+            stopping = self.stop()
+            if stopping or (self.store and now - self.saved_at > self.store.save_every):
+                at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, now - started
+                self.save()
+                if stopping:
+                    raise Interrupted(f"stopped in epoch {at.epoch + 1} of {self.training.epochs}, step {at.step}")
+        at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, time.monotonic() - started
+
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        """One update of the parameters."""
+        at = self.at
+        torch.manual_seed(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
+        factor = self.options.lr_factor(at.epoch * self.batches.steps + at.step, self.batches.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["base_lr"] * factor
+        batch = self.fabric.to_device(batch)
+        batch = batch._replace(views=self.batches.augment(batch.x, at.epoch, at.step))
+        self.optimizer.zero_grad()
+        logs: dict[str, Tensor] = self.module(batch)
+        self.fabric.backward(logs["loss"])
+        if self.options.clip is not None:
+            self.fabric.clip_gradients(
+                self.module, self.optimizer, max_norm=self.options.clip, error_if_nonfinite=False
+            )
+        self.optimizer.step()
+        return logs
+
+    def finish_epoch(self) -> None:
+        """Validate, record, remember the best weights, and let the guard look."""
+        at = self.at
+        steps = self.batches.steps
+        factor = self.options.lr_factor((at.epoch + 1) * steps - 1, steps)
+        record: Record = {"epoch": at.epoch, "attempt": at.attempt, "lr": self.options.lr * factor}
+        names = sorted(at.sums)
+        means = self.fabric.all_reduce(torch.tensor([at.sums[name] / at.step for name in names]), reduce_op="mean")
+        record |= {name: float(mean) for name, mean in zip(names, means, strict=True)}
+        if self.valid is not None:
+            accuracy, loss = evaluate(self.method, self.valid, self.fabric)
+            record |= {"valid_accuracy": accuracy, "valid_loss": loss}
+            if at.best is None or (accuracy, -loss) > tuple(at.best):
+                at.best, at.best_epoch, self.best = (accuracy, -loss), at.epoch, weights(self.method)
+        record["seconds"] = at.seconds
+        at.history.append(record)
+        self.progress.epoch(record)
+        at.epoch, at.step, at.sums, at.seconds = at.epoch + 1, 0, {}, 0.0
+        self.check(record)
+
+    def check(self, record: Record) -> None:
+        """Record that the guard calls the fit collapsed, and start again with a smaller rate."""
+        at = self.at
+        steps_done = at.epoch * self.batches.steps
+        if self.training.guard == "off" or not guard.is_due(record["epoch"], self.training.epochs, steps_done):
+            return
+        reason = self.fabric.broadcast(guard.find_collapse(record, self.majority, self.answers))
+        if reason is None:
+            return
+        again = self.training.guard == "recover" and at.attempt + 1 < guard.MAX_ATTEMPTS
+        options = recovery(self.training, at.attempt + 1)
+        action = (
+            f"started again with learning rate {options.lr:g} and gradient clipping at {options.clip:g}"
+            if again
+            else "went on"
+        )
+        at.events.append({"epoch": record["epoch"], "attempt": at.attempt, "reason": reason, "action": action})
+        self.progress.note(f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}.")
+        if again:
+            self.at = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
+            self.best = {}
+            self.set_up()
+
+    def answers(self) -> tuple[np.ndarray, np.ndarray]:
+        """f's answers and the given labels on evenly spaced training rows."""
+        index = torch.linspace(0, len(self.train) - 1, min(len(self.train), guard.SAMPLE_ROWS)).long()
+        return predict_labels(self.method, self.train.subset(index), self.fabric), self.train.y_noisy[index].numpy()
+
+    def scan(self, function: Callable[[Batch], Tensor]) -> Tensor:
+        """A function of the batch on all training rows, without gradient or augmentation."""
+        return scan_rows(self.method, function, self.train, self.fabric)
+
+    def save(self) -> None:
+        """Replace the stored state by the present one."""
+        if self.store is None:
+            return
+        if self.fabric.global_rank == 0:
+            optimizer, values = pack_optimizer(self.optimizer)
+            tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
+            tensors |= {f"best.{name}": value for name, value in self.best.items()}
+            tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
+            self.store.save(tensors, {"position": vars(self.at), "optimizer": values})
+        self.saved_at = time.monotonic()
+
+    def restore(self, tensors: Weights, values: dict[str, Any]) -> None:
+        """Continue from a stored state."""
+        parts: dict[str, Weights] = {"method": {}, "best": {}, "optimizer": {}}
+        for key, value in tensors.items():
+            part, name = key.split(".", 1)
+            parts[part][name] = value
+        self.method.load_state_dict(parts["method"])
+        self.best = parts["best"]
+        unpack_optimizer(self.optimizer, parts["optimizer"], values["optimizer"])
+
+    def result(self) -> Fitted:
+        """The selected weights inside the method, and the rest of what happened."""
+        at, last = self.at, weights(self.method)
+        best = self.training.select == "best" and bool(self.best)
+        if best:
+            self.method.load_state_dict(self.best)
+        self.method.eval()
+        epoch = at.best_epoch if best else self.training.epochs - 1
+        return Fitted(self.method, last, epoch, at.history, at.events)
+
+
+def recovery(training: Training, attempt: int) -> Training:
+    """Options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
+    return (
+        training
+        if attempt == 0
+        else replace(training, lr=training.lr / 3**attempt, clip=min(training.clip or 1.0, 1.0))
+    )
+
+
+def weights(method: Method) -> Weights:
+    """A copy of all parameters and buffers."""
+    return copy.deepcopy(method.state_dict())

@@ -1,0 +1,33 @@
+"""What happened in training: a list of dicts, one per epoch, also one JSON line each in metrics.jsonl."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..files import write_text
+
+Record = dict[str, Any]
+
+
+def write_history(path: Path, history: Iterable[Record]) -> None:
+    """Replace the file by these records."""
+    write_text(path, "".join(line(record) for record in history))
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Add one record at the end of the file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line(record))
+
+
+def read_history(path: Path) -> list[Record]:
+    """All complete records of the file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(text) for text in lines if text.endswith("}")]
+
+
+def line(record: Record) -> str:
+    """A record as one line of JSON; what is not finite becomes null."""
+    finite = {key: None if isinstance(value, float) and value - value != 0 else value for key, value in record.items()}
+    return json.dumps(finite) + "\n"

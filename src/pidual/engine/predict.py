@@ -1,0 +1,124 @@
+"""A trained method applied to rows: chunk by chunk, each input once however many annotations it has."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..batch import Batch, Rows
+from ..methods.base import Method
+
+CHUNK = 1024
+
+
+@dataclass
+class Scored:
+    """Predictions for a chunk of items.
+
+    Parameters
+    ----------
+    rows : int array (R,)
+        Positions of the annotations of these items, grouped by item.
+    items : int array (R,)
+        Item of each annotation.
+    probabilities : float array (R, K)
+        Class probabilities of each annotation's input.
+    columns : dict of arrays (R,)
+        What the method says of each annotation beside that.
+    """
+
+    rows: NDArray[np.int64]
+    items: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
+    columns: dict[str, NDArray[np.generic]]
+
+
+def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
+    """Logits of the given rows of x, in evaluation mode, on the CPU in float32."""
+    was_training = method.training
+    method.eval()
+    with torch.inference_mode(), fabric.autocast():
+        logits = method.logits(fabric.to_device(rows.take_x(x_rows))).float().cpu()
+    method.train(was_training)
+    return logits
+
+
+def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
+    """Accuracy and cross-entropy against the given labels; the work is shared among the processes."""
+    sums = torch.zeros(3, dtype=torch.float64)
+    for index in torch.arange(fabric.global_rank, len(rows), fabric.world_size).split(CHUNK):
+        x_rows, where = rows.x_row[index].unique(return_inverse=True)
+        logits = predict_logits(method, rows, x_rows, fabric)[where]
+        y = rows.y_noisy[index]
+        loss = F.cross_entropy(logits, y, reduction="sum")
+        sums += torch.stack(
+            [(logits.argmax(1) == y).sum().double(), loss.double(), torch.tensor(len(y), dtype=torch.float64)]
+        )
+    correct, loss, count = fabric.all_reduce(sums, reduce_op="sum").tolist()
+    return correct / count, loss / count
+
+
+def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
+    """The predicted class of every row."""
+    parts = [
+        predict_logits(method, rows, rows.x_row[index], fabric).argmax(1)
+        for index in torch.arange(len(rows)).split(CHUNK)
+    ]
+    return torch.cat(parts).numpy()
+
+
+def predict_probabilities(method: Method, rows: Rows, fabric: Fabric) -> Iterator[NDArray[np.float32]]:
+    """Class probabilities of every row of x, chunk by chunk."""
+    for x_rows in torch.arange(len(rows.x)).split(CHUNK):
+        yield predict_logits(method, rows, x_rows, fabric).softmax(1).numpy()
+
+
+def score_rows(method: Method, rows: Rows, items: NDArray[np.integer], fabric: Fabric) -> Iterator[Scored]:
+    """Predictions for every annotation, grouped by item, a chunk of items at a time."""
+    order = torch.from_numpy(np.argsort(items, kind="stable"))
+    grouped = torch.from_numpy(np.asarray(items, np.int64))[order]
+    starts = torch.cat(
+        [torch.tensor([0]), (grouped[1:] != grouped[:-1]).nonzero()[:, 0] + 1, torch.tensor([len(grouped)])]
+    )
+    for first in range(0, len(starts) - 1, CHUNK):
+        last = min(first + CHUNK, len(starts) - 1)
+        index = order[starts[first] : starts[last]]
+        x_rows, where = rows.x_row[index].unique(return_inverse=True)
+        logits = predict_logits(method, rows, x_rows, fabric)[where]
+        columns = [
+            per_row(method, rows, part, logits_part, fabric)
+            for part, logits_part in zip(index.split(8 * CHUNK), logits.split(8 * CHUNK), strict=True)
+        ]
+        yield Scored(
+            index.numpy(),
+            grouped[starts[first] : starts[last]].numpy(),
+            logits.softmax(1).numpy(),
+            {name: torch.cat([part[name] for part in columns]).numpy() for name in columns[0]},
+        )
+
+
+def per_row(method: Method, rows: Rows, index: Tensor, logits: Tensor, fabric: Fabric) -> dict[str, Tensor]:
+    """The method's own values for these annotations."""
+    random = rows.random_pi(index, method.random_pi) if method.random_pi else None
+    batch = fabric.to_device(rows.select(index, random=random, with_x=False))
+    with torch.inference_mode():
+        values = method.per_row(batch, fabric.to_device(logits))
+    return {name: value.cpu() for name, value in values.items()}
+
+
+def scan_rows(method: Method, function: Callable[[Batch], Tensor], rows: Rows, fabric: Fabric) -> Tensor:
+    """A function of the batch on all rows in order, in evaluation mode, without gradient."""
+    was_training = method.training
+    method.eval()
+    parts = []
+    with torch.no_grad(), fabric.autocast():
+        for index in torch.arange(len(rows)).split(CHUNK):
+            random = rows.random_pi(index, method.random_pi) if method.random_pi else None
+            parts.append(function(fabric.to_device(rows.select(index, random=random))).float().cpu())
+    method.train(was_training)
+    return torch.cat(parts)

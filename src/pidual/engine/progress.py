@@ -1,0 +1,22 @@
+"""What the training loop tells whoever is waiting. The engine calls these; the command line draws them."""
+
+from .history import Record
+
+
+class Progress:
+    """Hears of every step and epoch, and says nothing."""
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        """Training begins: `epochs` epochs of `steps` steps, of which `done` steps are behind us."""
+
+    def step(self, epoch: int, step: int) -> None:
+        """A step of an epoch is done."""
+
+    def epoch(self, record: Record) -> None:
+        """An epoch is done."""
+
+    def note(self, text: str) -> None:
+        """Something worth knowing happened."""
+
+    def stop(self) -> None:
+        """Training is over, well or not."""

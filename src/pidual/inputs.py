@@ -1,0 +1,570 @@
+"""The inputs x: one row per item, from an array, a table's columns, a folder of images or a column of text.
+
+    inputs = load_inputs("features.parquet")
+    rows = x_rows(inputs, table)          # inputs.array[rows[i]] belongs to annotation i
+
+`inputs.schema` and `inputs.tensors` are what a model keeps to read inputs for prediction in the same way.
+"""
+
+import contextlib
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from .errors import DataError, DataWarning, UsageError
+from .readers import Keys, Source, as_text, keys, open_source
+from .table import AnnotationTable, find_item
+
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
+N_TERMS, N_TEXT_FEATURES = 20_000, 256
+_NOT_FEATURES = ("item", "task", "label", "annotator", "worker", "y", "split")
+_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
+
+
+class LazyImages:
+    """Images that stay on disk and are decoded when taken.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are.
+    files : list of str
+        Paths relative to `folder`.
+    size : tuple of int
+        Height and width.
+    resize : bool
+        Whether an image of another size is scaled and cropped; if not, it is an error.
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, folder: Path, files: list[str], size: tuple[int, int], resize: bool):
+        self._folder, self._files, self._size, self._resize = folder, files, size, resize
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Images, channels, height, width."""
+        return (len(self), 3, *self._size)
+
+    def check(self) -> None:
+        """Raise for the first file that is not an image, by its header; a truncated one shows when it is taken."""
+        for name in self._files:
+            with _image_errors(self._folder / name), Image.open(self._folder / name):
+                pass
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
+        """Decode the images at `rows` to uint8 of shape (len(rows), 3, H, W)."""
+        images = np.empty((len(rows), 3, *self._size), np.uint8)
+
+        def decode(place: int) -> None:
+            path = self._folder / self._files[rows[place]]
+            images[place] = _decode(path, self._size if self._resize else None, self._size)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(decode, range(len(rows))))
+        return images
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What x is, one row per input.
+
+    Parameters
+    ----------
+    array : numpy.ndarray or LazyImages
+        Shape (n, ...); images are uint8 (n, 3, H, W). It may be memory-mapped.
+    names : numpy.ndarray of str or None
+        The item each row belongs to; None for a bare array.
+    kind : str
+        "array", "columns", "images" or "text".
+    schema : dict
+        JSON-able; given back to `load_inputs` it reads inputs for prediction in the same way.
+    tensors : dict of numpy.ndarray
+        Fitted arrays to keep with the model; empty unless `kind` is "text".
+    source : str
+        What messages call the inputs.
+    """
+
+    array: NDArray[Any] | LazyImages
+    names: NDArray[np.str_] | None
+    kind: str
+    schema: dict[str, Any]
+    tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
+    source: str = "x"
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
+def load_inputs(
+    source: str | Path | NDArray[Any] | pd.DataFrame,
+    *,
+    columns: Sequence[str] | None = None,
+    text: str | None = None,
+    image_size: int | tuple[int, int] | None = None,
+    schema: dict[str, Any] | None = None,
+    tensors: dict[str, NDArray[Any]] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Inputs:
+    """Read inputs.
+
+    Parameters
+    ----------
+    source : path, numpy.ndarray or pandas.DataFrame
+        A .npy file (memory-mapped), a .npz file with `x` and optionally `item`, a CSV, Parquet or JSON Lines file,
+        a folder of images, or an array or frame in memory. A column `item` names the rows.
+    columns : sequence of str, optional
+        Numeric columns to use, in this order; by default all numeric columns but those an annotation table has.
+    text : str, optional
+        A column of text, to be turned into 256 numbers by TF-IDF and truncated SVD.
+    image_size : int or (height, width), optional
+        Scale and centre-crop images to this size; without it all images must have one size.
+    schema, tensors : dict, optional
+        Those of the inputs a model was trained with; the other options are then taken from there.
+    max_bytes : int
+        Images that need more memory than this are left on disk.
+
+    Returns
+    -------
+    Inputs
+    """
+    if schema is not None:
+        columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
+    if isinstance(source, np.ndarray):
+        inputs = _from_array(source, None, "x")
+    elif not isinstance(source, pd.DataFrame) and Path(source).is_dir():
+        inputs = _from_folder(source, image_size, max_bytes)
+    elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
+        inputs = _from_array(*_load_numpy(source), str(source))
+    else:
+        opened = open_source(source)
+        inputs = _from_source(opened, opened.find("item"), False, columns, text, schema, tensors)
+    return _like_schema(inputs, schema)
+
+
+def table_inputs(
+    source: str | Path | pd.DataFrame,
+    *,
+    columns: Sequence[str] | None = None,
+    text: str | None = None,
+    item: str | None = None,
+    schema: dict[str, Any] | None = None,
+    tensors: dict[str, NDArray[Any]] | None = None,
+) -> Inputs:
+    """Inputs from columns of the annotation table itself, each item stored once.
+
+    Parameters
+    ----------
+    source : path or pandas.DataFrame
+        The table, as for `read_table`.
+    columns, text, schema, tensors
+        As for `load_inputs`; one of `columns`, `text` and `schema` must be given.
+    item : str, optional
+        The column of items; by default `item` or `task`. Without one, every row is an input of its own.
+    """
+    if schema is not None:
+        columns, text = schema.get("columns"), schema.get("text")
+    if not columns and not text:
+        raise UsageError("inputs from the table itself need columns= (--x-columns) or text= (--x-text) to say which.")
+    opened = open_source(source)
+    return _like_schema(_from_source(opened, find_item(opened, item), True, columns, text, schema, tensors), schema)
+
+
+def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
+    """The row of x that belongs to every annotation.
+
+    Inputs with names are joined by item. A bare array goes row by row if it is as long as the table, and is indexed by
+    item if items are integers; anything else is an error that names items without input.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (len(table),)
+    """
+    items = table.frame["item"].cat.categories
+    n, whole = len(inputs), bool(pd.api.types.is_integer_dtype(items.dtype))
+    if inputs.names is not None:
+        rows = _rows_by_name(inputs, items.astype(str))
+    elif n == len(table):
+        _warn_if_shuffled(inputs, table, whole)
+        return np.arange(n, dtype=np.int64)
+    elif whole:
+        rows = items.to_numpy(np.int64)
+        rows = np.where((rows >= 0) & (rows < n), rows, -1)
+    else:
+        raise DataError(
+            f"{inputs.source} has {n} rows without names and {table.source} has {len(table)} rows whose items are not "
+            "integers, so they cannot be joined; give x one row per row of the table, or a column 'item'."
+        )
+    _check_all_found(inputs, table, items, rows)
+    unused = n - len(np.unique(rows))
+    if unused:
+        warnings.warn(f"{unused} of {n} rows of {inputs.source} have no annotation.", DataWarning, stacklevel=2)
+    joined: NDArray[np.int64] = np.asarray(rows, np.int64)[table.item_codes]
+    return joined
+
+
+# --- joining ---
+
+
+def _rows_by_name(inputs: Inputs, items: "pd.Index[str]") -> NDArray[np.int64]:
+    """Row of x for every item, -1 where there is none; images also by shorter forms of their name."""
+    names: pd.Index[str] = pd.Index(np.asarray(inputs.names, dtype=np.str_).tolist())
+    if inputs.kind != "images":
+        return np.asarray(names.get_indexer(items), np.int64)
+    rows = np.full(len(items), -1, np.int64)
+    items = items.str.replace("\\", "/").str.removeprefix("./")
+    forms: list[Callable[[PurePosixPath], str]] = [
+        str,
+        lambda path: str(path.with_suffix("")),
+        lambda path: path.name,
+        lambda path: path.stem,
+    ]
+    for form in forms:
+        short: pd.Index[str] = pd.Index([form(PurePosixPath(name)) for name in names])
+        repeated = short.duplicated(keep=False)
+        ambiguous = np.flatnonzero((rows < 0) & items.isin(short[repeated]))
+        if len(ambiguous):
+            item = items[ambiguous[0]]
+            which = names[short == item]
+            raise DataError(
+                f"the item {item!r} could be {which[0]!r} or {which[1]!r} in {inputs.source}; "
+                "write items as paths relative to that folder."
+            )
+        single = np.flatnonzero(~repeated)
+        place = np.asarray(short[single].get_indexer(items))
+        new = (rows < 0) & (place >= 0)
+        rows[new] = single[place[new]]
+    return rows
+
+
+def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: NDArray[np.int64]) -> None:
+    lost = np.flatnonzero(rows < 0)
+    if not len(lost):
+        return
+    shown = ", ".join(repr(item) for item in items[lost[:5]].tolist())
+    more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+    if inputs.names is not None:
+        has = f"its names are such as {inputs.names[0]!r}"
+    else:
+        has = f"it has {len(inputs)} rows, numbered from 0"
+    raise DataError(
+        f"{inputs.source} has no input for {len(lost)} of the {len(items)} items of {table.source}: "
+        f"{shown}{more}; {has}. Add the inputs, correct the items or remove their rows."
+    )
+
+
+def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool) -> None:
+    """Warn where taking x row by row is the rule, yet the items are the numbers of its rows in another order."""
+    n = len(table)
+    items = table.frame["item"].cat.categories
+    if not whole or len(items) != n:
+        return
+    order = items.to_numpy(np.int64)[table.item_codes]
+    if (order != np.arange(n)).any() and (np.sort(order) == np.arange(n)).all():
+        warnings.warn(
+            f"{inputs.source} is taken row by row, because it has as many rows as {table.source}, although the items "
+            "there are row numbers in another order; if x is meant by item, give it as .npz with 'x' and 'item'.",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+# --- arrays ---
+
+
+def _load_numpy(source: str | Path) -> tuple[NDArray[Any], NDArray[np.str_] | None]:
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError(f"{source} does not exist; check the path.")
+    try:
+        if path.suffix.lower() == ".npy":
+            return np.load(path, mmap_mode="c", allow_pickle=False), None
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if "x" not in archive:
+                raise UsageError(f"{source} has no array 'x' (it has: {', '.join(archive)}); save it under that name.")
+            return archive["x"], archive.get("item")
+    except UsageError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{source} cannot be read as a plain NumPy file ({error}); save numbers with numpy.save."
+        ) from None
+
+
+def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str) -> Inputs:
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{source} holds {array.dtype} values; inputs must be numbers.")
+    if array.ndim < 2 or 0 in array.shape:
+        raise DataError(
+            f"{source} has the shape {array.shape}; it must be (inputs, features) with at least one of each."
+        )
+    _check_finite(array, lambda row, rest: f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)")
+    names = None
+    if item is not None:
+        frame = open_source(pd.DataFrame({"item": item}))
+        frame.name = source
+        found = _complete_names(frame, "item")
+        if len(found.codes) != len(array):
+            raise DataError(f"{source} has {len(array)} rows in 'x' and {len(item)} in 'item'; there must be as many.")
+        _check_repeated(frame, "item", found)
+        names = np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
+    return Inputs(array, names, "array", _schema("array", array), source=source)
+
+
+def _check_finite(array: NDArray[Any], place: Callable[[int, tuple[int, ...]], str]) -> None:
+    """Raise for the first NaN or infinite value, looking at 16 MB at a time."""
+    if array.dtype.kind != "f":
+        return
+    step = max(1, (16 << 20) // max(1, array[:1].nbytes))
+    for start in range(0, len(array), step):
+        block = array[start : start + step]
+        if np.isfinite(block).all():
+            continue
+        row, *rest = (int(index) for index in np.argwhere(~np.isfinite(block))[0])
+        value = block[(row, *rest)]
+        where = place(start + row, tuple(rest))
+        raise DataError(f"{where}: the value is {value}; replace missing and infinite values, or remove the input.")
+
+
+# --- columns and text ---
+
+
+def _from_source(
+    source: Source,
+    item: str | None,
+    repeats: bool,
+    columns: Sequence[str] | None,
+    text: str | None,
+    schema: dict[str, Any] | None,
+    tensors: dict[str, NDArray[Any]] | None,
+) -> Inputs:
+    """Read columns or text from a table, in which an item may have several rows if `repeats`."""
+    chosen = [text] if text else _choose(source, columns, schema)
+    for column in chosen:
+        source.require(column, "asked for as input")
+    data = source.read(chosen, numeric=() if text else chosen)
+    if len(data[chosen[0]]) == 0:
+        raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    names, rows = None, None  # rows None: all
+    if item is not None:
+        found = _complete_names(source, item)
+        rows = _first_rows(source, found.codes, data) if repeats else None
+        names = np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
+        if not repeats:
+            _check_repeated(source, item, found)
+    if rows is not None:
+        data = {column: values.take(pa.array(rows)) for column, values in data.items()}
+    if text:
+        array, fitted, tensors = _encode_text(source, text, data[text], schema, tensors)
+    else:
+        array, fitted, tensors = _numbers(source, data, rows), {"columns": chosen}, {}
+    kind = "text" if text else "columns"
+    return Inputs(array, names, kind, _schema(kind, array) | fitted, tensors, source.name)
+
+
+def _choose(source: Source, columns: Sequence[str] | None, schema: dict[str, Any] | None) -> list[str]:
+    """The numeric columns to use."""
+    if columns:
+        chosen = [columns] if isinstance(columns, str) else list(columns)
+        lost = [column for column in chosen if column not in source.columns]
+        if lost and schema is not None:
+            raise DataError(
+                f"{source.name} has {len(chosen) - len(lost)} of the {len(chosen)} features the model was trained "
+                f"with; there is no column {lost[0]!r}."
+            )
+        if len(set(chosen)) < len(chosen):
+            raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
+        return chosen
+    numeric = [column for column in source.numeric_columns() if column not in _INDEX_COLUMNS]
+    chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES]
+    if not chosen:
+        raise DataError(
+            f"{source.name} has no numeric column to use as input (its columns: {', '.join(source.columns[:30])}); "
+            "name numeric columns with columns= (--x-columns), or a column of text with text= (--x-text)."
+        )
+    left = [column for column in numeric if column not in chosen and column.casefold() not in ("item", "task")]
+    if left:
+        warnings.warn(
+            f"{', '.join(left)} of {source.name} not used as input: an annotation table has columns of that name; "
+            "list columns to use them all the same.",
+            DataWarning,
+            stacklevel=4,
+        )
+    return chosen
+
+
+def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None) -> NDArray[np.float32]:
+    """Columns side by side as float32."""
+    array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
+    for place, (column, values) in enumerate(data.items()):
+        try:
+            numbers = values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values
+            with np.errstate(over="ignore"):
+                array[:, place] = numbers.cast(pa.float64()).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise DataError(
+                f"{source.name}, column {column!r} does not hold numbers ({reason}); choose others."
+            ) from None
+    chosen = list(data)
+
+    def place_of(row: int, rest: tuple[int, ...]) -> str:
+        return f"{source.place(int(rows[row]) if rows is not None else row)}, column {chosen[rest[0]]!r}"
+
+    _check_finite(array, place_of)
+    return array
+
+
+def _encode_text(
+    source: Source,
+    column: str,
+    values: Any,
+    schema: dict[str, Any] | None,
+    tensors: dict[str, NDArray[Any]] | None,
+) -> tuple[NDArray[np.float32], dict[str, Any], dict[str, NDArray[Any]]]:
+    """Text as dense vectors: TF-IDF of words and word pairs, then truncated SVD."""
+    from sklearn.decomposition import TruncatedSVD  # slow to import, and needed for text only
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = pc.fill_null(as_text(values), "").to_pylist()
+    blank = sum(not text.strip() for text in texts)
+    if blank:
+        warnings.warn(f"{blank} of {len(texts)} texts in {source.name} are empty.", DataWarning, stacklevel=4)
+    options: dict[str, Any] = {"ngram_range": (1, 2), "sublinear_tf": True, "dtype": np.float32}
+    if schema is not None:
+        if not tensors:
+            raise UsageError("inputs of text for prediction need the tensors the model was trained with.")
+        terms = schema["vocabulary"]
+        vectoriser = TfidfVectorizer(vocabulary=terms, **options)
+        vectoriser.idf_ = tensors["idf"]
+        components = tensors["components"]
+        weights = vectoriser.transform(texts)
+    else:
+        vectoriser = TfidfVectorizer(max_features=N_TERMS, **options)
+        try:
+            weights = vectoriser.fit_transform(texts)
+        except ValueError:
+            raise DataError(f"{source.name}, column {column!r} holds no words; name a column of text.") from None
+        svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0)
+        components = svd.fit(weights).components_.astype(np.float32)
+        terms = vectoriser.get_feature_names_out().tolist()
+    fitted = {"text": column, "vocabulary": terms}
+    kept = {"idf": vectoriser.idf_.astype(np.float32), "components": components}
+    return np.asarray(weights @ components.T, np.float32), fitted, kept
+
+
+def _first_rows(source: Source, codes: NDArray[np.int32], data: dict[str, Any]) -> NDArray[np.int64]:
+    """The first row of each item; its other rows must hold the same."""
+    _, first = np.unique(codes, return_index=True)
+    for column, values in data.items():
+        same = pc.fill_null(pc.equal(values, values.take(pa.array(first[codes]))), True).to_numpy()
+        if not same.all():
+            row = int(np.flatnonzero(~same)[0])
+            raise DataError(
+                f"{source.place(row)}, column {column!r}: {str(values[row].as_py())[:60]!r} differs from an earlier "
+                "row of the same item; an input must be the same in all rows of its item."
+            )
+    return first
+
+
+def _complete_names(source: Source, item: str) -> Keys:
+    """The items of a table, none of them missing."""
+    found = keys(source, item, source.read([item])[item])
+    missing = np.flatnonzero(found.codes < 0)
+    if len(missing):
+        raise DataError(f"{source.place(int(missing[0]))}, column {item!r}: the item is missing; fill it in.")
+    return found
+
+
+def _check_repeated(source: Source, item: str, found: Keys) -> None:
+    """Raise if two rows have the same name; else names are in row order, for that is the order of first appearance."""
+    if len(found.names) < len(found.codes):
+        second = int(np.flatnonzero(pd.Index(found.codes).duplicated())[0])
+        first = int(np.flatnonzero(found.codes == found.codes[second])[0])
+        raise DataError(
+            f"{source.place(second)}, column {item!r}: {found.names[found.codes[second]].as_py()!r} was named before "
+            f"({source.place(first)}); x has one row per item, so remove one of them."
+        )
+
+
+# --- images ---
+
+
+def _from_folder(source: str | Path, image_size: int | Sequence[int] | None, max_bytes: int) -> Inputs:
+    folder = Path(source)
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS)
+    files = sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+    if not files:
+        raise DataError(f"{source} has no images in it or in its folders; pidual reads {', '.join(IMAGE_ENDINGS)}.")
+    size = None
+    if image_size is not None:
+        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+        size = (int(height), int(width))
+    shown = size or _decode(folder / files[0], None, None).shape[1:]
+    images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None)
+    array: NDArray[Any] | LazyImages = images
+    if np.prod(images.shape, dtype=float) <= max_bytes:
+        array = images.take(np.arange(len(files)))
+    else:
+        images.check()
+    schema = _schema("images", images) | {"image_size": list(images.shape[2:])}
+    return Inputs(array, np.asarray(files, dtype=np.str_), "images", schema, source=str(source))
+
+
+def _decode(path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None) -> NDArray[np.uint8]:
+    """An image as uint8 (3, H, W), upright, in RGB."""
+    with _image_errors(path), Image.open(path) as opened:
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I"):  # 16 bits of grey
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        image = image.convert("RGBA").convert("RGB") if "transparency" in image.info else image.convert("RGB")
+        if size is not None:
+            image = ImageOps.fit(image, (size[1], size[0]), Image.Resampling.BILINEAR)
+    if expected is not None and (image.height, image.width) != expected:
+        raise DataError(
+            f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}; "
+            "choose one size for all with image_size= (--image-size)."
+        )
+    return np.asarray(image).transpose(2, 0, 1)
+
+
+@contextlib.contextmanager
+def _image_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        reason = str(error).replace(str(path), path.name)
+        raise DataError(f"{path} cannot be read as an image ({reason}); replace or remove the file.") from None
+
+
+# --- schema ---
+
+
+def _schema(kind: str, array: Any) -> dict[str, Any]:
+    return {"kind": kind, "shape": [int(size) for size in array.shape[1:]]}
+
+
+def _like_schema(inputs: Inputs, schema: dict[str, Any] | None) -> Inputs:
+    """`inputs`, if rows have the shape the schema says."""
+    if schema is not None and inputs.schema["shape"] != schema["shape"]:
+        expected, found = ("x".join(map(str, shape["shape"])) for shape in (schema, inputs.schema))
+        raise DataError(
+            f"{inputs.source} has {found} features per input where the model was trained with {expected}; "
+            "give inputs made in the same way."
+        )
+    return inputs

@@ -1,0 +1,61 @@
+"""Method: what a way of learning from noisy labels has to say. Everything else is the engine's.
+
+Two verbs to write, `forward` and `logits`; the others are there for the papers that need them:
+
+    a value per row (SOP, ELR)           parameters or buffers indexed by `batch.index`, in a group of their own
+    two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
+    data split anew each epoch           `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
+    layers re-initialised mid-run (PES)  `on_epoch_start` does it and returns True: the optimizer is built again
+    a first stage (Forward-T)            `before` is a Method that the engine fits first
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from ..batch import Batch
+
+Scan = Callable[[Callable[[Batch], Tensor]], Tensor]
+
+
+class Method(nn.Module):
+    """A training objective around a prediction network `f`.
+
+    Every constructor is `Method(f, spec, *, hyper=default)`: `f` maps x to logits, `spec` holds the sizes of the
+    training set. All training goes through `forward`, so that precision and several processes work; everything else
+    is called on the bare module.
+    """
+
+    title: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+    needs_pi: ClassVar[bool] = False
+    n_views: ClassVar[int] = 1
+    scores: ClassVar[tuple[str, ...]] = ("confidence",)
+    before: "Method | None" = None
+
+    random_pi: int = 0  # length of the random PI the engine appends to a
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """One training computation: "loss" is minimised, scalars beside it are logged."""
+        raise TypeError(f"{type(self).__name__} does not say how it is trained: write its forward")
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Prediction: softmax of it is the answer. It sees x only."""
+        raise TypeError(f"{type(self).__name__} does not say how it predicts: write its logits")
+
+    def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
+        """Further values per annotation for the predictions; `batch` comes without x, `logits` are of its inputs."""
+        return {}
+
+    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+        """Change phase; True rebuilds the optimizer. `scan` evaluates a function of the batch on all training rows."""
+        return False
+
+    def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
+        """Positions of the training rows this epoch visits, in order; `order` is a permutation of all of them."""
+        return order
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Parameters in groups, each with the optimizer settings in which it differs from the run's."""
+        return [{"params": list(self.parameters())}]

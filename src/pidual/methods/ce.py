@@ -1,0 +1,39 @@
+"""Cross-entropy: fit the noisy labels as if they were clean.
+
+    L = CE(f(x), y_noisy)
+
+Prediction uses f. The baseline every other method is compared with; it needs early stopping, or f memorises the wrong
+labels.
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from .base import Method
+
+
+class CE(Method):
+    """Plain cross-entropy on the given labels.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K).
+    spec : Spec
+        Sizes of the training set (not used).
+    """
+
+    title = "Cross-entropy"
+    reference = "the usual baseline"
+
+    def __init__(self, f: nn.Module, spec: Spec):
+        super().__init__()
+        self.f = f
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        return {"loss": batch.mean(F.cross_entropy(self.f(batch.x), batch.y_noisy, reduction="none"))}
+
+    def logits(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.f(x)
+        return logits

@@ -1,0 +1,312 @@
+"""Predictions: what the model says about every annotation, one row each, kept in one Parquet file.
+
+    row               int64       position in the annotation table
+    item              category
+    annotator         category    pseudonym; only where annotators are known
+    given_label       category    the label in the table
+    predicted_label   category    the label the model finds most likely
+    predicted_probability float32 its probability, in [0, 1]
+    label_quality     float32     in [0, 1], high = the given label looks right
+    is_label_issue    bool        the given label looks wrong
+    gate              float32     in [0, 1], high = the label looks wrong; Pi-DUAL only
+    noise_label       category    the label the noise network finds most likely; Pi-DUAL only
+    split             category    train, valid or test
+    y                 category    clean label; only where it was given
+    ...               the PI columns; one that has a name from above is called pi_<name>
+    reason            str         why the label looks wrong; "" where it does not
+
+Label columns hold every class as a category, also one that no row uses, and integers stay integers.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .errors import RunError, UsageError
+from .files import replacing
+
+OWN_COLUMNS = (
+    *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability", "label_quality"),
+    *("is_label_issue", "gate", "noise_label", "split", "y", "reason"),
+)
+LABEL_COLUMNS = ("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class")
+CATEGORY_COLUMNS = ("item", "annotator", "split")
+SPLITS = ("train", "valid", "test")
+ROWS_PER_GROUP = 1 << 20
+MAX_DICTIONARY = 500_000  # a text column with more values is stored as plain text: Parquet reads that faster
+
+Codes = npt.NDArray[np.integer[Any]]
+
+
+class Predictions:
+    """One row per annotation: given label, prediction, quality and what else the method tells about it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The columns listed in the module's docstring; `build` makes it from arrays.
+    classes : list of str or int
+        All classes, in the order of their codes.
+    pi_columns : list of str
+        The PI columns of `frame`, under their names in `frame`.
+    """
+
+    def __init__(self, frame: pd.DataFrame, classes: Sequence[Any], pi_columns: Iterable[str] = ()):
+        self.frame = frame
+        self.classes = list(classes)
+        self.pi_columns = list(pi_columns)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        return f"Predictions({len(self):,} annotations, {len(self.classes)} classes, {self.n_issues:,} issues)"
+
+    @classmethod
+    def build(
+        cls,
+        annotations: pd.DataFrame,
+        classes: Sequence[Any],
+        *,
+        predicted: npt.ArrayLike,
+        predicted_probability: npt.ArrayLike,
+        label_quality: npt.ArrayLike,
+        gate: npt.ArrayLike | None = None,
+        noise: npt.ArrayLike | None = None,
+        split: Sequence[str] | npt.NDArray[Any] | pd.Series | None = None,
+        pi_columns: Iterable[str] = (),
+    ) -> "Predictions":
+        """Put a table and the model's answers together, with no label marked as an issue yet.
+
+        Parameters
+        ----------
+        annotations : pandas.DataFrame
+            The frame of an AnnotationTable: item, label, maybe annotator and y, and the PI columns.
+        classes : list of str or int
+            Class names in the order of the codes.
+        predicted, noise : int array (N,)
+            Codes of the labels that the prediction network, and the noise network, find most likely.
+        predicted_probability, label_quality : array (N,)
+            Probability of the predicted, and of the given label.
+        gate : array (N,), optional
+            Gate of every annotation.
+        split : array (N,) of str, optional
+            train, valid or test; all train when not given.
+        pi_columns : list of str
+            PI columns of `annotations` to carry along; "annotator" is always carried.
+        """
+        n = len(annotations)
+        columns: dict[str, Any] = {"row": np.arange(n, dtype=np.int64), "item": _as_category(annotations["item"])}
+        if "annotator" in annotations:
+            columns["annotator"] = _as_category(annotations["annotator"])
+        columns["given_label"] = pd.Categorical(annotations["label"], categories=list(classes))
+        columns["predicted_label"] = label_column(predicted, classes)
+        columns["predicted_probability"] = _float32("predicted_probability", predicted_probability, n)
+        columns["label_quality"] = _float32("label_quality", label_quality, n)
+        columns["is_label_issue"] = np.zeros(n, dtype=bool)
+        if gate is not None:
+            columns["gate"] = _float32("gate", gate, n)
+        if noise is not None:
+            columns["noise_label"] = label_column(noise, classes)
+        columns["split"] = _splits(split, n)
+        if "y" in annotations:
+            columns["y"] = _as_category(annotations["y"])
+        renamed = {name: f"pi_{name}" if name in OWN_COLUMNS else name for name in pi_columns if name != "annotator"}
+        columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
+        columns["reason"] = pd.Series("", index=range(n), dtype="str")
+        frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})
+        return cls(frame, classes, renamed.values())
+
+    @classmethod
+    def read(cls, path: str | Path, columns: Sequence[str] | None = None) -> "Predictions":
+        """Read a predictions.parquet, or only some of its columns."""
+        frame, notes = _read(Path(path), columns)
+        try:
+            return cls(frame, notes["categories"]["given_label"], [c for c in notes["pi_columns"] if c in frame])
+        except KeyError as error:
+            raise RunError(f"{path} was not written by pidual: it does not say what {error} is.") from error
+
+    def write(self, path: str | Path) -> None:
+        """Write to a Parquet file that is there in full or not at all."""
+        write_frame(path, self.frame, pi_columns=self.pi_columns)
+
+    def with_issues(self, is_issue: npt.ArrayLike, reasons: Sequence[str] | None = None) -> "Predictions":
+        """The same predictions with these annotations marked as issues.
+
+        Parameters
+        ----------
+        is_issue : bool array (N,)
+        reasons : list of str, optional
+            One per issue, in row order.
+        """
+        is_issue = np.asarray(is_issue, dtype=bool)
+        text = np.full(len(self), "", dtype=object)
+        if reasons is not None:
+            if len(reasons) != np.count_nonzero(is_issue):
+                raise UsageError(f"{np.count_nonzero(is_issue)} issues need as many reasons, but got {len(reasons)}.")
+            text[is_issue] = reasons
+        frame = self.frame.copy(deep=False)
+        frame["is_label_issue"] = is_issue
+        frame["reason"] = pd.Series(text, dtype="str").array
+        return Predictions(frame, self.classes, self.pi_columns)
+
+    def issues(self) -> pd.DataFrame:
+        """The rows that look wrong, most suspicious (lowest label_quality) first."""
+        return self.frame[self.is_issue].sort_values("label_quality", kind="stable")
+
+    @property
+    def n_issues(self) -> int:
+        """How many labels look wrong."""
+        return int(np.count_nonzero(self.is_issue))
+
+    @property
+    def is_issue(self) -> npt.NDArray[np.bool_]:
+        """Which labels look wrong (N,)."""
+        return self.frame["is_label_issue"].to_numpy(dtype=bool)
+
+    @property
+    def given(self) -> Codes:
+        """Codes of the given labels (N,)."""
+        return self._codes("given_label")
+
+    @property
+    def predicted(self) -> Codes:
+        """Codes of the predicted labels (N,)."""
+        return self._codes("predicted_label")
+
+    @property
+    def item(self) -> Codes:
+        """Codes of the items (N,)."""
+        return self._codes("item")
+
+    @property
+    def annotator(self) -> Codes | None:
+        """Codes of the annotators (N,), or None where they are not known."""
+        return self._codes("annotator") if "annotator" in self.frame else None
+
+    @property
+    def y(self) -> Codes | None:
+        """Codes of the clean labels (N,), -1 where unknown, or None; codes of `classes` come first."""
+        return self._codes("y") if "y" in self.frame else None
+
+    @property
+    def label_quality(self) -> npt.NDArray[np.float32]:
+        """Quality of the given labels (N,), in [0, 1], low = likely wrong."""
+        return self.frame["label_quality"].to_numpy(dtype=np.float32)
+
+    @property
+    def predicted_probability(self) -> npt.NDArray[np.float32]:
+        """Probability of the predicted labels (N,), in [0, 1]."""
+        return self.frame["predicted_probability"].to_numpy(dtype=np.float32)
+
+    @property
+    def gate(self) -> npt.NDArray[np.float32] | None:
+        """Gate (N,), in [0, 1], high = likely wrong; None for methods without one."""
+        return self.frame["gate"].to_numpy(dtype=np.float32) if "gate" in self.frame else None
+
+    def _codes(self, column: str) -> Codes:
+        return cast(Codes, self.frame[column].cat.codes.to_numpy())
+
+
+def label_column(codes: npt.ArrayLike, classes: Sequence[Any]) -> Any:
+    """Codes as a pandas categorical over all classes; a code of -1 is a missing label."""
+    return pd.Categorical.from_codes(np.asarray(codes, dtype=np.int64), categories=pd.Index(list(classes)))
+
+
+def write_frame(path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[str] = ()) -> None:
+    """Write predictions, items or annotators to Parquet, atomically, with the classes of their label columns."""
+    labels = [name for name in LABEL_COLUMNS if name in frame and isinstance(frame[name].dtype, pd.CategoricalDtype)]
+    notes = {
+        "categories": {name: frame[name].cat.categories.tolist() for name in labels},
+        "pi_columns": list(pi_columns),
+    }
+    table = pa.table({str(name): _to_arrow(frame[name]) for name in frame})
+    table = table.replace_schema_metadata({"pidual": json.dumps(notes)})
+    with replacing(Path(path)) as temporary:
+        pq.write_table(table, temporary, compression="zstd", row_group_size=ROWS_PER_GROUP)
+
+
+def read_frame(path: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read what `write_frame` wrote, label columns again as categories with all their classes."""
+    return _read(Path(path), columns)[0]
+
+
+def _read(path: Path, columns: Sequence[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    if not path.is_file():
+        raise RunError(f"There is no {path.name} in {path.parent.name or path.parent}; fit or detect writes it.")
+    try:
+        schema = pq.read_schema(path)
+        missing = [name for name in columns or () if name not in schema.names]
+        if missing:
+            raise RunError(f"{path} has no column {missing[0]!r}; it has {', '.join(schema.names)}.")
+        table = pq.read_table(path, columns=list(columns) if columns is not None else None)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RunError(f"{path} is not a Parquet file that can be read ({error}); fit again.") from error
+    notes = json.loads((schema.metadata or {}).get(b"pidual", b'{"categories": {}, "pi_columns": []}'))
+    read = {name: _from_arrow(name, table[name], notes["categories"].get(name)) for name in table.column_names}
+    return pd.DataFrame(read), notes
+
+
+def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
+    """An Arrow column; integer and very many categories as plain values, text categories as a dictionary."""
+    try:
+        array = pa.Array.from_pandas(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # values of several types
+        array = pa.Array.from_pandas(column.astype("str").astype("category"))
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not pa.types.is_dictionary(array.type):
+        return array
+    plain = not _is_text(array.type.value_type) or len(array.dictionary) > MAX_DICTIONARY
+    return array.dictionary_decode() if plain else array
+
+
+def _from_arrow(name: str, column: pa.ChunkedArray, categories: list[Any] | None) -> Any:
+    """A pandas column; labels, items and annotators as categories."""
+    if categories is not None and not pa.types.is_dictionary(column.type):
+        codes = pc.fill_null(pc.index_in(column, pa.array(categories, column.type)), -1)
+        return label_column(codes.to_numpy(), categories)
+    if name in CATEGORY_COLUMNS and not pa.types.is_dictionary(column.type):
+        encoded = column.combine_chunks().dictionary_encode()
+        codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+        return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pandas()))
+    values = column.to_pandas()
+    return values if categories is None else values.cat.set_categories(categories)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _splits(split: Any, n: int) -> Any:
+    return label_column(np.zeros(n), SPLITS) if split is None else pd.Categorical(split, categories=pd.Index(SPLITS))
+
+
+def _as_category(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    return column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("category")
+
+
+def _compact(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Text as categories, everything else as it is."""
+    is_text = not isinstance(column.dtype, pd.CategoricalDtype) and pd.api.types.is_string_dtype(column.dtype)
+    return column.astype("category") if is_text else column
+
+
+def _bare(column: Any) -> Any:
+    """The values of a column without its index, so that columns meet by position."""
+    return column.array if isinstance(column, pd.Series) else column
+
+
+def _float32(name: str, values: npt.ArrayLike, n: int) -> npt.NDArray[np.float32]:
+    array = np.asarray(values, dtype=np.float32)
+    if array.shape != (n,):
+        raise UsageError(f"{name} needs one value for each of the {n} annotations, but its shape is {array.shape}.")
+    return array

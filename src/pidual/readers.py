@@ -1,0 +1,492 @@
+"""Tabular files and frames, all read one way.
+
+    open_source(path or frame) -> Source      what columns there are
+    source.read(names)         -> Arrow columns
+    keys(...), values(...)     -> categories or numbers, cleaned
+
+A Source also knows where a row stands (`source.place(7)` is "labels.csv, line 9"), so that an error can name the place.
+Only when something is wrong is a text file read a second time, slowly, to find the line.
+"""
+
+import contextlib
+import csv
+import difflib
+import gzip
+import itertools
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, NoReturn
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from .errors import DataError, UsageError
+
+MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
+FORMATS = ".csv, .tsv, .txt, .parquet or .jsonl (text formats also with .gz)"
+_BLOCK = 16 << 20  # bytes; no record of a text file may be longer
+_INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
+_LEADING_ZERO = r"^[+-]?0[\dxX]"
+
+
+class Source:
+    """A table that can be read by column; the base of the four kinds below."""
+
+    name: str
+    columns: list[str]
+
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+        """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text."""
+        raise NotImplementedError
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        raise NotImplementedError
+
+    def place(self, row: int) -> str:
+        """Where the user finds row `row` (counted from 0)."""
+        return f"{self.name}, row {row} (counted from 0)"
+
+    def require(self, column: str, purpose: str) -> str:
+        """`column` itself when there is exactly one such column, else an error that lists the columns there are."""
+        if column not in self.columns:
+            close = difflib.get_close_matches(column, self.columns, n=1, cutoff=0.6)
+            hint = f", did you mean {close[0]!r}?" if close else "."
+            raise UsageError(
+                f"{self.name} has no column {column!r} ({purpose}){hint} Its columns: {_listed(self.columns)}."
+            )
+        if self.columns.count(column) > 1:
+            raise DataError(f"{self.name} has more than one column named {column!r}; rename all but one of them.")
+        return column
+
+    def find(self, *names: str) -> str | None:
+        """The first of `names` that is a column, in this spelling or in other letter case."""
+        for name in names:
+            for column in [name, *self.columns]:
+                if column in self.columns and column.casefold() == name:
+                    return column
+        return None
+
+
+def open_source(source: str | Path | pd.DataFrame) -> Source:
+    """Open a CSV, TSV, Parquet or JSON Lines file, or a pandas frame."""
+    if isinstance(source, pd.DataFrame):
+        return Frame(source)
+    path = Path(source)
+    if path.is_dir():
+        raise UsageError(f"{source} is a folder; give a file: {FORMATS}.")
+    if not path.is_file():
+        raise UsageError(f"{source} does not exist; check the path.")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    ending = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    kind = _KINDS.get(ending)
+    if kind is None:
+        raise UsageError(
+            f"{source} has the ending {path.suffix!r}, which pidual does not read; convert it to {FORMATS}."
+        )
+    try:
+        return kind(source)
+    except OSError as error:  # pa.ArrowException for a broken file is handled inside
+        raise DataError(f"{source} cannot be read ({error}); check its permissions, or write it again.") from None
+
+
+class Frame(Source):
+    """A pandas frame in memory."""
+
+    def __init__(self, frame: pd.DataFrame):
+        self.name = "table"
+        self.columns = [str(column) for column in frame.columns]
+        self._frame = frame
+
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+        """Arrow columns by name."""
+        return {column: _from_pandas(self._frame.iloc[:, self.columns.index(column)]) for column in columns}
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        return [column for column, dtype in zip(self.columns, self._frame.dtypes, strict=True) if _is_number(dtype)]
+
+
+class ParquetFile(Source):
+    """A Parquet file."""
+
+    def __init__(self, path: str | Path):
+        self.name, self._path = str(path), Path(path)
+        with self._errors():
+            self._schema = pyarrow.parquet.read_schema(self._path)
+        self.columns = list(self._schema.names)
+
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+        """Arrow columns by name."""
+        with self._errors():
+            table = pyarrow.parquet.ParquetFile(self._path).read(columns=list(columns))
+        return {column: table.column(column) for column in columns}
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        return [field.name for field in self._schema if _is_numeric(field.type)]
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.name} cannot be read as Parquet ({_first_line(error)}); write it again.") from None
+
+
+class _TextFile(Source):
+    """What CSV and JSON Lines share: lines, and the search for the one that is wrong."""
+
+    def __init__(self, path: str | Path):
+        self.name, self._path = str(path), Path(path)
+
+    def _open(self, errors: str = "strict") -> IO[str]:
+        if self._path.suffix.lower() == ".gz":
+            return gzip.open(self._path, "rt", encoding="utf-8-sig", errors=errors, newline="")
+        return self._path.open(encoding="utf-8-sig", errors=errors, newline="")
+
+    def _binary(self) -> Any:
+        return pa.input_stream(str(self._path), compression="detect")
+
+    def _check_utf8(self) -> None:
+        """Raise for the first byte that is not UTF-8."""
+        opener: Any = gzip.open if self._path.suffix.lower() == ".gz" else open
+        with opener(self._path, "rb") as lines:
+            # a lone \r also ends a line; splitting keeps the count equal to an editor's
+            parts = itertools.chain.from_iterable(line.splitlines() or [b""] for line in lines)
+            for number, line in enumerate(parts, 1):
+                try:
+                    line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{self.name}, line {number} holds the byte 0x{line[error.start]:02x} at position "
+                        f"{error.start + 1}, which is not UTF-8; save the file as UTF-8 (in Excel: 'CSV UTF-8')."
+                    ) from None
+
+
+class CsvFile(_TextFile):
+    """A file of separated values with a header line."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(path)
+        self._delimiter = self._find_delimiter()
+        header = next(self._records(), None)
+        if header is None:
+            raise DataError(f"{path} is empty; it needs a header line with the names of its columns.")
+        self._header_line, names = header
+        self.columns = [name.strip() for name in names]
+        self._check_quotes()
+
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+        """Text columns by name, those in `numeric` as float64."""
+        types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
+        several = len(self.columns) > 1
+        try:
+            table = pyarrow.csv.read_csv(
+                self._binary(),
+                pyarrow.csv.ReadOptions(
+                    column_names=self.columns, skip_rows_after_names=self._header_line, block_size=_BLOCK
+                ),
+                pyarrow.csv.ParseOptions(
+                    delimiter=self._delimiter,
+                    newlines_in_values=self._quoted,  # allowing for them costs a third of the time
+                    invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
+                ),
+                pyarrow.csv.ConvertOptions(include_columns=list(columns), column_types=types, null_values=MISSING),
+            )
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            self._explain(error, numeric)
+        return {column: table.column(column) for column in columns}
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns whose first thousand cells are numbers or missing, at least one a number."""
+        sample = [cells for _, cells in itertools.islice(self._records(), 1, 1001) if len(cells) == len(self.columns)]
+        found = []
+        for column, cells in zip(self.columns, zip(*sample, strict=True), strict=False):
+            present = [cell for cell in cells if cell.strip() not in MISSING]
+            if present and all(_is_float(cell) for cell in present):
+                found.append(column)
+        return found
+
+    def place(self, row: int) -> str:
+        """File and line of row `row`; a quoted cell may span several lines."""
+        line, _ = next(itertools.islice(self._records(), row + 1, None))
+        return f"{self.name}, line {line}"
+
+    def _find_delimiter(self) -> str:
+        try:
+            with self._open() as lines:
+                header = next((line for line in lines if line.strip()), "")
+        except UnicodeDecodeError:
+            self._check_utf8()
+            raise
+        name = self._path.name.lower().removesuffix(".gz")
+        candidates = "\t" if name.endswith((".tsv", ".tab")) else "\t,;" if name.endswith(".txt") else ",;\t"
+        return next((delimiter for delimiter in candidates if delimiter in header), candidates[0])
+
+    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """First line and cells of every record, the header first; blank lines are left out."""
+        with self._open("replace") as lines:
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=strict)
+            line, width = 1, 0
+            for cells in reader:
+                blank = not cells or (len(cells) == 1 != width and not cells[0].strip())
+                if not blank:
+                    width = width or len(cells)
+                    yield line, cells
+                line = reader.line_num + 1
+
+    def _check_quotes(self) -> None:
+        """Raise when a quote is opened and never closed, which would swallow every row after it."""
+        with self._binary() as stream:
+            quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(_BLOCK), b""))
+        self._quoted = quotes > 0
+        if quotes % 2 == 0:
+            return
+        line = 0
+        try:
+            for line, _ in self._records(strict=True):  # noqa: B007 - the last line that could be read is wanted
+                pass
+        except csv.Error as error:
+            if "end of data" in str(error):
+                where = f"after line {line}" if line else "in the header"
+                raise DataError(
+                    f'{self.name}: a quote (") opened {where} is never closed; close or remove it.'
+                ) from None
+
+    def _explain(self, error: Exception, numeric: Collection[str]) -> NoReturn:
+        """Find what Arrow stumbled over, and say it with its line."""
+        self._check_utf8()
+        with contextlib.suppress(csv.Error):
+            for line, cells in itertools.islice(self._records(), 1, None):
+                if len(cells) != len(self.columns):
+                    raise DataError(
+                        f"{self.name}, line {line} has {len(cells)} cells where the header has {len(self.columns)}; "
+                        f"correct the line (a cell that holds {self._delimiter!r} needs double quotes around it)."
+                    )
+                for column, cell in zip(self.columns, cells, strict=True):
+                    if column in numeric and cell not in MISSING and not _is_float(cell):
+                        raise DataError(
+                            f"{self.name}, line {line}, column {column!r}: {_short(cell)} is not a number; "
+                            "correct it, or list the columns to use without this one."
+                        )
+        raise DataError(f"{self.name} cannot be read as CSV ({_first_line(error)}); write it again.")
+
+
+class JsonLines(_TextFile):
+    """A file with one JSON object per line."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(path)
+        try:
+            table = self._load({})
+            # Arrow turns text that looks like a date into a time; an item called 2020-01-01 is to keep its name
+            dates = {field.name: pa.string() for field in table.schema if pa.types.is_timestamp(field.type)}
+            self._table = self._load(dates) if dates else table
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            self._explain(error)
+        self.columns = self._table.column_names
+
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+        """Arrow columns by name."""
+        return {column: self._table.column(column) for column in columns}
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        return [field.name for field in self._table.schema if _is_numeric(field.type)]
+
+    def place(self, row: int) -> str:
+        """File and line of row `row`."""
+        line, _ = next(itertools.islice(self._records(), row, None))
+        return f"{self.name}, line {line}"
+
+    def _load(self, types: dict[str, Any]) -> Any:
+        table = pyarrow.json.read_json(
+            self._binary(),
+            pyarrow.json.ReadOptions(block_size=_BLOCK),
+            pyarrow.json.ParseOptions(explicit_schema=pa.schema(types) if types else None),
+        )
+        table.validate(full=True)  # the reader lets bytes pass that are not UTF-8
+        return table
+
+    def _records(self) -> Iterator[tuple[int, str]]:
+        with self._open("replace") as lines:
+            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+    def _explain(self, error: Exception) -> NoReturn:
+        self._check_utf8()
+        kinds: dict[str, str] = {}
+        line = 0
+        for line, text in self._records():
+            try:
+                record = json.loads(text)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict):
+                raise DataError(
+                    f"{self.name}, line {line} is not a JSON object ({_short(text)}); write one object per line, "
+                    'such as {"item": 1, "label": "cat"}.'
+                )
+            for column, value in record.items():
+                kind = _json_kind(value)
+                if kind and kinds.setdefault(column, kind) != kind:
+                    raise DataError(
+                        f"{self.name}, line {line}, column {column!r}: {_short(value)} is {kind}, but the lines before "
+                        f"hold {kinds[column]}; write one kind of value."
+                    )
+        if line == 0:
+            raise DataError(f"{self.name} is empty; it needs one JSON object per line.")
+        raise DataError(f"{self.name} cannot be read as JSON Lines ({_first_line(error)}); write it again.")
+
+
+_KINDS: dict[str, type[CsvFile] | type[ParquetFile] | type[JsonLines]] = {
+    **dict.fromkeys([".csv", ".tsv", ".tab", ".txt"], CsvFile),
+    **dict.fromkeys([".parquet", ".pq"], ParquetFile),
+    **dict.fromkeys([".jsonl", ".ndjson", ".json"], JsonLines),
+}
+
+
+# --- from Arrow columns to what the library works with ---
+
+
+class Keys(NamedTuple):
+    """A column as categories: `names[codes[i]]` is row i, and code -1 means missing."""
+
+    codes: NDArray[np.int32]
+    names: Any  # pa.Array of int64 or string, in order of first appearance
+
+
+def keys(source: Source, name: str, column: Any) -> Keys:
+    """Encode names: text is stripped, and whole numbers become integers if every value is one.
+
+    Values written alike but for spaces are one value; `MISSING` texts and NaN have code -1. Booleans become
+    'False' and 'True', as a CSV would hold them.
+    """
+    if len(column) == 0:
+        return Keys(np.empty(0, np.int32), pa.array([], pa.string()))
+    encoded = _plain(source, name, column).dictionary_encode().combine_chunks()
+    cleaned = _clean(source, name, encoded.dictionary)
+    if cleaned.null_count == 0 and cleaned.equals(encoded.dictionary):
+        return Keys(_codes(encoded.indices), cleaned)
+    again = cleaned.dictionary_encode()
+    merged = np.append(_codes(again.indices), np.int32(-1))  # a missing code is -1, the last place
+    return Keys(merged[_codes(encoded.indices)], again.dictionary)
+
+
+def as_text(values: Any) -> Any:
+    """Arrow values as text."""
+    return values.cast(pa.string())
+
+
+def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
+    """Numbers (int64, or float64 with NaN where missing) if every value is one, else categories."""
+    array = _plain(source, name, column)
+    numbers = _text_numbers(array) if pa.types.is_string(array.type) or pa.types.is_large_string(array.type) else array
+    if numbers is not None and pa.types.is_duration(numbers.type):
+        numbers = pc.divide(numbers.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64()), 1e9)
+    if numbers is None or not _is_numeric(numbers.type) or pa.types.is_boolean(numbers.type):
+        codes, names = keys(source, name, column)
+        return pd.Categorical.from_codes(codes, pd.Index(names.to_pandas()))
+    whole = pa.types.is_integer(numbers.type) and numbers.null_count == 0
+    result: NDArray[Any] = numbers.cast(pa.int64() if whole else pa.float64()).to_numpy()
+    return result if result.flags.writeable else result.copy()  # Arrow may share a frame's memory
+
+
+def _plain(source: Source, name: str, column: Any) -> Any:
+    """The column without dictionaries and with a plain text type."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_nested(kind):
+        raise DataError(f"{source.name}, column {name!r} holds {kind}; it must hold one number or text per row.")
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_string_view(kind):
+        kind = pa.large_string()
+    return column if column.type == kind else column.cast(kind)
+
+
+def _clean(source: Source, name: str, values: Any) -> Any:
+    """Unique values as int64 if all are whole numbers, else as stripped text; null where missing."""
+    if pa.types.is_boolean(values.type):
+        return pc.if_else(values, "True", "False")
+    if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
+        return values.cast(pa.int64())
+    try:
+        text = _present(as_text(values))
+    except pa.ArrowNotImplementedError:
+        raise DataError(f"{source.name}, column {name!r} holds {values.type}; convert it to text or numbers.") from None
+    if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
+        return text
+    return pc.replace_substring_regex(text, r"\.0+$", "").cast(pa.int64())
+
+
+def _present(text: Any) -> Any:
+    """Stripped text, null where it says that the value is missing."""
+    text = pc.utf8_trim_whitespace(text)
+    missing = pc.is_in(text, value_set=pa.array(MISSING, text.type))
+    return pc.if_else(missing, pa.scalar(None, text.type), text)
+
+
+def _text_numbers(array: Any) -> Any:
+    """The numbers that text stands for, or None if any is not a number or has a leading zero."""
+    text = _present(array)
+    if text.null_count == len(text) or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py():
+        return None
+    for kind in pa.int64(), pa.float64():
+        with contextlib.suppress(pa.ArrowInvalid):
+            return text.cast(kind)
+    return None
+
+
+def _codes(indices: Any) -> NDArray[np.int32]:
+    codes: NDArray[np.int32] = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _from_pandas(series: "pd.Series[Any]") -> Any:
+    """An Arrow column; a column of mixed objects becomes text."""
+    try:
+        array = pa.array(series, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        array = pa.array([None if pd.isna(value) else str(value) for value in series], pa.string())
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _is_number(dtype: Any) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(dtype))  # booleans count as numbers
+
+
+def _is_numeric(kind: Any) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(test(kind) for test in tests)
+
+
+def _is_float(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _json_kind(value: object) -> str | None:
+    names = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return names.get(type(value))
+
+
+def _listed(names: Sequence[str], limit: int = 30) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def _short(value: object, limit: int = 60) -> str:
+    shown = repr(value.strip() if isinstance(value, str) else value)
+    return shown if len(shown) <= limit else shown[: limit - 3] + "..."
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0].rstrip(". ")

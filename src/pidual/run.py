@@ -1,0 +1,632 @@
+"""The one job: an annotation table and inputs become a run directory.
+
+prepare   table + inputs + options   -> Job        everything is checked here, before anything is written
+train     Job                        -> Fitted
+assess    Job + Fitted               -> Results    predictions, items, annotators, summary
+fit_table all of it, into a directory that `rundir.Run` opens again
+"""
+
+import hashlib
+import io
+import json
+import platform
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from PIL import Image
+from torch import nn
+
+from .batch import Rows, Spec
+from .detect import Consensus, Cutoff, ItemVotes, describe_annotators, items_table, mark_issues, shrunk_quality
+from .encode import PIEncoder
+from .engine import Fitted, Training, fit, make_fabric
+from .engine.checkpoint import StateStore, load_tensors, save_tensors
+from .engine.history import append_record, write_history
+from .engine.predict import predict_probabilities, score_rows
+from .engine.progress import Progress
+from .engine.training import option_names
+from .errors import DataError, DataWarning, RunError, UsageError
+from .files import read_json, write_json
+from .inputs import Inputs, load_inputs, x_rows
+from .methods import METHODS, Method
+from .metrics import detection_auc, finite_or_none, precision_recall
+from .nets import Standardize, build_network, network_for
+from .predictions import Predictions, write_frame
+from .random_pi import derive_seed
+from .rundir import THUMBNAILS, Run
+from .settings import choose_settings
+from .table import SPLITS, AnnotationTable
+
+STANDARDIZE_ROWS = 20_000  # lazily read inputs: how many are looked at for mean and standard deviation
+VALID_ITEMS = 5_000  # more validation items than this are not held out
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a user can ask of a fit.
+
+    Parameters
+    ----------
+    method : str
+        Key of METHODS.
+    setting : "default" or "paper"
+        Where options that are not given come from.
+    method_options, training, network_options : mapping
+        Options that differ from the setting's: of the method's constructor, of Training, of the network.
+    network : str, optional
+        Key of NETWORKS; by default an MLP for vectors and a small CNN for images.
+    valid_fraction : float
+        Share of the items held out as noisy validation rows, where the table has no split of its own.
+    pi_kinds : mapping
+        Kind of PI columns that should not be guessed.
+    seed : int
+        Of everything random.
+    accelerator : str
+        A Lightning Fabric accelerator, such as "auto", "cpu" or "cuda".
+    """
+
+    method: str = "pi_dual"
+    setting: str = "default"
+    method_options: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    network: str | None = None
+    network_options: Mapping[str, Any] = field(default_factory=dict)
+    valid_fraction: float = 0.1
+    pi_kinds: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    accelerator: str = "auto"
+
+
+@dataclass
+class Job:
+    """A fit that has been checked and can start."""
+
+    table: AnnotationTable
+    inputs: Inputs
+    options: FitOptions
+    rows: Rows
+    split: NDArray[np.int8]  # 0 train, 1 valid, 2 test
+    encoder: PIEncoder
+    spec: Spec
+    training: Training
+    method_options: dict[str, Any]
+    network: dict[str, Any]
+    build: Callable[[], Method]
+    warnings: list[str]
+
+    def part(self, number: int) -> Rows | None:
+        """Rows of train (0), valid (1) or test (2); None where there are none."""
+        index = np.flatnonzero(self.split == number)
+        return self.rows.subset(index) if len(index) else None
+
+
+@dataclass
+class Results:
+    """What a fit says of the labels."""
+
+    predictions: Predictions
+    items: pd.DataFrame
+    annotators: pd.DataFrame | None
+    summary: dict[str, Any]
+
+
+# --- prepare ---
+
+
+def prepare(
+    table: AnnotationTable,
+    inputs: Inputs,
+    options: FitOptions,
+    *,
+    module: nn.Module | Callable[[], nn.Module] | None = None,
+    sample_weight: NDArray[np.floating[Any]] | None = None,
+) -> Job:
+    """Check and join everything a fit needs.
+
+    Parameters
+    ----------
+    table : AnnotationTable
+    inputs : Inputs
+    options : FitOptions
+    module : callable, optional
+        Makes the prediction network, in place of one of ours.
+    sample_weight : array (N,), optional
+        Weight of every annotation.
+    """
+    if options.method not in METHODS:
+        raise UsageError(f"There is no method '{options.method}'; use one of {', '.join(METHODS)}.")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        x_row = x_rows(inputs, table)
+        split = split_rows(table, options.valid_fraction, options.seed)
+        learned = np.flatnonzero(split != 2)
+        encoder = PIEncoder(options.pi_kinds).fit(table, learned if len(learned) < len(table) else None)
+    n_train = int((split == 0).sum())
+    in_shape = tuple(int(size) for size in inputs.array.shape[1:])
+    training, method_options = resolve_options(options, n_train, images=len(in_shape) == 3)
+    rows = Rows.build(
+        inputs.array, x_row, table.label_codes, encoder.transform(table), sample_weight, derive_seed(options.seed, 7)
+    )
+    spec = Spec(n_train, len(table.classes), encoder.cardinalities, encoder.n_numbers)
+    network = {
+        "name": options.network or network_for(in_shape),
+        "in_shape": list(in_shape),
+        "options": dict(options.network_options),
+    }
+    make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
+    build = method_maker(options.method, method_options, spec, make)
+    texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+    if METHODS[options.method].needs_pi and spec.pi_dim == 0:
+        texts.append(
+            "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
+        )
+    return Job(table, inputs, options, rows, split, encoder, spec, training, method_options, network, build, texts)
+
+
+def resolve_options(options: FitOptions, n_train: int, *, images: bool) -> tuple[Training, dict[str, Any]]:
+    """Training and method options: the setting's, then the user's own."""
+    training, method_options = choose_settings(options.setting, options.method, n_train=n_train, images=images)
+    unknown = [name for name in options.training if name not in option_names()]
+    if unknown:
+        raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
+    training |= dict(options.training) | {"seed": options.seed}
+    return Training(**training), method_options | dict(options.method_options)
+
+
+def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDArray[np.int8]:
+    """Train (0), valid (1) or test (2) for every row; an item is in one of them only.
+
+    The table's own split is kept. Where it names no validation rows, items are drawn from the training rows, never so
+    that a class or the training set is left empty.
+    """
+    if not 0 <= valid_fraction < 1:
+        raise UsageError(f"valid_fraction must be at least 0 and below 1, not {valid_fraction}.")
+    n = len(table)
+    split = (
+        table.frame["split"].cat.codes.to_numpy().astype(np.int8) if "split" in table.frame else np.zeros(n, np.int8)
+    )
+    items = table.item_codes
+    if (split == 0).sum() == 0:
+        raise DataError(f"{table.source} has no row with split 'train'; there is nothing to learn from.")
+    if (split == 1).any() or valid_fraction == 0:
+        return split
+    candidates = np.unique(items[split == 0])
+    wanted = min(int(valid_fraction * len(candidates)), VALID_ITEMS)
+    drawn = np.random.default_rng(derive_seed(seed, 5)).permutation(candidates)[:wanted]
+    held_out = np.zeros(int(items.max()) + 1, bool)
+    held_out[drawn] = True
+    valid = held_out[items] & (split == 0)
+    labels, k = table.label_codes, len(table.classes)
+    lost = np.bincount(labels[(split == 0) & ~valid], minlength=k) == 0
+    valid &= ~lost[labels]  # a class whose rows were all drawn stays in training
+    split[valid] = 1
+    return split
+
+
+def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
+    """Mean and standard deviation of the inputs in use."""
+    if not isinstance(inputs.array, np.ndarray):
+        sample = np.unique(used)
+        sample = sample[:: max(1, len(sample) // STANDARDIZE_ROWS)]
+        return Standardize.fit(inputs.array.take(sample))
+    used = np.unique(used)
+    whole = len(used) > len(inputs.array) // 2
+    return Standardize.fit(inputs.array if whole else inputs.array[used])
+
+
+def network_maker(
+    network: Mapping[str, Any], n_classes: int, standardize: Standardize | None
+) -> Callable[[], nn.Module]:
+    """A function that makes a fresh network."""
+    name, in_shape, options = network["name"], tuple(network["in_shape"]), network["options"]
+    return lambda: build_network(name, in_shape=in_shape, n_classes=n_classes, standardize=standardize, **options)
+
+
+def method_maker(
+    name: str, options: Mapping[str, Any], spec: Spec, make: Callable[[], nn.Module]
+) -> Callable[[], Method]:
+    """A function that makes the method around a fresh network."""
+
+    def build() -> Method:
+        try:
+            return METHODS[name](make(), spec, **options)
+        except TypeError as error:
+            if "unexpected keyword" not in str(error):
+                raise
+            raise UsageError(
+                f"Method '{name}' has no option {str(error).split()[-1]}; see `pidual methods`."
+            ) from error
+
+    return build
+
+
+# --- train and assess ---
+
+
+def train(
+    job: Job,
+    *,
+    fabric: Fabric | None = None,
+    store: StateStore | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    """Fit the method of a job."""
+    train_rows = job.part(0)
+    assert train_rows is not None
+    return fit(
+        job.build, train_rows, job.part(1), job.training, fabric=fabric, store=store, progress=progress, stop=stop
+    )
+
+
+def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
+    """What the fitted method says of every annotation, item and annotator."""
+    table, n = job.table, len(job.table)
+    given, items, who = table.label_codes, table.item_codes, table.annotator_codes
+    predicted = np.zeros(n, np.int64)
+    probability, quality = np.zeros(n, np.float32), np.zeros(n, np.float32)
+    extra: dict[str, NDArray[Any]] = {}
+    for scored in score_rows(fitted.method, job.rows, items, fabric):
+        at, p = scored.rows, scored.probabilities
+        predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
+        for name, values in scored.columns.items():
+            extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
+    gate = extra.get("gate")
+    split = pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS))
+    predictions = Predictions.build(
+        table.frame,
+        table.classes,
+        predicted=predicted,
+        predicted_probability=probability,
+        label_quality=quality,
+        gate=gate,
+        noise=extra.get("noise_label"),
+        split=split,
+        pi_columns=table.pi_columns,
+    )
+    predictions, cutoff = mark_issues(predictions)
+    votes = ItemVotes(
+        items,
+        given,
+        shrunk_quality(given, predicted, who, n_classes=job.spec.n_classes),
+        who,
+        n_items=len(table.frame["item"].cat.categories),
+        n_classes=job.spec.n_classes,
+    )
+    item_frame = items_table(
+        table.frame["item"].cat.categories, consensus_chunks(job, fitted, votes, fabric), table.classes
+    )
+    annotators = describe_annotators(predictions)
+    summary = summarise(job, fitted, predictions, cutoff)
+    return Results(predictions, item_frame, annotators, summary)
+
+
+def consensus_chunks(job: Job, fitted: Fitted, votes: ItemVotes, fabric: Fabric) -> Iterator[Consensus]:
+    """Consensus of every item in order, a chunk at a time; where an item has several inputs they are averaged."""
+    for scored in score_rows(fitted.method, job.rows, job.table.item_codes, fabric):
+        first, last = int(scored.items[0]), int(scored.items[-1])
+        counts = np.bincount(scored.items - first, minlength=last - first + 1)
+        sums = np.zeros((last - first + 1, job.spec.n_classes))
+        np.add.at(sums, scored.items - first, scored.probabilities)
+        yield votes.consensus(first, sums / np.maximum(counts, 1)[:, None])
+
+
+def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff) -> dict[str, Any]:
+    """The summary of a run as JSON values."""
+    record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
+    attempts = 1 + max(r["attempt"] for r in fitted.history)
+    return {
+        "n_issues": predictions.n_issues,
+        "estimated_noise_rate": cutoff.estimated_noise_rate,
+        "cutoff": cutoff.to_json(),
+        "selected_epoch": fitted.selected_epoch,
+        "valid_accuracy": record.get("valid_accuracy"),
+        "seconds": sum(r["seconds"] for r in fitted.history),
+        "guard": {
+            "recovered": bool(fitted.events) and attempts > len(fitted.events),
+            "collapsed": bool(fitted.events) and attempts <= len(fitted.events),
+            "events": fitted.events,
+        },
+        "warnings": job.warnings,
+        "evaluation": evaluation(job, predictions),
+    }
+
+
+def evaluation(job: Job, predictions: Predictions) -> dict[str, Any] | None:
+    """How well it went, where clean labels are known; None where they are not."""
+    y = predictions.y
+    if y is None or not (y >= 0).any():
+        return None
+    known = (y >= 0) & (job.split != 2)
+    wrong = (predictions.given != y)[known]
+    gate = predictions.gate
+    precision, recall = precision_recall(predictions.is_issue[known], wrong)
+    test = (y >= 0) & (job.split == 2)
+    return {
+        "noise_rate": float(wrong.mean()) if len(wrong) else None,
+        "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
+        "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
+        "issue_precision": finite_or_none(precision),
+        "issue_recall": finite_or_none(recall),
+        "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
+    }
+
+
+# --- the run directory ---
+
+
+def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
+    """The trained method of a run, and the arrays its inputs are made with."""
+    model = run.model
+    tensors, _ = load_tensors(run.path / ("model.safetensors" if weights == "selected" else "model-last.safetensors"))
+    spec = Spec(**model["spec"] | {"cardinalities": tuple(model["spec"]["cardinalities"])})
+    size = model["network"]["standardize"]
+    standardize = Standardize(np.zeros(size), np.ones(size)) if size else None
+    make = network_maker(model["network"], spec.n_classes, standardize)
+    method = method_maker(model["method"], model["method_options"], spec, make)()
+    method.load_state_dict(
+        {key.removeprefix("method."): value for key, value in tensors.items() if key.startswith("method.")}
+    )
+    arrays = {key.removeprefix("inputs."): value.numpy() for key, value in tensors.items() if key.startswith("inputs.")}
+    return method.eval(), arrays
+
+
+def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
+    """Predictions for new inputs: item, predicted_label, predicted_probability, and a probability for every class.
+
+    Parameters
+    ----------
+    run : Run
+    source : path or array
+        Inputs of the kind the run was fitted with.
+    weights : "selected" or "last"
+        Which epoch to predict with.
+    """
+    method, arrays = load_method(run, weights)
+    model = run.model
+    inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
+    n, classes = len(inputs), model["classes"]
+    fabric = make_fabric(accelerator)
+    rows = Rows.build(inputs.array, np.arange(n), np.zeros(n, np.int64))
+    p = np.concatenate(
+        [np.zeros((0, len(classes)), np.float32), *predict_probabilities(fabric.to_device(method), rows, fabric)]
+    )
+    frame = pd.DataFrame({"item": inputs.names if inputs.names is not None else np.arange(n)})
+    frame["predicted_label"] = pd.Categorical.from_codes(p.argmax(1), categories=classes)
+    frame["predicted_probability"] = p.max(1)
+    return pd.concat([frame, pd.DataFrame(p, columns=[f"p_{name}" for name in classes])], axis=1)
+
+
+def fit_table(
+    table: AnnotationTable,
+    inputs: Inputs,
+    out: str | Path,
+    options: FitOptions | None = None,
+    *,
+    source: Mapping[str, Any] | None = None,
+    force: bool = False,
+    resume: bool = False,
+    save_every: float = 15.0,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Fit, score and report, into a run directory.
+
+    Parameters
+    ----------
+    table : AnnotationTable
+    inputs : Inputs
+    out : path
+        The run directory; made when everything has been checked.
+    options : FitOptions
+    source : mapping, optional
+        Where table and inputs came from, for the record.
+    force : bool
+        Replace a run that is there.
+    resume : bool
+        Continue a run that is there; its data and options must be the same.
+    save_every : float
+        Seconds between two resume points within an epoch.
+    progress : Progress, optional
+    stop : callable
+        Asked at every step; True saves the state and raises Interrupted.
+    """
+    out, options, progress = Path(out), options or FitOptions(), progress or Progress()
+    check_directory(out, force=force, resume=resume)
+    job = prepare(table, inputs, options)
+    config = describe(job, source or {})
+    fabric = make_fabric(options.accelerator, job.training.precision)
+    first = fabric.global_rank == 0
+    if first:
+        start_directory(out, config, force=force, resume=resume)
+    for text in job.warnings:
+        progress.note(f"Warning: {text}")
+    recorder = Recorder(progress, out / "metrics.jsonl" if first else None)
+    started = time.monotonic()
+    fitted = train(job, fabric=fabric, store=StateStore(out / "state", save_every), progress=recorder, stop=stop)
+    if first:
+        write_history(out / "metrics.jsonl", fitted.history)
+        results = assess(job, fitted, fabric)
+        results.summary["seconds_total"] = time.monotonic() - started
+        write_run(out, job, fitted, results)
+    return Run(out)
+
+
+def check_directory(out: Path, *, force: bool, resume: bool) -> None:
+    """Refuse a directory that must not be written to."""
+    if force and resume:
+        raise UsageError("--force starts anew and --resume continues; give one of them.")
+    if not out.exists() or not any(out.iterdir() if out.is_dir() else [out]):
+        return
+    if not (out / "config.json").exists():
+        raise RunError(f"{out} exists and is not a run directory; choose another with --out.")
+    if not (force or resume):
+        raise RunError(
+            f"{out} already holds a run; continue it with --resume, replace it with --force, or choose another --out."
+        )
+
+
+def start_directory(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> None:
+    """Make the directory, or check that the run in it is the same."""
+    try:
+        if force and out.exists():
+            shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
+        if resume and (out / "config.json").exists():
+            check_same(out, config)
+        else:
+            write_json(out / "config.json", config)
+    except OSError as error:
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+
+
+def check_same(out: Path, config: dict[str, Any]) -> None:
+    """Refuse to continue a run with other data or options."""
+    old = read_json(out / "config.json")
+    for part in ("data", "method", "setting", "seed", "method_options", "training", "network"):
+        new = json.loads(json.dumps(config[part]))
+        if old.get(part) == new:
+            continue
+        if isinstance(new, dict) and isinstance(old.get(part), dict):
+            key = next(k for k in {**old[part], **new} if old[part].get(k) != new.get(k))
+            where, before, after = f"{part}.{key}", old[part].get(key), new.get(key)
+        else:
+            where, before, after = part, old.get(part), new
+        raise RunError(
+            f"The run in {out} was started with {where} = {before!r}, and now it is {after!r}; "
+            "resume with the data and options it was started with, or use another --out."
+        )
+
+
+def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run: everything needed to run it again."""
+    table, counts = job.table, np.bincount(job.split, minlength=3)
+    frame = table.frame
+    return {
+        "pidual": version("pidual"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "method": job.options.method,
+        "setting": job.options.setting,
+        "seed": job.options.seed,
+        "source": dict(source),
+        "data": {
+            "table": table.source,
+            "x": str(source.get("x", "array")),
+            "n_rows": len(table),
+            "n_items": int(frame["item"].nunique()),
+            "n_annotators": int(frame["annotator"].nunique()) if "annotator" in frame else None,
+            "n_classes": job.spec.n_classes,
+            "n_train": int(counts[0]),
+            "n_valid": int(counts[1]),
+            "n_test": int(counts[2]),
+            "fingerprint": table.fingerprint(),
+            "x_shape": [int(size) for size in job.inputs.array.shape],
+            "x_fingerprint": fingerprint(job.inputs),
+            "pi": [describe_pi(column, frame) for column in job.encoder.columns_],
+        },
+        "method_options": job.method_options,
+        "training": asdict(job.training),
+        "network": job.network,
+        "versions": {name: version(name) for name in ("torch", "lightning-fabric", "numpy", "pandas", "scikit-learn")}
+        | {"python": platform.python_version()},
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads()},
+    }
+
+
+def describe_pi(column: Any, frame: pd.DataFrame) -> dict[str, Any]:
+    """A PI column for people: what kind it is and what is in it."""
+    described = {"name": column.name, "kind": column.kind, "n_missing": int(frame[column.name].isna().sum())}
+    if column.kind == "category":
+        return described | {"n_categories": column.n_codes}
+    return described | {"mean": column.mean, "std": column.std}
+
+
+def fingerprint(inputs: Inputs) -> str:
+    """A digest of evenly spaced rows of x, to tell another file from the same one."""
+    n = len(inputs.array)
+    rows = np.unique(np.linspace(0, n - 1, min(n, 256)).astype(np.int64))
+    sample = inputs.array[rows] if isinstance(inputs.array, np.ndarray) else inputs.array.take(rows)
+    return hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=16).hexdigest()
+
+
+def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
+    """Write everything a finished run holds; summary.json marks it as finished, so it comes last but for the report."""
+    method = fitted.method
+    selected = {f"method.{name}": value for name, value in method.state_dict().items()}
+    arrays = {
+        f"inputs.{name}": torch.from_numpy(np.ascontiguousarray(value)) for name, value in job.inputs.tensors.items()
+    }
+    save_tensors(out / "model.safetensors", selected | arrays, {})
+    save_tensors(
+        out / "model-last.safetensors", {f"method.{name}": value for name, value in fitted.last.items()} | arrays, {}
+    )
+    standardize = getattr(getattr(method, "f", None), "standardize", None)
+    model = {
+        "format": 1,
+        "classes": job.table.classes,
+        "method": job.options.method,
+        "method_options": job.method_options,
+        "spec": asdict(job.spec),
+        "network": job.network | {"standardize": len(standardize.mean) if standardize is not None else 0},
+        "pi": job.encoder.to_json(),
+        "inputs": job.inputs.schema,
+    }
+    write_json(out / "model.json", model)
+    results.predictions.write(out / "predictions.parquet")
+    write_frame(out / "items.parquet", results.items)
+    if results.annotators is not None:
+        write_frame(out / "annotators.parquet", results.annotators)
+    write_frame(out / THUMBNAILS, thumbnails(job, results.predictions))
+    write_json(out / "summary.json", results.summary)
+    Run(out).report()
+
+
+def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:
+    """PNG images of the items with the most suspicious labels, where inputs are images: item, png."""
+    pictures: dict[str, bytes] = {}
+    if job.inputs.kind != "images":
+        limit = 0
+    for row in np.argsort(predictions.label_quality, kind="stable")[:limit]:
+        x = job.rows.take_x(job.rows.x_row[row : row + 1])[0].numpy()
+        buffer = io.BytesIO()
+        Image.fromarray(x.transpose(1, 2, 0)).save(buffer, format="PNG")
+        pictures[str(predictions.frame["item"].iloc[row])] = buffer.getvalue()
+    return pd.DataFrame(
+        {"item": pd.Series(list(pictures), dtype="str"), "png": pd.Series(list(pictures.values()), dtype=object)}
+    )
+
+
+class Recorder(Progress):
+    """Passes everything on, and writes each epoch's record to metrics.jsonl."""
+
+    def __init__(self, progress: Progress, path: Path | None):
+        self.progress, self.path = progress, path
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        self.progress.start(epochs, steps, done)
+
+    def step(self, epoch: int, step: int) -> None:
+        self.progress.step(epoch, step)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        if self.path is not None:
+            append_record(self.path, record)
+        self.progress.epoch(record)
+
+    def note(self, text: str) -> None:
+        self.progress.note(text)
+
+    def stop(self) -> None:
+        self.progress.stop()

@@ -1,0 +1,106 @@
+"""Progress on a terminal: a bar with the time left where there is one, plain lines elsewhere; always on stderr."""
+
+import time
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from .engine.history import Record
+from .engine.progress import Progress
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Silent(Progress):
+    """Only what must be known: notes."""
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+
+class Lines(Progress):
+    """Plain lines: the start, an epoch now and then, and a sign of life within long epochs."""
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
+        self.said = 0.0
+        done_text = f", {done / (epochs * steps):.0%} done before" if done else ""
+        click.echo(f"Training: {epochs} epochs of {steps} steps{done_text}.", err=True)
+
+    def step(self, epoch: int, step: int) -> None:
+        now = time.monotonic()
+        if now - self.said > SECONDS_BETWEEN_LINES and (self.said or now - self.began > 1):
+            self.said = now
+            position = epoch * self.steps + step
+            left = (now - self.began) / max(1, position - self.done) * (self.epochs * self.steps - position)
+            click.echo(
+                f"epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}, about {duration(left)} left", err=True
+            )
+
+    def epoch(self, record: Record) -> None:
+        now = time.monotonic()
+        if now - self.said > SECONDS_BETWEEN_LINES or record["epoch"] + 1 == self.epochs:
+            self.said = now
+            click.echo(f"epoch {record['epoch'] + 1}/{self.epochs}: {describe(record)}", err=True)
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+
+class Bar(Progress):
+    """A bar with the time left."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.bar: RichProgress | None = None
+
+    def start(self, epochs: int, steps: int, done: int) -> None:
+        self.epochs, self.steps, self.drawn = epochs, steps, 0.0
+        columns: list[Any] = [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[text]}"),
+            TimeRemainingColumn(),
+        ]
+        self.bar = RichProgress(*columns, console=self.console, transient=True)
+        self.task = self.bar.add_task("training", total=epochs * steps, completed=done, text="")
+        self.bar.start()
+
+    def step(self, epoch: int, step: int) -> None:
+        now = time.monotonic()
+        if self.bar is not None and now - self.drawn > 0.1:
+            self.drawn = now
+            self.bar.update(
+                self.task, completed=epoch * self.steps + step, description=f"epoch {epoch + 1}/{self.epochs}"
+            )
+
+    def epoch(self, record: Record) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=(record["epoch"] + 1) * self.steps, text=describe(record))
+
+    def note(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False)
+
+    def stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+
+def describe(record: Record) -> str:
+    """An epoch in a few words."""
+    words = [f"loss {record['loss']:.3f}"]
+    if "gate" in record:
+        words.append(f"gate {record['gate']:.2f}")
+    if "valid_accuracy" in record:
+        words.append(f"noisy validation {record['valid_accuracy']:.1%}")
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people."""
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"

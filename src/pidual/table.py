@@ -1,0 +1,415 @@
+"""The annotation table: one row per annotation, whatever file it came from.
+
+    read_table("labels.csv", label="answer", pi=["annotator", "seconds"])
+    AnnotationTable.from_frame(frame)
+
+Annotator ids are personal data: a table holds pseudonyms, made with a secret key that stays in a file beside the table.
+The raw id is nowhere in the object unless `keep_ids` is set.
+"""
+
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .errors import DataError, UsageError
+from .readers import Keys, Source, as_text, keys, open_source, values
+
+RESERVED = ("item", "label", "annotator", "y", "split")
+SPLITS = ("train", "valid", "test")
+KEY_NAME = ".pidual.key"
+_SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotationTable:
+    """Annotations with cleaned columns; made by `read_table` or `AnnotationTable.from_frame`.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per annotation in file order. Categories `item`, `label` and, where known, `annotator` (pseudonyms), `y`
+        (its categories are the classes, then any class that occurs in y only) and `split` (train, valid, test);
+        the other PI columns under their own names, numbers as numbers and all else as categories.
+    source : str
+        What messages call the table: the path as given, or "table" for a frame in memory.
+    pi_columns : list of str
+        The privileged information; "annotator" stands for the annotator column.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    pi_columns: list[str]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def classes(self) -> list[str] | list[int]:
+        """The labels there are, sorted; integers if every label is one."""
+        classes: list[str] | list[int] = self.frame["label"].cat.categories.tolist()
+        return classes
+
+    @property
+    def item_codes(self) -> NDArray[np.integer[Any]]:
+        """Number of the item of every row, by `frame.item.cat.categories`."""
+        return _codes(self.frame["item"])
+
+    @property
+    def label_codes(self) -> NDArray[np.integer[Any]]:
+        """Number of the given label of every row, by `classes`."""
+        return _codes(self.frame["label"])
+
+    @property
+    def annotator_codes(self) -> NDArray[np.integer[Any]] | None:
+        """Number of the annotator of every row; None if annotators are not known."""
+        return _codes(self.frame["annotator"]) if "annotator" in self.frame else None
+
+    @property
+    def y_codes(self) -> NDArray[np.integer[Any]] | None:
+        """Number of the clean label of every row, -1 where it is missing; None if the table has no `y`."""
+        return _codes(self.frame["y"]) if "y" in self.frame else None
+
+    def fingerprint(self) -> str:
+        """Hex digest of items, labels, clean labels and PI in order; the pseudonym key has no part in it."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name in self.frame.columns:
+            column = self.frame[name]
+            digest.update(f"{name}\0".encode())
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                names = [] if name == "annotator" else column.cat.categories.tolist()
+                digest.update("\0".join(map(str, names)).encode())
+                digest.update(_codes(column).astype("<i4").tobytes())
+            else:
+                digest.update(column.to_numpy().astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        item: str | None = None,
+        label: str | None = None,
+        annotator: str | None = None,
+        pi: Sequence[str] | None = None,
+        y: str | None = None,
+        split: str | None = None,
+        keep_ids: bool = False,
+        key: bytes | None = None,
+    ) -> "AnnotationTable":
+        """Make a table from a pandas frame.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            One row per annotation; it is not changed, and the table keeps no reference to it.
+        item, label, annotator, pi, y, split, keep_ids
+            As for `read_table`.
+        key : bytes, optional
+            Secret for the pseudonyms, at most 64 bytes; drawn anew if not given, so that pseudonyms of two tables
+            then have nothing to do with each other.
+        """
+        source = open_source(frame)
+        roles = _find_roles(source, item, label, annotator, pi, y, split)
+        return _build(source, roles, None if keep_ids else key or secrets.token_bytes(32))
+
+
+def read_table(
+    path: str | Path,
+    *,
+    item: str | None = None,
+    label: str | None = None,
+    annotator: str | None = None,
+    pi: Sequence[str] | None = None,
+    y: str | None = None,
+    split: str | None = None,
+    keep_ids: bool = False,
+    key_file: str | Path | None = None,
+) -> AnnotationTable:
+    """Read an annotation table from a CSV, TSV, Parquet or JSON Lines file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; its ending tells the format. Text files must be UTF-8 and may be gzipped.
+    item, label, annotator, y, split : str, optional
+        Names of the columns. By default `item` (or `task`), `label`, `annotator` (or `worker`), `y` and `split` where
+        there are such columns. Without an item column, every row is an item of its own, numbered from 0.
+    pi : sequence of str, optional
+        Columns of privileged information; by default the annotator if known, else none.
+    keep_ids : bool
+        Keep annotator ids as they are instead of replacing them by pseudonyms.
+    key_file : str or Path, optional
+        Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table.
+
+    Returns
+    -------
+    AnnotationTable
+        With a row for every row of the file, in order.
+
+    Raises
+    ------
+    UsageError
+        A file, column or option that is not there or is used twice.
+    DataError
+        Contents that cannot be used; the message names file, line, column and value.
+    """
+    source = open_source(path)
+    roles = _find_roles(source, item, label, annotator, pi, y, split)
+    key = None
+    if roles.annotator is not None and not keep_ids:
+        key = _load_key(Path(key_file) if key_file else Path(path).parent / KEY_NAME)
+    return _build(source, roles, key)
+
+
+def find_item(source: Source, item: str | None) -> str | None:
+    """The column of items: the one asked for, else `item` or crowd-kit's `task`, else None."""
+    return source.require(item, "the items") if item else source.find("item", "task")
+
+
+# --- which column is what ---
+
+
+class _Roles(NamedTuple):
+    item: str | None
+    label: str
+    annotator: str | None
+    y: str | None
+    split: str | None
+    pi: list[str]  # names in the file, "annotator" for the annotator column
+
+
+def _find_roles(
+    source: Source,
+    item: str | None,
+    label: str | None,
+    annotator: str | None,
+    pi: Sequence[str] | None,
+    y: str | None,
+    split: str | None,
+) -> _Roles:
+    """Decide which column plays which part; one asked for by name is never taken for another by default."""
+    if isinstance(pi, str):
+        pi = [pi]
+    wanted = {"item": item, "label": label, "annotator": annotator, "y": y, "split": split}
+    taken = {column for column in wanted.values() if column} | set(pi or ())
+    defaults = {"item": ("item", "task"), "label": ("label",), "annotator": ("annotator", "worker"), "y": ("y",)}
+    found: dict[str, str | None] = {}
+    for role, column in wanted.items():
+        if column:
+            found[role] = source.require(column, f"asked for as {role}")
+            continue
+        default = source.find(*defaults.get(role, (role,)))
+        free = default not in taken or (role == "annotator" and default not in wanted.values())
+        found[role] = source.require(default, role) if default and free else None
+    if found["label"] is None:
+        raise UsageError(
+            f"{source.name} has no column 'label'; name the column that holds the labels with label= (--label). "
+            f"Its columns: {', '.join(source.columns[:30])}."
+        )
+    pi_columns = _find_pi(source, pi, found)
+    _check_used_once(source, found, pi_columns)
+    return _Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns)
+
+
+def _find_pi(source: Source, pi: Sequence[str] | None, found: dict[str, str | None]) -> list[str]:
+    annotator = found["annotator"]
+    if pi is None:
+        return ["annotator"] if annotator else []
+    names = []
+    for column in pi:
+        if annotator and column in ("annotator", annotator):
+            names.append("annotator")
+        else:
+            names.append(source.require(column, "asked for as privileged information"))
+    return names
+
+
+def _check_used_once(source: Source, found: dict[str, str | None], pi: list[str]) -> None:
+    uses = [(column, role) for role, column in found.items() if column]
+    uses += [(column, "pi") for column in pi if column != "annotator" or found["annotator"] is None]
+    seen: dict[str, str] = {}
+    for column, role in uses:
+        if column in seen:
+            raise UsageError(
+                f"column {column!r} of {source.name} is used twice, as {seen[column]} and as {role}; "
+                "name a different column for one of them."
+            )
+        seen[column] = role
+    if pi.count("annotator") > 1:
+        raise UsageError(f"the annotator column of {source.name} is listed twice in pi; list it once.")
+    for column in pi:
+        if column in RESERVED and not (column == "annotator" and found["annotator"]):
+            raise UsageError(
+                f"the PI column {column!r} of {source.name} has a name with a meaning of its own "
+                f"({', '.join(RESERVED)}); rename the column."
+            )
+
+
+# --- from columns to the table ---
+
+
+def _build(source: Source, roles: _Roles, key: bytes | None) -> AnnotationTable:
+    """Read the columns, check them and put the frame together; `key` None keeps annotator ids."""
+    used = [*roles[:5], *(column for column in roles.pi if column != "annotator")]
+    columns = source.read([column for column in used if column is not None])
+    n = len(columns[roles.label])
+    if n == 0:
+        raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
+    frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
+    label = _complete(source, roles.label, columns.pop(roles.label), "label")
+    y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
+    frame["label"], clean = _labels(label, y)
+    _check_classes(source, roles.label, frame["label"])
+    if roles.annotator is not None:
+        ids = _complete(source, roles.annotator, columns.pop(roles.annotator), "annotator")
+        frame["annotator"] = _category(Keys(ids.codes, _pseudonyms(source, as_text(ids.names), key)))
+    for column in roles.pi:
+        if column != "annotator":
+            frame[column] = values(source, column, columns.pop(column))
+    if clean is not None:
+        frame["y"] = clean
+    if roles.split is not None:
+        frame["split"] = _splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
+    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.RangeIndex(n))
+    if roles.item is not None:
+        pa.default_memory_pool().release_unused()
+        items = _complete(source, roles.item, columns.pop(roles.item), "item")
+        pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
+        frame["item"] = _category(items)
+    return AnnotationTable(pd.DataFrame(frame, copy=False), source.name, list(roles.pi))
+
+
+def _complete(source: Source, name: str, column: Any, what: str) -> Keys:
+    """Keys of a column in which nothing may be missing."""
+    found = keys(source, name, column)
+    missing = np.flatnonzero(found.codes < 0)
+    if len(missing):
+        row = int(missing[0])
+        value = column[row].as_py()
+        shown = "empty" if value is None or value != value else repr(value)
+        more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
+        raise DataError(
+            f"{source.place(row)}, column {name!r}: the {what} is missing ({shown}){more}; fill it in "
+            "or delete the row."
+        )
+    return found
+
+
+def _category(found: Keys) -> pd.Categorical:
+    return pd.Categorical.from_codes(found.codes, pd.Index(found.names.to_pandas()))
+
+
+def _labels(label: Keys, y: Keys | None) -> tuple[pd.Categorical, pd.Categorical | None]:
+    """Given and clean labels as categories in one order: the classes sorted, then those of y alone."""
+    if y is not None and len(y.names) and y.names.type != label.names.type:
+        label, y = Keys(label.codes, as_text(label.names)), Keys(y.codes, as_text(y.names))
+    classes = sorted(label.names.to_pylist())
+    given = _recode(label, classes)
+    if y is None:
+        return given, None
+    return given, _recode(y, classes + sorted(set(y.names.to_pylist()) - set(classes)))
+
+
+def _recode(found: Keys, categories: list[Any]) -> pd.Categorical:
+    order = {value: code for code, value in enumerate(categories)}
+    moved = np.array([*(order[value] for value in found.names.to_pylist()), -1], np.int32)
+    return pd.Categorical.from_codes(moved[found.codes], pd.Index(categories))
+
+
+def _check_classes(source: Source, name: str, label: pd.Categorical) -> None:
+    if len(label.categories) == 1:
+        raise DataError(
+            f"{source.name}, column {name!r}: every label is {label.categories[0]!r}, and a classifier needs "
+            "at least two classes; check that this is the column of labels."
+        )
+    counts = np.bincount(label.codes, minlength=len(label.categories))
+    single = np.flatnonzero(counts == 1)
+    if len(single):
+        row = int(np.flatnonzero(label.codes == single[0])[0])
+        more = f" ({len(single) - 1} more classes have one row too)" if len(single) > 1 else ""
+        raise DataError(
+            f"{source.place(row)}, column {name!r}: the class {label.categories[single[0]]!r} has this one row "
+            f"only{more}; add rows of the class, merge it into another or delete the row."
+        )
+
+
+def _splits(source: Source, name: str, found: Keys) -> pd.Categorical:
+    known = [_SPLIT_NAMES.get(str(value).lower(), -1) for value in found.names.to_pylist()]
+    codes = np.array([*known, -1], np.int8)[found.codes]
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        value = found.names[found.codes[row]].as_py() if found.codes[row] >= 0 else ""
+        raise DataError(f"{source.place(row)}, column {name!r}: {value!r} is not a split; write train, valid or test.")
+    categories: pd.Index[Any] = pd.Index(SPLITS)
+    return pd.Categorical.from_codes(codes, categories)
+
+
+def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:
+    codes: NDArray[np.integer[Any]] = column.cat.codes.to_numpy()
+    return codes
+
+
+# --- pseudonyms ---
+
+
+def _pseudonyms(source: Source, ids: Any, key: bytes | None) -> Any:
+    """Keyed hashes of the ids, which cannot be undone or made again without the key."""
+    if key is None:
+        return ids
+    made = ["a-" + hashlib.blake2b(name.encode(), key=key, digest_size=6).hexdigest() for name in ids.to_pylist()]
+    if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
+        raise DataError(
+            f"{source.name}: two annotators get the same pseudonym with this key; remove the key file so that another "
+            "key is drawn, or keep the ids with keep_ids=True (--keep-ids)."
+        )
+    return pa.array(made, pa.string())
+
+
+def _load_key(path: Path) -> bytes:
+    """The key in `path`, made first if there is none."""
+    try:
+        if not path.exists():
+            _make_key(path)
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UsageError(
+            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); name another "
+            "place with key_file= (--key-file), or keep the ids as they are with keep_ids=True (--keep-ids)."
+        ) from None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise UsageError(
+            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
+            "remove it and a new key is made."
+        )
+    return key
+
+
+def _make_key(path: Path) -> None:
+    """Write a new key that only its owner can read; the first of several processes wins."""
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        try:
+            os.link(temporary, path)  # fails if there is one already, unlike a rename
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

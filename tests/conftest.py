@@ -1,0 +1,51 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pidual.batch import Rows
+from pidual.encode import EncodedPI
+
+
+torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def rows():
+    """240 annotations of 80 items in three classes; a third of the annotators answer at random, the PI is who answered and a number."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 80)
+    x = (rng.normal(size=(80, 5)) + 3 * np.eye(3, 5)[y]).astype(np.float32)
+    item = np.repeat(np.arange(80), 3)
+    annotator = rng.integers(0, 6, 240)
+    label = np.where(annotator < 2, rng.integers(0, 3, 240), y[item])
+    numbers = rng.normal(size=(240, 2)).astype(np.float32)
+    return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers))
+
+
+@pytest.fixture
+def crowd_files(tmp_path):
+    """A CSV of annotations and an .npy of features, as a user has them."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 60)
+    np.save(tmp_path / "x.npy", (rng.normal(size=(60, 4)) + 3 * np.eye(3, 4)[y]).astype(np.float32))
+    item = np.repeat(np.arange(60), 3)
+    who = rng.integers(0, 6, 180)
+    label = np.where(who < 2, rng.integers(0, 3, 180), y[item])
+    names = np.array(["cat", "dog", "owl"])
+    frame = pd.DataFrame(
+        {
+            "item": item,
+            "label": names[label],
+            "annotator": [f"person{w}@example.org" for w in who],
+            "seconds": rng.gamma(2, 3, 180).round(2),
+            "y": names[y[item]],
+        }
+    )
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    return tmp_path

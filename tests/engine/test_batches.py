@@ -1,0 +1,103 @@
+import numpy as np
+import torch
+
+from pidual.batch import Rows
+from pidual.engine import Training
+from pidual.engine.batches import Batches
+
+
+def test_an_epoch_is_a_permutation_and_epochs_differ(rows):
+    batches = Batches(rows, Training(batch_size=60))
+    seen = torch.cat([batch.index for batch in batches.epoch(batches.order(0))])
+    assert sorted(seen.tolist()) == list(range(240))
+    assert not torch.equal(batches.order(0), batches.order(1))
+    assert torch.equal(batches.order(1), Batches(rows, Training(batch_size=60)).order(1))
+
+
+def test_batches_carry_the_right_rows_and_random_pi(rows):
+    batches = Batches(rows, Training(batch_size=60), random_pi=3)
+    batch = next(iter(batches.epoch(batches.order(0))))
+    i = int(batch.index[5])
+    assert torch.equal(batch.x[5], rows.x[rows.x_row[i]])
+    assert batch.y_noisy[5] == rows.y_noisy[i]
+    assert torch.equal(batch.a.numbers[5, :2], rows.numbers[i])
+    assert torch.equal(batch.a.numbers[5, 2:], rows.random_pi(torch.tensor([i]), 3)[0])
+
+
+def test_random_pi_follows_the_table_row_through_subsets(rows):
+    part = rows.subset(np.array([200, 7, 31]))
+    assert torch.equal(part.random_pi(torch.tensor([1]), 4), rows.random_pi(torch.tensor([7]), 4))
+
+
+def test_processes_share_a_global_batch(rows):
+    whole = Batches(rows, Training(batch_size=60), random_pi=2)
+    parts = [Batches(rows, Training(batch_size=60), random_pi=2, rank=rank, world_size=2) for rank in (0, 1)]
+    for one, first, second in zip(*(list(b.epoch(b.order(2))) for b in (whole, *parts)), strict=True):
+        assert torch.equal(one.index, torch.cat([first.index, second.index]))
+        assert torch.equal(one.a.numbers, torch.cat([first.a.numbers, second.a.numbers]))
+
+
+def test_an_epoch_can_start_in_the_middle(rows):
+    batches = Batches(rows, Training(batch_size=60), random_pi=2)
+    everything = list(batches.epoch(batches.order(0)))
+    rest = list(batches.epoch(batches.order(0), 3))
+    assert len(rest) == 1
+    assert torch.equal(rest[0].a.numbers, everything[3].a.numbers)
+
+
+def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(rows):
+    assert Batches(rows, Training(batch_size=1000)).steps == 1
+    assert Batches(rows, Training(batch_size=1000)).batch_size == 240
+    assert Batches(rows, Training(batch_size=100)).steps == 2
+    assert Batches(rows, Training(batch_size=101), world_size=2).batch_size == 100
+
+
+class Squares:
+    """Inputs that are made when asked for."""
+
+    shape = (80, 5)
+
+    def __len__(self):
+        return 80
+
+    def take(self, rows):
+        return np.repeat(rows[:, None].astype(np.float32) ** 2, 5, axis=1)
+
+
+def test_lazy_inputs_come_through_a_loader_in_the_same_order(rows):
+    lazy = Rows(Squares(), *(getattr(rows, name) for name in ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "pi_seed")))
+    for workers in (0, 1):
+        batches = Batches(lazy, Training(batch_size=60, loader_workers=workers), random_pi=2)
+        memory = Batches(rows, Training(batch_size=60), random_pi=2)
+        for one, two in zip(batches.epoch(batches.order(0)), memory.epoch(memory.order(0)), strict=True):
+            assert torch.equal(one.index, two.index)
+            assert torch.equal(one.a.numbers, two.a.numbers)
+            assert torch.equal(one.x[:, 0], lazy.x_row[one.index].float() ** 2)
+
+
+def images(n=64):
+    rng = np.random.default_rng(0)
+    return Rows.build(rng.integers(0, 255, (n, 3, 8, 8), dtype=np.uint8), np.arange(n), np.zeros(n, np.int64))
+
+
+def test_augmentation_is_a_function_of_the_step_and_shared_by_processes():
+    training = Training(batch_size=16, crop_pad=2, flip=True)
+    whole = Batches(images(), training, n_views=2)
+    batch = next(iter(whole.epoch(whole.order(0))))
+    views = whole.augment(batch.x, 0, 0)
+    assert len(views) == 2
+    assert not torch.equal(*views)
+    assert torch.equal(views[0], whole.augment(batch.x, 0, 0)[0])
+    assert not torch.equal(views[0], whole.augment(batch.x, 0, 1)[0])
+    halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
+    parts = [half.augment(batch.x[8 * rank : 8 * rank + 8], 0, 0)[0] for rank, half in enumerate(halves)]
+    assert torch.equal(torch.cat(parts), views[0])
+
+
+def test_no_augmentation_unless_asked():
+    batches = Batches(images(), Training(batch_size=16))
+    x = batches.rows.x[:16]
+    assert batches.augment(x, 0, 0)[0] is x
+    cropped = Batches(images(), Training(batch_size=16, crop_pad=1)).augment(x, 0, 0)[0]
+    inside = [bool((cropped[i] == 0).all((0, 2)).any() or (cropped[i] == 0).all((0, 1)).any() or torch.equal(cropped[i], x[i])) for i in range(16)]
+    assert all(inside)  # shifted, never mirrored

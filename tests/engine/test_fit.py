@@ -1,0 +1,140 @@
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine.checkpoint import StateStore
+from pidual.errors import RunError, UsageError
+from pidual.methods import CE, PiDual
+from pidual.nets import MLP
+
+
+def build(rows, dropout=0.2):
+    return lambda: PiDual(MLP(5, 3, width=16, depth=1, dropout=dropout), rows.spec(3, (6,)), width=16, random_pi=4)
+
+
+TRAINING = Training(epochs=6, batch_size=24, lr=0.05, clip=1.0, seed=2, weight_decay=1e-3)
+
+
+def test_one_step_is_nesterov_sgd(rows):
+    """Two steps by hand with torch's own optimizer and the whole set as batch."""
+    made = []
+
+    def make():
+        made.append(CE(MLP(5, 3, width=8, depth=1), rows.spec(3)))
+        return made[-1]
+
+    training = Training(epochs=2, batch_size=240, lr=0.1, schedule="constant", weight_decay=0.01)
+    fitted = fit(make, rows, None, training, fabric=make_fabric("cpu"))
+    from pidual.random_pi import derive_seed
+
+    torch.manual_seed(derive_seed(0, 0, 3))
+    net = MLP(5, 3, width=8, depth=1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(rows.x[rows.x_row]), rows.y_noisy).backward()
+        optimizer.step()
+    for name, value in net.state_dict().items():
+        assert torch.allclose(fitted.last[f"f.{name}"], value, atol=1e-6)
+
+
+def test_schedules():
+    steps = Training(epochs=90, schedule="steps", milestones=(36, 72, 96), lr_decay=0.2)
+    assert [steps.lr_factor(e * 10, 10) for e in (0, 35, 36, 71, 72, 89)] == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.04])
+    cosine = Training(epochs=10, schedule="cosine", warmup_epochs=1)
+    assert [cosine.lr_factor(s, 10) for s in (0, 9, 10)] == pytest.approx([0.1, 1.0, 1.0])
+    assert cosine.lr_factor(55, 10) == pytest.approx(0.5)
+    assert 0 < cosine.lr_factor(99, 10) < 0.01
+    assert Training(schedule="constant").lr_factor(5, 10) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"lr": -1.0}, {"lr": float("nan")}, {"schedule": "wave"}, {"clip": 0.0}, {"select": "x"}, {"batch_size": 2.5}])
+def test_wrong_options(wrong):
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        Training(**wrong)
+
+
+def test_best_and_last_are_both_kept(rows):
+    fitted = fit(build(rows), rows, rows, TRAINING)
+    best = max(fitted.history, key=lambda r: (r["valid_accuracy"], -r["valid_loss"]))
+    assert fitted.selected_epoch == best["epoch"]
+    last = fit(build(rows), rows, rows, Training(**{**vars(TRAINING), "select": "last"}))
+    assert last.selected_epoch == 5
+    assert all(torch.equal(value, last.method.state_dict()[key]) for key, value in fitted.last.items())
+
+
+@pytest.mark.parametrize("at", [1, 9, 10, 31, 59])
+def test_interrupted_and_resumed_is_bitwise_the_same(rows, tmp_path, at):
+    whole = fit(build(rows), rows, rows, TRAINING)
+    counter = itertools.count(1)
+    with pytest.raises(Interrupted, match="stopped in epoch"):
+        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(counter) == at)
+    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    assert whole.last.keys() == resumed.last.keys()
+    assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
+    assert all(torch.equal(value, resumed.method.state_dict()[key]) for key, value in whole.method.state_dict().items())
+    drop = ("seconds",)
+    clean = [[{k: v for k, v in r.items() if k not in drop} for r in h] for h in (whole.history, resumed.history)]
+    assert clean[0] == clean[1]
+
+
+def test_a_finished_run_resumes_to_itself(rows, tmp_path):
+    one = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    two = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    assert all(torch.equal(value, two.last[key]) for key, value in one.last.items())
+
+
+def test_a_state_that_cannot_be_written_keeps_the_one_before(rows, tmp_path, monkeypatch):
+    store = StateStore(tmp_path, save_every=0.0)
+    fit(build(rows), rows, rows, Training(epochs=1, batch_size=60), store=store)
+    before = store.path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pidual.engine.checkpoint.save_file", full)
+    with pytest.raises(RunError, match="the state saved before is kept"):
+        store.save({}, {})
+    assert store.path.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["state.safetensors"]
+
+
+def test_a_damaged_state_is_an_error(tmp_path):
+    (tmp_path / "state.safetensors").write_bytes(b"not a state")
+    with pytest.raises(RunError, match="damaged"):
+        StateStore(tmp_path).load()
+
+
+def test_mixed_precision_runs(rows):
+    fitted = fit(build(rows), rows, rows, Training(epochs=3, batch_size=24, lr=0.05, precision="bf16-mixed"))
+    assert fitted.history[-1]["loss"] < fitted.history[0]["loss"]
+
+
+def test_works_without_validation(rows):
+    fitted = fit(build(rows), rows, None, TRAINING)
+    assert "valid_accuracy" not in fitted.history[0]
+    assert fitted.selected_epoch == 5
+
+
+def test_phases_can_rebuild_the_optimizer_and_choose_rows(rows):
+    class Phased(CE):
+        visited = 0
+
+        def on_epoch_start(self, epoch, scan):
+            assert scan(lambda batch: self.f(batch.x)).shape == (240, 3)
+            if epoch == 1:
+                nn.init.zeros_(self.f.head.weight)
+            return epoch == 1
+
+        def epoch_rows(self, epoch, order):
+            return order[:48] if epoch else order
+
+        def forward(self, batch):
+            self.visited += len(batch.y_noisy)
+            return super().forward(batch)
+
+    fitted = fit(lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)), rows, None, Training(epochs=3, batch_size=24, guard="off"))
+    assert fitted.method.visited == 240 + 48 + 48

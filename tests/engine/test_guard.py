@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pidual.engine import Training, fit, guard, make_fabric
+from pidual.methods import CE, PiDual
+from pidual.nets import MLP
+
+RNG = np.random.default_rng(0)
+
+
+def test_looks_four_times_in_a_run():
+    assert [e for e in range(40) if guard.is_due(e, 40, 10 * e)] == [9, 19, 29, 39]
+    assert guard.is_due(0, 1, 100)
+
+
+def test_does_not_judge_a_network_that_has_hardly_begun():
+    assert not guard.is_due(9, 40, 49)
+
+
+def test_agreement_z_is_standard_normal_under_independence():
+    z = [guard.agreement_z(RNG.choice(4, 500, p=[0.7, 0.1, 0.1, 0.1]), RNG.choice(4, 500, p=[0.4, 0.3, 0.2, 0.1])) for _ in range(800)]
+    assert abs(np.mean(z)) < 0.15
+    assert abs(np.std(z) - 1) < 0.1
+
+
+def test_agreement_z_of_constant_answers_is_zero():
+    assert guard.agreement_z(np.zeros(50, int), RNG.integers(0, 3, 50)) == 0
+
+
+def random_answers():
+    return RNG.integers(0, 3, 600), RNG.integers(0, 3, 600)
+
+
+def good_answers_under_spam():
+    """60% of the labels are spam of class 0, f knows the truth: it agrees less often than the majority, but more than chance."""
+    y = RNG.integers(0, 3, 600)
+    return y, np.where(RNG.random(600) < 0.6, 0, y)
+
+
+@pytest.mark.parametrize(
+    ("record", "answers", "collapsed"),
+    [
+        ({"loss": 1.0, "gate": 0.99, "valid_accuracy": 0.3}, random_answers, True),
+        ({"loss": 1.0, "gate": 0.4, "valid_accuracy": 0.3}, random_answers, True),
+        ({"loss": 1.0, "gate": 0.99, "valid_accuracy": 0.3}, good_answers_under_spam, False),
+        ({"loss": 1.0, "valid_accuracy": 0.5}, good_answers_under_spam, False),
+        ({"loss": 1.0, "gate": 0.5, "valid_accuracy": 0.95}, random_answers, False),
+        ({"loss": float("nan"), "valid_accuracy": 0.95}, good_answers_under_spam, True),
+        ({"loss": 1.0}, random_answers, True),
+    ],
+)
+def test_finds_collapse(record, answers, collapsed):
+    assert (guard.find_collapse(record, 0.73, answers) is not None) == collapsed
+
+
+class OpenGate(PiDual):
+    """Collapses unless the learning rate is small: stands for a fit whose gate opens for every row."""
+
+    def forward(self, batch):
+        nn.init.constant_(self.gamma[-1].bias, 200.0)
+        nn.init.zeros_(self.gamma[-1].weight)
+        return super().forward(batch)
+
+
+def test_recovers_by_itself_and_says_so(rows):
+    made = []
+
+    def build():
+        made.append(1)
+        kind = OpenGate if len(made) == 1 else PiDual
+        return kind(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)), width=16, random_pi=0)
+
+    fitted = fit(build, rows, rows, Training(epochs=24, batch_size=24, lr=0.1), fabric=make_fabric("cpu"))
+    assert len(made) == 2
+    assert fitted.events[0]["epoch"] == 5
+    assert "mean gate is 1.000" in fitted.events[0]["reason"]
+    assert "started again with learning rate 0.0333" in fitted.events[0]["action"]
+    assert [r["attempt"] for r in fitted.history] == [0] * 6 + [1] * 24
+    assert fitted.history[-1]["valid_accuracy"] > 0.6
+
+
+def test_watching_changes_nothing(rows):
+    def build():
+        return OpenGate(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)), width=16, random_pi=0)
+
+    fitted = fit(build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="watch"), fabric=make_fabric("cpu"))
+    assert len(fitted.history) == 20
+    assert [event["action"] for event in fitted.events] == ["went on"] * 4
+    assert fit(build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="off")).events == []
+
+
+def test_divergence_is_recovered(rows):
+    fitted = fit(lambda: CE(MLP(5, 3, width=16, depth=1), rows.spec(3)), rows, rows, Training(epochs=20, batch_size=24, lr=1e4))
+    assert fitted.events
+    assert torch.isfinite(torch.tensor(fitted.history[-1]["loss"]))
+
+
+def test_gives_up_after_a_few_attempts(rows):
+    class Hopeless(CE):
+        def forward(self, batch):
+            return {"loss": super().forward(batch)["loss"] * float("nan")}
+
+    fitted = fit(lambda: Hopeless(MLP(5, 3, width=4, depth=1), rows.spec(3)), rows, None, Training(epochs=20, batch_size=24))
+    assert fitted.history[-1]["attempt"] == guard.MAX_ATTEMPTS - 1
+    assert fitted.events[-1]["action"] == "went on"

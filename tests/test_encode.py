@@ -1,0 +1,133 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pidual.encode import PIEncoder, guess_kind
+from pidual.errors import DataError, DataWarning, UsageError
+from pidual.table import AnnotationTable
+
+
+def make_table(**columns):
+    n = len(next(iter(columns.values())))
+    frame = pd.DataFrame({"item": range(n), "label": [0, 1] * (n // 2), **columns})
+    return AnnotationTable.from_frame(frame, pi=list(columns), key=b"k" * 32)
+
+
+def test_categories_get_codes_and_rare_ones_share_one():
+    table = make_table(annotator=["ann", "bob", "ann", "bob", "cy", "dee"])
+    encoder = PIEncoder().fit(table)
+    codes = encoder.transform(table).codes[:, 0]
+    assert codes[0] == codes[2] != codes[1] == codes[3]
+    assert codes[4] == codes[5] == 2  # "other"
+    assert encoder.cardinalities == (3,)
+
+
+def test_missing_category_has_its_own_code_and_unseen_goes_to_other():
+    table = make_table(tool=["a", "a", None, "b", "b", "c"])
+    encoder = PIEncoder().fit(table)
+    np.testing.assert_array_equal(encoder.transform(table).codes[:, 0], [0, 0, 3, 1, 1, 2])
+    later = make_table(tool=["b", "zzz", None, "a"])
+    np.testing.assert_array_equal(encoder.transform(later).codes[:, 0], [1, 2, 3, 0])
+
+
+def test_unseen_without_other_is_unknown():
+    encoder = PIEncoder().fit(make_table(tool=["a", "a", "b", "b"]))
+    np.testing.assert_array_equal(encoder.transform(make_table(tool=["a", "zzz", "b", "b"])).codes[:, 0], [0, -1, 1, 1])
+
+
+def test_codes_do_not_depend_on_the_pseudonym_key():
+    frame = pd.DataFrame({"label": [0, 1] * 6, "annotator": list("cabcab" * 2)})
+    codes = []
+    for key in (b"1" * 32, b"2" * 32):
+        table = AnnotationTable.from_frame(frame, key=key)
+        codes.append(PIEncoder().fit(table).transform(table).codes)
+    np.testing.assert_array_equal(*codes)
+
+
+def test_numbers_are_standardised_with_a_missing_flag():
+    table = make_table(confidence=[1.0, 2.0, 3.0, np.nan])
+    numbers = PIEncoder().fit(table).transform(table).numbers
+    np.testing.assert_allclose(numbers[:3, 0], [-1.2247449, 0, 1.2247449], rtol=1e-6)
+    np.testing.assert_array_equal(numbers[:, 1], [0, 0, 0, 1])
+    assert numbers[3, 0] == 0
+
+
+def test_durations_are_logged_clipped_and_negative_is_missing():
+    seconds = np.r_[np.full(500, 4.0), np.full(498, 9.0), 1e9, -3.0]
+    table = make_table(seconds=seconds)
+    encoder = PIEncoder().fit(table)
+    numbers = encoder.transform(table).numbers
+    assert encoder.columns_[0].kind == "duration"
+    assert numbers[998, 0] <= 5  # idle time does not stretch the scale
+    assert abs(numbers[:998, 0]).max() < 2
+    assert numbers[999].tolist() == [0, 1]
+    spread = numbers[500, 0] - numbers[0, 0]
+    assert spread == pytest.approx((np.log1p(9) - np.log1p(4)) / encoder.columns_[0].std, rel=1e-5)
+
+
+def test_extreme_numbers_are_clipped():
+    table = make_table(score=np.r_[np.zeros(999), 1e6])
+    assert np.abs(PIEncoder().fit(table).transform(table).numbers).max() == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("annotator", [1, 2], "category"),
+        ("rt_ms", [1.0, 2.0], "duration"),
+        ("reaction_time", [1.0, 2.0], "duration"),
+        ("seconds", [1, 2], "duration"),
+        ("trial", [1, 2], "number"),
+        ("sometimes", [1, 2], "number"),
+        ("tool", ["a", "b"], "category"),
+        ("expert", [True, False], "category"),
+    ],
+)
+def test_kinds_are_guessed(name, values, kind):
+    assert guess_kind(name, pd.Series(values)) == kind
+
+
+def test_kind_can_be_given():
+    table = make_table(trial=[1, 1, 2, 2])
+    encoder = PIEncoder({"trial": "category"}).fit(table)
+    assert encoder.cardinalities == (2,)
+    with pytest.raises(UsageError, match="kind 'colour'"):
+        PIEncoder({"trial": "colour"})
+
+
+def test_constant_and_empty_columns_are_left_out_with_a_warning():
+    table = make_table(tool=["a"] * 4, note=[None] * 4, score=[1.0, 2, 3, 4])
+    with pytest.warns(DataWarning) as caught:
+        encoder = PIEncoder().fit(table)
+    texts = " ".join(str(w.message) for w in caught)
+    assert "'tool'" in texts
+    assert "same value" in texts
+    assert "'note'" in texts
+    assert "empty in every row" in texts
+    assert [c.name for c in encoder.columns_] == ["score"]
+
+
+def test_schema_survives_json():
+    table = make_table(annotator=list("aabbcc"), seconds=[1.0, 2, 3, 4, 5, None], score=[1.0, 2, 3, 4, 5, 6])
+    encoder = PIEncoder().fit(table)
+    again = PIEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    for one, two in zip(encoder.transform(table), again.transform(table), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert again.cardinalities == encoder.cardinalities
+    assert again.n_numbers == encoder.n_numbers == 3
+
+
+def test_no_pi_is_zero_width():
+    frame = pd.DataFrame({"label": [0, 1, 0, 1]})
+    table = AnnotationTable.from_frame(frame)
+    encoded = PIEncoder().fit(table).transform(table)
+    assert encoded.codes.shape == (4, 0)
+    assert encoded.numbers.shape == (4, 0)
+
+
+def test_column_missing_from_a_later_table():
+    encoder = PIEncoder().fit(make_table(tool=list("aabb")))
+    with pytest.raises(DataError, match="no PI column 'tool'"):
+        encoder.transform(make_table(other=list("aabb")))

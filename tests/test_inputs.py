@@ -1,0 +1,356 @@
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from pidual import inputs as module
+from pidual.errors import DataError, DataWarning, UsageError
+from pidual.inputs import LazyImages, load_inputs, table_inputs, x_rows
+from pidual.table import AnnotationTable
+
+
+def table_of(items):
+    labels = [row % 2 for row in range(len(items))]
+    return AnnotationTable.from_frame(pd.DataFrame({"item": items, "label": labels}))
+
+
+def write(folder, content, name="x.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def draw(folder, name, size=(4, 6), color=(255, 0, 10), mode="RGB"):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, (size[1], size[0]), color).save(path)
+    return path
+
+
+# --- arrays ---
+
+
+def test_npy_is_mapped_and_never_written_back(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6, dtype=np.float32).reshape(3, 2))
+    inputs = load_inputs(tmp_path / "x.npy")
+    assert isinstance(inputs.array, np.memmap)
+    inputs.array[0, 0] = 99
+    assert np.load(tmp_path / "x.npy")[0, 0] == 0
+    assert (inputs.kind, inputs.names, inputs.tensors) == ("array", None, {})
+    assert inputs.schema == {"kind": "array", "shape": [2]}
+    assert len(inputs) == 3
+
+
+def test_npz_with_names(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.eye(3), item=np.array([7, 5, 6]))
+    inputs = load_inputs(tmp_path / "x.npz")
+    assert inputs.names.tolist() == ["7", "5", "6"]
+    assert x_rows(inputs, table_of([5, 6, 7, 5])).tolist() == [1, 2, 0, 1]
+
+
+def test_array_errors(tmp_path):
+    np.savez(tmp_path / "a.npz", data=np.eye(2))
+    with pytest.raises(UsageError, match=r"a\.npz has no array 'x' \(it has: data\)"):
+        load_inputs(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", x=np.eye(2), item=["a", "b", "c"])
+    with pytest.raises(DataError, match=r"2 rows in 'x' and 3 in 'item'"):
+        load_inputs(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", x=np.eye(2), item=["a", "a"])
+    with pytest.raises(DataError, match=r"c\.npz, row 1 .*'a' was named before \(.*row 0"):
+        load_inputs(tmp_path / "c.npz")
+    np.save(tmp_path / "d.npy", np.array([{}, {}]), allow_pickle=True)
+    with pytest.raises(DataError, match=r"d\.npy cannot be read as a plain NumPy file"):
+        load_inputs(tmp_path / "d.npy")
+    with pytest.raises(DataError, match="cannot be read as a plain NumPy file"):
+        load_inputs(write(tmp_path, b"\x93NUMPY\x01", "e.npy"))
+    with pytest.raises(DataError, match="cannot be read as a plain NumPy file"):
+        load_inputs(write(tmp_path, b"PK\x03\x04", "e.npz"))
+    with pytest.raises(UsageError, match=r"no\.npy does not exist"):
+        load_inputs(tmp_path / "no.npy")
+    with pytest.raises(DataError, match=r"shape \(3,\)"):
+        load_inputs(np.zeros(3))
+    with pytest.raises(DataError, match="must be numbers"):
+        load_inputs(np.array([["a"]]))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_found_in_any_block(value):
+    array = np.zeros((9000, 1000), np.float32)  # 36 MB: three blocks
+    load_inputs(array)
+    array[8765, 43] = value
+    with pytest.raises(DataError, match=rf"x, row 8765, column 43 .*the value is {value}"):
+        load_inputs(array)
+
+
+# --- columns ---
+
+
+def test_numeric_columns_of_a_file(tmp_path):
+    path = write(tmp_path, ',item,b,name,a,flag\n0,00017,1,"x\ny",0.5,1\n1,00018,2,z,1.5,0\n')
+    inputs = load_inputs(path)
+    assert inputs.array.dtype == np.float32
+    assert inputs.array.tolist() == [[1, 0.5, 1], [2, 1.5, 0]]
+    assert inputs.names.tolist() == ["00017", "00018"]
+    assert inputs.schema == {"kind": "columns", "shape": [3], "columns": ["b", "a", "flag"]}
+    assert load_inputs(path, columns=["a", "b"]).array.tolist() == [[0.5, 1], [1.5, 2]]
+
+
+def test_parquet_frame_and_json_lines_agree(tmp_path):
+    frame = pd.DataFrame({"item": ["p", "q"], "a": [1, 2], "b": [True, False], "c": ["x", "y"]}, index=[5, 6])
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.to_json(tmp_path / "x.jsonl", orient="records", lines=True)
+    for source in (frame, tmp_path / "x.parquet", tmp_path / "x.jsonl"):
+        inputs = load_inputs(source)
+        assert inputs.array.tolist() == [[1, 1], [2, 0]]
+        assert inputs.names.tolist() == ["p", "q"]
+
+
+def test_columns_of_an_annotation_table_are_no_features(tmp_path):
+    path = write(tmp_path, "item,a,label,y\n1,2,0,1\n")
+    with pytest.warns(DataWarning, match=r"label, y of .*not used"):
+        assert load_inputs(path).schema["columns"] == ["a"]
+    assert load_inputs(path, columns=["a", "y"]).array.tolist() == [[2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ('item,a,b\n"p\n",1,2\nq,1,\n', ["line 4", "column 'b'", "nan"]),
+        ("item,a\np,1\nq,inf\n", ["line 3", "column 'a'", "inf"]),
+        ("item,a\np,1\nq,2\np,3\n", ["line 4", "column 'item'", "'p' was named before", "line 2"]),
+        ("item,a\np,1\n,2\n", ["line 3", "column 'item'", "missing"]),
+        ("item,c\np,x\n", ["no numeric column", "item, c", "--x-text"]),
+        ("item,a\n", ["no numeric column"]),
+        ("item,a\np,1\nq\n", ["line 3 has 1 cells"]),
+        (b"item,a\np\xe9,1\n", ["line 2", "0xe9"]),
+    ],
+)
+def test_tables_that_cannot_be_inputs(tmp_path, content, parts):
+    path = write(tmp_path, content)
+    with pytest.raises(DataError) as caught:
+        load_inputs(path)
+    for part in [str(path), *parts]:
+        assert part in str(caught.value)
+
+
+def test_columns_that_cannot_be_inputs(tmp_path):
+    path = write(tmp_path, "item,a,c\np,1,x\n")
+    with pytest.raises(UsageError, match=r"no column 'aa'.*did you mean 'a'"):
+        load_inputs(path, columns=["aa"])
+    with pytest.raises(UsageError, match="twice"):
+        load_inputs(path, columns=["a", "a"])
+    with pytest.raises(DataError, match=r"line 2, column 'c': 'x' is not a number"):
+        load_inputs(path, columns=["a", "c"])
+    with pytest.raises(DataError, match=r"table, column 'c' does not hold numbers"):
+        load_inputs(pd.DataFrame({"c": ["x"]}), columns=["c"])
+    with pytest.raises(DataError, match="no rows"):
+        load_inputs(write(tmp_path, "item,a\n"), columns=["a"])
+
+
+def test_schema_fixes_number_and_order_of_columns(tmp_path):
+    schema = json.loads(json.dumps(load_inputs(write(tmp_path, "b,a\n1,2\n")).schema))
+    assert load_inputs(write(tmp_path, "c,a,b\n7,3,4\n"), schema=schema).array.tolist() == [[4, 3]]
+    with pytest.raises(DataError, match=r"1 of the 2 features .*no column 'b'"):
+        load_inputs(write(tmp_path, "a,c\n1,2\n"), schema=schema)
+    assert load_inputs(np.ones((5, 2)), schema=schema).array.shape == (5, 2)
+    with pytest.raises(DataError, match=r"x has 3 features per input .* trained with 2"):
+        load_inputs(np.ones((5, 3)), schema=schema)
+
+
+# --- text ---
+
+TEXTS = ["the cat sat on the mat", "a dog barked at the cat", "dogs and cats, again", "mat and dog", "cat mat"]
+
+
+def test_text_becomes_vectors_that_a_schema_makes_again(tmp_path):
+    path = tmp_path / "x.parquet"
+    pd.DataFrame({"item": range(5), "words": TEXTS}).to_parquet(path)
+    inputs = load_inputs(path, text="words")
+    assert inputs.array.dtype == np.float32
+    assert inputs.kind == "text"
+    assert inputs.array.shape == (5, inputs.schema["shape"][0])
+    schema = json.loads(json.dumps(inputs.schema))
+    assert set(inputs.tensors) == {"idf", "components"}
+    again = load_inputs(path, schema=schema, tensors=inputs.tensors)
+    np.testing.assert_allclose(again.array, inputs.array, atol=1e-6)
+    one = load_inputs(pd.DataFrame({"words": [TEXTS[1]]}), schema=schema, tensors=inputs.tensors)
+    np.testing.assert_allclose(one.array[0], inputs.array[1], atol=1e-6)
+    # with as many components as texts nothing is lost: products of rows are those of TF-IDF, whose rows have length 1
+    np.testing.assert_allclose((inputs.array**2).sum(1), 1, atol=1e-4)
+    with pytest.raises(UsageError, match="tensors"):
+        load_inputs(path, schema=schema)
+
+
+def test_text_that_is_empty(tmp_path):
+    with pytest.warns(DataWarning, match="1 of 3 texts"):
+        inputs = load_inputs(pd.DataFrame({"t": ["one two", None, "two three"]}), text="t")
+    assert not inputs.array[1].any()
+    with pytest.raises(DataError, match="column 't' holds no words"):
+        load_inputs(pd.DataFrame({"t": ["?", "!"]}), text="t")
+    with pytest.raises(UsageError, match="no column 'text'"):
+        load_inputs(write(tmp_path, "item,t\n1,a\n"), text="text")
+
+
+# --- inputs from the table itself ---
+
+
+def test_table_inputs_store_an_item_once(tmp_path):
+    path = write(tmp_path, "task,label,a\nq,0,1\np,1,2\nq,1,1\np,0,2\n")
+    inputs = table_inputs(path, columns=["a"])
+    assert inputs.array.tolist() == [[1], [2]]
+    assert inputs.names.tolist() == ["q", "p"]
+    assert x_rows(inputs, table_of(["q", "p", "q", "p"])).tolist() == [0, 1, 0, 1]
+
+
+def test_table_inputs_without_items_go_row_by_row():
+    frame = pd.DataFrame({"label": [0, 1, 0, 1], "t": ["one", "two", "one", "two"]})
+    inputs = table_inputs(frame, text="t")
+    assert inputs.names is None
+    assert x_rows(inputs, AnnotationTable.from_frame(frame)).tolist() == [0, 1, 2, 3]
+
+
+def test_table_inputs_errors(tmp_path):
+    path = write(tmp_path, 'item,label,a,t\nq,0,1,x\np,1,2,"y\n"\nq,1,3,x\n')
+    with pytest.raises(DataError, match=r"line 5, column 'a': '3.0' differs from an earlier row"):
+        table_inputs(path, columns=["a"])
+    with pytest.raises(UsageError, match=r"columns=.*text="):
+        table_inputs(path)
+    path = write(tmp_path, "item,label,a\nq,0,1\nq,1,1\np,1,\n")
+    with pytest.raises(DataError, match=r"line 4, column 'a': the value is nan"):
+        table_inputs(path, columns=["a"])
+
+
+# --- images ---
+
+
+def test_folder_of_images(tmp_path):
+    draw(tmp_path, "b/two.png", color=(0, 1, 2))
+    draw(tmp_path, "a.PNG", color=7, mode="L")
+    draw(tmp_path, ".hidden.png")
+    write(tmp_path, "text", "notes.txt")
+    inputs = load_inputs(tmp_path)
+    assert inputs.array.shape == (2, 3, 4, 6)
+    assert inputs.array.dtype == np.uint8
+    assert inputs.names.tolist() == ["a.PNG", "b/two.png"]
+    assert inputs.array[0].min() == inputs.array[0].max() == 7
+    assert inputs.array[1, :, 0, 0].tolist() == [0, 1, 2]
+    assert inputs.schema == {"kind": "images", "shape": [3, 4, 6], "image_size": [4, 6]}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [["a/one.png", "b/two.jpg"], ["a/one", "b/two"], ["one.png", "two.jpg"], ["one", "./b/two.jpg"], ["a\\one", "two"]],
+)
+def test_images_are_found_by_any_unambiguous_name(tmp_path, items):
+    draw(tmp_path, "a/one.png")
+    draw(tmp_path, "b/two.jpg")
+    assert x_rows(load_inputs(tmp_path), table_of([items[1], items[0]] * 2)).tolist() == [1, 0, 1, 0]
+
+
+def test_ambiguous_and_unknown_image_names(tmp_path):
+    draw(tmp_path, "a/one.png")
+    draw(tmp_path, "b/one.png")
+    inputs = load_inputs(tmp_path)
+    with pytest.raises(DataError, match=r"'one' could be 'a/one.png' or 'b/one.png'"):
+        x_rows(inputs, table_of(["one", "a/one"] * 2))
+    assert x_rows(inputs, table_of(["b/one", "a/one"] * 2)).tolist() == [1, 0, 1, 0]
+
+
+def test_image_sizes(tmp_path):
+    draw(tmp_path, "a.png", size=(4, 6))
+    draw(tmp_path, "b.png", size=(8, 8))
+    with pytest.raises(DataError, match=r"b\.png is 8x8 pixels and the first image 4x6.*--image-size"):
+        load_inputs(tmp_path)
+    assert load_inputs(tmp_path, image_size=5).array.shape == (2, 3, 5, 5)
+    inputs = load_inputs(tmp_path, image_size=(3, 7))
+    assert inputs.array.shape == (2, 3, 3, 7)
+    assert load_inputs(tmp_path, schema=inputs.schema).array.shape == (2, 3, 3, 7)
+    with pytest.raises(DataError, match=r"has 2 features per input .* 3x3x7"):
+        load_inputs(np.ones((1, 2)), schema=inputs.schema)
+
+
+def test_untidy_images(tmp_path):
+    Image.fromarray(np.full((4, 6), 40000, np.uint16)).save(tmp_path / "deep.png")
+    palette = Image.new("P", (6, 4), 0)
+    palette.putpalette([9, 8, 7] * 256)
+    palette.save(tmp_path / "palette.png", transparency=bytes([128] * 256))
+    turned = Image.new("RGB", (4, 6))
+    exif = turned.getexif()
+    exif[0x0112] = 6  # shown a quarter turned: 4 high, 6 wide
+    turned.save(tmp_path / "turned.jpg", exif=exif)
+    array = load_inputs(tmp_path).array
+    assert array.shape == (3, 3, 4, 6)
+    assert (array[0] == 40000 >> 8).all()
+    assert array[1, :, 0, 0].tolist() == [9, 8, 7]
+
+
+def test_broken_images(tmp_path):
+    with pytest.raises(DataError, match=r"no images .*\.png"):
+        load_inputs(tmp_path)
+    noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    whole = (tmp_path / "a.png").read_bytes()
+    write(tmp_path, whole[: len(whole) // 2], "cut.png")
+    with pytest.raises(DataError, match=r"cut\.png cannot be read as an image .*truncated"):
+        load_inputs(tmp_path)
+    write(tmp_path, "no image", "bad.jpg")
+    with pytest.raises(DataError, match=r"bad\.jpg cannot be read as an image"):
+        load_inputs(tmp_path, max_bytes=0)
+
+
+def test_images_beyond_the_limit_stay_on_disk(tmp_path):
+    for value in range(4):
+        draw(tmp_path, f"{value}.png", color=(value, 0, 0))
+    lazy = load_inputs(tmp_path, max_bytes=100).array
+    held = load_inputs(tmp_path).array
+    assert isinstance(lazy, LazyImages)
+    assert lazy.shape == held.shape
+    assert len(lazy) == 4
+    rows = np.array([3, 0, 3])
+    np.testing.assert_array_equal(lazy.take(rows), held[rows])
+
+
+# --- joining ---
+
+
+def test_bare_array_as_long_as_the_table_goes_row_by_row():
+    assert x_rows(load_inputs(np.eye(4)), table_of(["b", "a", "b", "a"])).tolist() == [0, 1, 2, 3]
+    assert x_rows(load_inputs(np.eye(4)), table_of([0, 1, 2, 3])).tolist() == [0, 1, 2, 3]
+    with pytest.warns(DataWarning, match="row by row"):
+        assert x_rows(load_inputs(np.eye(4)), table_of([3, 1, 2, 0])).tolist() == [0, 1, 2, 3]
+
+
+def test_bare_array_is_indexed_by_integer_items():
+    assert x_rows(load_inputs(np.eye(3)), table_of([2, 0, 1, 2])).tolist() == [2, 0, 1, 2]
+    with pytest.warns(DataWarning, match="2 of 5 rows of x have no annotation"):
+        assert x_rows(load_inputs(np.eye(5)), table_of([2, 0, 1, 2])).tolist() == [2, 0, 1, 2]
+    with pytest.raises(DataError, match=r"no input for 2 of the 3 items of table: 7, -1; it has 3 rows"):
+        x_rows(load_inputs(np.eye(3)), table_of([2, 7, -1, 2]))
+    with pytest.raises(DataError, match=r"x has 3 rows without names and table has 4 rows .*'item'"):
+        x_rows(load_inputs(np.eye(3)), table_of(["a", "b", "a", "b"]))
+
+
+def test_items_without_input_are_counted():
+    inputs = load_inputs(pd.DataFrame({"item": ["i0"], "a": [1]}))
+    items = [f"i{row}" for row in range(8)]
+    with pytest.raises(
+        DataError, match=r"no input for 7 of the 8 items .*'i1', 'i2', 'i3', 'i4', 'i5' and 2 more.*'i0'"
+    ):
+        x_rows(inputs, table_of(items))
+
+
+def test_inputs_that_nobody_labelled_are_a_warning():
+    inputs = load_inputs(pd.DataFrame({"item": [1, 2, 3], "a": [1, 2, 3]}))
+    with pytest.warns(DataWarning, match="1 of 3 rows of table have no annotation"):
+        assert x_rows(inputs, table_of([3, 1, 3, 1])).tolist() == [2, 0, 2, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x_rows(inputs, table_of([3, 1, 2, 1]))
+
+
+def test_rows_come_as_int64():
+    assert x_rows(load_inputs(np.eye(3)), table_of([2, 0, 1, 2])).dtype == np.int64
+    assert module.MAX_BYTES == 2 << 30

@@ -1,0 +1,274 @@
+import pickle
+import stat
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pidual.errors import DataError, UsageError
+from pidual.table import AnnotationTable, read_table
+
+CSV = """item,label,annotator,seconds,y,split
+00017,cat,ann,1.5,cat,train
+00018,dog,bob,,dog,train
+00017, dog,ann,3,cat,val
+x,cat ,7,4,owl,test
+"""
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path, CSV)
+
+
+def write(folder, content, name="labels.csv"):
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_reads_every_column(csv):
+    table = read_table(csv, pi=["annotator", "seconds"], keep_ids=True)
+    frame = table.frame
+    assert list(frame.columns) == ["item", "label", "annotator", "seconds", "y", "split"]
+    assert isinstance(frame.index, pd.RangeIndex)
+    assert frame["item"].tolist() == ["00017", "00018", "00017", "x"]
+    assert table.classes == ["cat", "dog"] == list(frame["label"].cat.categories)
+    assert table.label_codes.tolist() == [0, 1, 1, 0]
+    assert table.item_codes.tolist() == [0, 1, 0, 2]
+    assert table.annotator_codes.tolist() == [0, 1, 0, 2]
+    assert frame["annotator"].tolist() == ["ann", "bob", "ann", "7"]
+    assert frame["y"].cat.categories.tolist() == ["cat", "dog", "owl"]
+    assert table.y_codes.tolist() == [0, 1, 0, 2]
+    assert frame["split"].tolist() == ["train", "train", "valid", "test"]
+    assert frame["split"].cat.categories.tolist() == ["train", "valid", "test"]
+    np.testing.assert_array_equal(frame["seconds"], [1.5, np.nan, 3, 4])
+    assert table.source == str(csv)
+    assert table.pi_columns == ["annotator", "seconds"]
+    assert len(table) == 4
+
+
+def test_bare_table_has_row_numbers_for_items(tmp_path):
+    table = read_table(write(tmp_path, "label\n1\n0\n1\n0\n"))
+    assert table.frame["item"].tolist() == [0, 1, 2, 3]
+    assert table.classes == [0, 1]
+    assert all(type(label) is int for label in table.classes)
+    assert table.pi_columns == []
+    assert table.annotator_codes is None
+    assert table.y_codes is None
+    assert not (tmp_path / ".pidual.key").exists()
+
+
+def test_crowd_kit_names_and_other_letter_case(tmp_path):
+    table = read_table(write(tmp_path, "Task,Worker,Label\n3,4,a\n3,5,b\n4,4,a\n4,5,b\n"))
+    assert table.frame["item"].tolist() == [3, 3, 4, 4]
+    assert table.pi_columns == ["annotator"]
+    assert table.annotator_codes.tolist() == [0, 1, 0, 1]
+
+
+def test_named_columns_are_not_taken_for_others_by_default(tmp_path):
+    path = write(tmp_path, "y,worker,annotator\na,1,p\nb,2,q\na,1,p\nb,2,q\n")
+    table = read_table(path, label="y", annotator="worker", keep_ids=True)
+    assert table.y_codes is None
+    assert table.frame["annotator"].tolist() == ["1", "2", "1", "2"]
+    assert read_table(path, label="y", annotator="worker", pi=["worker"]).pi_columns == ["annotator"]
+
+
+def test_pi_given_by_the_default_name_of_the_annotator_column(tmp_path):
+    path = write(tmp_path, "label,worker,t\na,1,5\nb,2,5\na,1,5\nb,2,5\n")
+    assert read_table(path, pi=["worker", "t"]).pi_columns == ["annotator", "t"]
+    assert read_table(path, pi="t").pi_columns == ["t"]
+    assert read_table(path, pi=[]).pi_columns == []
+    assert "annotator" in read_table(path, pi=[]).frame
+
+
+def test_integer_labels_and_a_clean_label_with_gaps(tmp_path):
+    table = read_table(write(tmp_path, "label,y\n10,10.0\n2,\n10,3.0\n2,2.0\n"))
+    assert table.classes == [2, 10]
+    assert table.frame["y"].cat.categories.tolist() == [2, 10, 3]
+    assert table.y_codes.tolist() == [1, -1, 2, 0]
+
+
+def test_text_in_y_makes_labels_text_too(tmp_path):
+    table = read_table(write(tmp_path, "label,y\n1,1\n2,none\n1,1\n2,2\n"))
+    assert table.classes == ["1", "2"]
+    assert table.y_codes.tolist() == [0, 2, 0, 1]
+
+
+def test_parquet_of_dictionaries_nullable_integers_and_booleans(tmp_path):
+    columns = {
+        "item": pa.array([1, 2, 1, 2]).dictionary_encode(),
+        "label": pa.array([True, False, True, False]),
+        "annotator": pa.array(["p", "q", "p", "r"]).dictionary_encode(),
+        "n": pa.array([1, None, 3, 4]),
+        "who": pa.array([True, None, False, True]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet", pi=["n", "who"])
+    assert table.classes == ["False", "True"]
+    assert table.frame["item"].tolist() == [1, 2, 1, 2]
+    np.testing.assert_array_equal(table.frame["n"], [1, np.nan, 3, 4])
+    assert table.frame["who"].cat.codes.tolist() == [0, -1, 1, 0]
+
+
+def test_same_table_from_every_format(csv, tmp_path):
+    frame = pd.read_csv(csv, dtype={"item": str})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    options = {"pi": ["annotator", "seconds"]}
+    tables = [read_table(path, **options) for path in (csv, tmp_path / "t.parquet", tmp_path / "t.jsonl")]
+    tables.append(AnnotationTable.from_frame(frame, **options))
+    assert len({table.fingerprint() for table in tables}) == 1
+    pd.testing.assert_frame_equal(tables[0].frame, tables[1].frame)
+    pd.testing.assert_frame_equal(tables[0].frame, tables[2].frame)
+    assert tables[3].source == "table"
+
+
+# --- pseudonyms ---
+
+
+def test_raw_ids_are_nowhere_in_the_table(tmp_path):
+    path = write(tmp_path, "item,label,annotator\n1,a,alice-secret\n2,b,bob-secret\n3,a,alice-secret\n4,b,bob-secret\n")
+    table = read_table(path)
+    assert b"-secret" not in pickle.dumps(table)
+    assert b"-secret" in pickle.dumps(read_table(path, keep_ids=True))
+    assert table.frame["annotator"].str.fullmatch("a-[0-9a-f]{12}").all()
+    assert table.frame["annotator"][0] == table.frame["annotator"][2] != table.frame["annotator"][1]
+    frame = pd.read_csv(path)
+    assert b"-secret" not in pickle.dumps(AnnotationTable.from_frame(frame))
+
+
+def test_key_file_is_private_kept_and_used_again(csv, tmp_path):
+    first = read_table(csv)
+    key = tmp_path / ".pidual.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert len(bytes.fromhex(key.read_text())) == 32
+    assert [path.name for path in tmp_path.glob(".pidual*")] == [".pidual.key"]
+    assert read_table(csv).frame["annotator"].tolist() == first.frame["annotator"].tolist()
+    other = read_table(csv, key_file=tmp_path / "other")
+    assert other.frame["annotator"].tolist() != first.frame["annotator"].tolist()
+    assert other.fingerprint() == first.fingerprint() == read_table(csv, keep_ids=True).fingerprint()
+
+
+def test_numeric_ids_have_one_pseudonym_in_every_type():
+    names = [
+        AnnotationTable.from_frame(
+            pd.DataFrame({"label": [0, 1, 0, 1], "annotator": pd.Series([7, 8, 7, 8]).astype(dtype)}), key=b"k"
+        ).frame["annotator"][0]
+        for dtype in ("int64", "float64", "str", "Int8", "category")
+    ]
+    assert len(set(names)) == 1
+
+
+def test_keep_ids_makes_no_key_file(csv, tmp_path):
+    read_table(csv, keep_ids=True)
+    assert not (tmp_path / ".pidual.key").exists()
+
+
+def test_key_that_cannot_be_written_or_read(csv, tmp_path):
+    with pytest.raises(UsageError, match=r"--key-file.*--keep-ids"):
+        read_table(csv, key_file=tmp_path / "no folder" / "key")
+    (tmp_path / "key").write_text("hello")
+    with pytest.raises(UsageError, match=r"key is not a key file.*--key-file"):
+        read_table(csv, key_file=tmp_path / "key")
+
+
+def test_two_annotators_with_one_pseudonym_are_refused(csv, monkeypatch):
+    class Same:
+        def __init__(self, *args, **options): ...
+        def hexdigest(self):
+            return "0" * 12
+
+    monkeypatch.setattr("pidual.table.hashlib.blake2b", Same)
+    with pytest.raises(DataError, match=r"same pseudonym.*--keep-ids"):
+        read_table(csv)
+
+
+def test_fingerprint_follows_the_data():
+    frame = pd.DataFrame({"item": list("abcd"), "label": [0, 1, 0, 1], "t": [1.0, 2, 3, 4], "y": [0, 1, 1, 1]})
+    seen = {AnnotationTable.from_frame(frame, pi=["t"]).fingerprint()}
+    for column, value in {"item": "z", "label": 1, "t": 9.0, "y": 0}.items():
+        changed = frame.copy()
+        changed.loc[2, column] = value
+        changed.loc[0, "label"] = 0
+        changed.loc[3, "label"] = 0 if column == "label" else 1
+        seen.add(AnnotationTable.from_frame(changed, pi=["t"]).fingerprint())
+    seen.add(AnnotationTable.from_frame(frame[::-1], pi=["t"]).fingerprint())
+    assert len(seen) == 6
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("item,label\n", ["has no rows"]),
+        ("item,label\n1,a\n2,a\n", ["column 'label'", "every label is 'a'", "two classes"]),
+        ("item,label\n1,a\n2,a\n3,b\n", ["line 4", "column 'label'", "class 'b'", "one row", "merge"]),
+        ("item,label\n1,a\n2,a\n3,b\n4,c\n", ["line 4", "class 'b'", "1 more classes"]),
+        ('item,label\n"1\n",a\n2,\n3,b\n', ["line 4", "column 'label'", "label is missing ('')", "delete the row"]),
+        ("item,label\n1,a\n2,NaN\n3,  \n", ["line 3", "column 'label'", "in 1 more rows"]),
+        ("item,label\n1,a\n3,  \n", ["line 3", "missing ('  ')"]),
+        ("item,label\n1,a\n,b\n2,a\n3,b\n", ["line 3", "column 'item'", "item is missing"]),
+        ("item,label,annotator\n1,a,x\n2,a,x\n3,b,\n4,b,x\n", ["line 4", "column 'annotator'", "annotator is missing"]),
+        (
+            "label,split\na,train\na,fold\nb,test\nb,test\n",
+            ["line 3", "column 'split'", "'fold'", "train, valid or test"],
+        ),
+        ("label,split\na,train\na,test\nb,\nb,test\n", ["line 4", "column 'split'", "''"]),
+        ("item,label\n1,a\n2,b,c\n", ["line 3 has 3 cells"]),
+    ],
+)
+def test_contents_that_cannot_be_used(tmp_path, content, parts):
+    path = write(tmp_path, content)
+    with pytest.raises(DataError) as caught:
+        read_table(path)
+    for part in [str(path), *parts]:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"label": "lable"}, ["no column 'lable'", "did you mean 'label'?", "item, label, annotator"]),
+        ({"item": "task"}, ["no column 'task'", "asked for as item"]),
+        ({"y": "clean"}, ["no column 'clean'"]),
+        ({"pi": ["second"]}, ["no column 'second'", "privileged information", "did you mean 'seconds'?"]),
+        ({"item": "label", "label": "label"}, ["'label'", "used twice", "as item and as label"]),
+        ({"pi": ["seconds", "seconds"]}, ["'seconds'", "used twice"]),
+        ({"pi": ["annotator", "annotator"]}, ["listed twice"]),
+        ({"pi": ["label"]}, ["'label'", "used twice"]),
+        ({"pi": ["y"]}, ["'y'", "meaning of its own", "rename"]),
+        ({"y": "y", "pi": ["y"]}, ["'y'", "used twice"]),
+    ],
+)
+def test_columns_that_cannot_be_used(csv, options, parts):
+    if options.get("pi") == ["label"]:
+        options = {**options, "label": "label"}
+    with pytest.raises(UsageError) as caught:
+        read_table(csv, **options)
+    for part in [str(csv), *parts]:
+        assert part in str(caught.value)
+
+
+def test_no_label_column_at_all(tmp_path):
+    with pytest.raises(UsageError, match=r"no column 'label'.*--label.*item, answer"):
+        read_table(write(tmp_path, "item,answer\n1,a\n"))
+
+
+def test_frame_errors_name_the_row():
+    with pytest.raises(DataError, match=r"table, row 1 .*column 'label': the label is missing"):
+        AnnotationTable.from_frame(pd.DataFrame({"label": ["a", None, "b"]}))
+
+
+def test_the_frame_given_is_left_alone():
+    frame = pd.DataFrame({"label": [" a", "b", "a", "b"], "t": [1, 2, 3, 4]})
+    before = frame.copy()
+    made = AnnotationTable.from_frame(frame, pi=["t"]).frame
+    made.loc[0, "t"] = 99
+    assert made["t"].tolist() == [99, 2, 3, 4]
+    assert not np.shares_memory(made["t"].to_numpy(), frame["t"].to_numpy())
+    pd.testing.assert_frame_equal(frame, before)
