@@ -6,7 +6,6 @@ import torch
 from pidual.batch import Rows
 from pidual.encode import EncodedPI
 
-
 torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
 
 
@@ -17,7 +16,7 @@ def _seeded():
 
 @pytest.fixture
 def rows():
-    """240 annotations of 80 items in three classes; a third of the annotators answer at random, the PI is who answered and a number."""
+    """240 annotations of 80 items in three classes; two of six annotators answer at random; PI: who answered, numbers."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 80)
     x = (rng.normal(size=(80, 5)) + 3 * np.eye(3, 5)[y]).astype(np.float32)

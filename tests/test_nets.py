@@ -43,20 +43,23 @@ def test_every_parameter_gets_a_gradient(name):
 
 
 @pytest.mark.parametrize("name", nets.NETWORKS)
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64, torch.float16, torch.int64])
-def test_takes_inputs_as_they_are_stored(name, dtype):
+def test_takes_inputs_as_they_are_stored(name):
     shape = SHAPES[name]
     standardize = nets.Standardize(np.full(shape[0], 100.0), np.full(shape[0], 50.0))
     f = nets.build_network(name, in_shape=shape, n_classes=3, standardize=standardize, **SMALL[name]).eval()
     x = torch.randint(0, 256, (2, *shape))
-    assert torch.allclose(f(x.to(dtype)), f(x.float()))
-    assert f(x.to(dtype)).dtype == torch.float32
+    with torch.no_grad():
+        expected = f(x.float())
+        for dtype in (torch.uint8, torch.float64, torch.float16, torch.int64):
+            out = f(x.to(dtype))
+            assert out.dtype == torch.float32
+            assert torch.allclose(out, expected)
 
 
 def test_unknown_network_or_option_is_refused():
     with pytest.raises(UsageError, match="mlp, small_cnn, wrn_28_10, resnet50"):
         nets.build_network("vgg", in_shape=(3, 8, 8), n_classes=2)
-    with pytest.raises(UsageError, match="'witdh'.*width"):
+    with pytest.raises(UsageError, match=r"'witdh'.*width"):
         nets.build_network("mlp", in_shape=(3,), n_classes=2, witdh=3)
     with pytest.raises(UsageError, match=r"\(7,\)"):
         nets.build_network("small_cnn", in_shape=(7,), n_classes=2)
@@ -149,11 +152,11 @@ def test_small_cnn_takes_any_size(shape):
 
 
 def test_wide_resnet_parameter_counts():
-    with torch.device("meta"):
-        f, g = nets.WideResNet(10), nets.WideResNet(100)
-    assert count(f) - count(f.head) == 36_472_784
+    f = nets.WideResNet(10)
     assert count(f) == 36_479_194
-    assert count(g) == 36_536_884
+    assert count(f) - count(f.head) == 36_472_784
+    f.head = nn.Linear(f.n_features, 100)
+    assert count(f) == 36_536_884
     assert f.n_features == 640
 
 
@@ -176,20 +179,14 @@ def test_wide_resnet_init_is_truncated_he_by_fan_in():
     assert (f.head.bias == 0).all()
 
 
-def test_resnet50_parameter_count_and_strides():
-    with torch.device("meta"):
-        f = nets.ResNet50()
+def test_resnet50_parameter_count_strides_and_any_resolution():
+    f = nets.ResNet50()
     assert count(f) == 25_557_032
     assert f.n_features == 2048
+    with torch.no_grad():
+        assert f.eval()(torch.randn(1, 3, 75, 50)).shape == (1, 1000)
     first_of_group = [f.blocks[i] for i in (3, 7, 13)]
     assert all(block.conv2.stride == (2, 2) and block.conv1.stride == (1, 1) for block in first_of_group)
-
-
-@pytest.mark.parametrize("side", [32, 75])
-def test_resnet50_takes_any_resolution(side):
-    f = nets.ResNet50(7).eval()
-    with torch.no_grad():
-        assert f(torch.randn(1, 3, side, side)).shape == (1, 7)
 
 
 def test_small_cnn_learns():
@@ -198,7 +195,7 @@ def test_small_cnn_learns():
     f = nets.SmallCNN(2, 1, width=8)
     optimizer = torch.optim.SGD(f.parameters(), lr=0.1, momentum=0.9)
     losses = []
-    for _ in range(60):
+    for _ in range(15):
         loss = F.cross_entropy(f(x), y)
         optimizer.zero_grad()
         loss.backward()

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import DTypeLike
 from torch import Tensor
 
 from .encode import EncodedPI
@@ -128,12 +129,12 @@ class Rows:
         n = len(x_row)
         pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
         return cls(
-            torch.from_numpy(x) if isinstance(x, np.ndarray) else x,
-            torch.from_numpy(np.asarray(x_row, np.int64)),
-            torch.from_numpy(np.asarray(y_noisy, np.int64)),
-            torch.from_numpy(pi.codes),
-            torch.from_numpy(pi.numbers),
-            torch.ones(n) if weight is None else torch.from_numpy(np.asarray(weight, np.float32)),
+            writable(x, x.dtype) if isinstance(x, np.ndarray) else x,
+            writable(x_row, np.int64),
+            writable(y_noisy, np.int64),
+            writable(pi.codes, np.int32),
+            writable(pi.numbers, np.float32),
+            torch.ones(n) if weight is None else writable(weight, np.float32),
             torch.arange(n),
             pi_seed,
         )
@@ -174,3 +175,9 @@ class Rows:
     def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:
         """Sizes of a training set made of these rows."""
         return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1])
+
+
+def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:
+    """A tensor that shares the memory of the array, unless that cannot be written to, which torch does not allow."""
+    array = np.asarray(array, dtype)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

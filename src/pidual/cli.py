@@ -9,13 +9,14 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .errors import PidualError, TooManyIssues, UsageError
+from .errors import DataError, DataWarning, PidualError, TooManyIssues, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,19 +27,21 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def main() -> None:
     """Run the command line; errors made for users are one sentence without a traceback."""
     try:
-        code = cli.main(standalone_mode=False)
+        with said_warnings():
+            code = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        sys.exit(130)
     except click.ClickException as error:
         if is_first_process():
             error.show()
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         say("Interrupted.")
         sys.exit(130)
+    except TooManyIssues as error:
+        say(str(error))
+        sys.exit(error.exit_code)
     except PidualError as error:
-        say(str(error) if error.exit_code in (3, 130) else f"Error: {error}")
+        say(f"Interrupted: {error}; continue with --resume." if error.exit_code == 130 else f"Error: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,6 +60,23 @@ def say(text: str) -> None:
     """A line for people, on stderr, from the first process only."""
     if is_first_process():
         click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def said_warnings() -> Iterator[None]:
+    """Show a warning about the data as a sentence, without the line of code it came from."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        show = warnings.showwarning
+
+        def say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, DataWarning):
+                say(f"Warning: {message}")
+            else:
+                show(message, category, *place, **more)
+
+        warnings.showwarning = say_warning
+        yield
 
 
 @click.group(context_settings=CONTEXT)
@@ -96,12 +116,21 @@ def parse_settings(context: click.Context, parameter: click.Parameter, value: tu
     "--x", "x", metavar="PATH", help="Inputs: .npy, .npz, CSV or Parquet with numeric columns, or a folder of images."
 )
 @click.option(
-    "--columns", callback=names, metavar="A,B,...", help="Input columns, of --x or (without --x) of TABLE itself."
+    "--x-columns",
+    "columns",
+    callback=names,
+    metavar="A,B,...",
+    help="Input columns, of --x or (without --x) of TABLE itself.",
 )
 @click.option(
-    "--text", metavar="COLUMN", help="Input is text: the column of --x, or (without --x) of TABLE, that holds it."
+    "--x-text",
+    "text",
+    metavar="COLUMN",
+    help="Input is text: the column of --x, or (without --x) of TABLE, that holds it.",
 )
-@click.option("--image-size", type=int, metavar="PIXELS", help="Resize images to this many pixels a side.")
+@click.option(
+    "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels a side."
+)
 @click.option("--item", metavar="COLUMN", help="Column that names the item.  [default: item or task]")
 @click.option("--label", metavar="COLUMN", help="Column of the given label.  [default: label]")
 @click.option("--annotator", metavar="COLUMN", help="Column of the annotator.  [default: annotator or worker]")
@@ -155,7 +184,7 @@ def parse_settings(context: click.Context, parameter: click.Parameter, value: tu
 )
 @click.option(
     "--save-every",
-    type=float,
+    type=click.FloatRange(min=0),
     default=15.0,
     show_default=True,
     metavar="SECONDS",
@@ -178,7 +207,8 @@ def fit(
     """Train on an annotation TABLE; find wrong labels; write a report.
 
     TABLE (CSV, Parquet or JSON Lines) has a row for every annotation: an item, the label it was given, who gave it, and
-    whatever else is known of how the label was made. The result is a run directory with the classifier, predictions, annotators and report.html.
+    whatever else is known of how the label was made. The result is a run directory with the classifier, predictions,
+    annotators and report.html.
     """
     from .run import fit_table
 
@@ -217,14 +247,18 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     read = read_table(table, pi=pi, **{key: options[key] for key in keys})
     columns, text, x = options["columns"], options["text"], options["x"]
     if x is not None:
-        inputs = load_inputs(x, columns=columns, text=text, image_size=options["image_size"])
+        inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
     elif columns or text:
-        inputs = table_inputs(table, columns=columns, text=text)
+        inputs = table_inputs(table, columns=columns, text=text, item=options["item"])
     else:
-        raise UsageError("There is no input to learn from; give it with --x, --columns or --text.")
+        raise UsageError("There is no input to learn from; give it with --x, --x-columns or --x-text.")
     method_options, training, network = split_settings(options["settings"])
     for name in ("epochs", "batch_size", "lr", "precision"):
         if options[name] is not None:
+            if name in training:
+                raise UsageError(
+                    f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once."
+                )
             training[name] = options[name]
     fit_options = FitOptions(
         method=options["method"],
@@ -246,6 +280,8 @@ def split_settings(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """Options of the method, of training and of the network."""
     from .engine.training import option_names
 
+    if "seed" in settings:
+        raise UsageError("The seed is not an option of --set; give it with --seed.")
     training = {key: value for key, value in settings.items() if key in option_names()}
     network = {key.removeprefix("network."): value for key, value in settings.items() if key.startswith("network.")}
     method = {key: value for key, value in settings.items() if key not in training and not key.startswith("network.")}
@@ -290,58 +326,105 @@ def print_summary(run: Any) -> None:
     show_default=True,
     help="Epoch to predict with.",
 )
-@click.option("--json", "as_json", is_flag=True, help="With --y: print the accuracy as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the predictions, or with --y the accuracy.")
 def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: str, as_json: bool) -> None:
     """Predict labels of the inputs X with a RUN; no privileged information is needed."""
     from .run import predict_inputs
     from .rundir import Run
 
-    frame = predict_inputs(Run.open(run), x, weights=weights)
+    check_ending(out)
+    opened = Run.open(run)
+    frame = predict_inputs(opened, x, weights=weights)
     if out is not None:
         write_table(frame, out)
-    elif labels is None:
-        click.echo(frame.to_csv(index=False), nl=False)
     if labels is not None:
-        accuracy = float((frame["predicted_label"].astype(str) == read_labels(labels, len(frame))).mean())
-        click.echo(
-            json.dumps({"accuracy": accuracy, "n": len(frame)})
-            if as_json
-            else f"accuracy {accuracy:.4f} on {len(frame):,} inputs"
-        )
+        clean = read_labels(labels, frame["item"], opened.model["inputs"])
+        accuracy = float((frame["predicted_label"].astype(str) == clean).mean())
+        words = f"accuracy {accuracy:.4f} on {len(frame):,} inputs"
+        click.echo(json.dumps({"accuracy": accuracy, "n": len(frame)}) if as_json else words)
+    elif out is None:
+        click.echo(frame.to_json(orient="records", indent=2) + "\n" if as_json else frame.to_csv(index=False), nl=False)
 
 
-def read_labels(path: Path, n: int) -> "pd.Series[str]":
-    """Labels in order, from lines of text or from the column y (or label) of a table."""
+def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> "pd.Series[str]":
+    """Clean labels of the inputs `items`: lines of text, or the column y (or label) of a table.
+
+    A table is joined by its column of items where the inputs have names or it has another number of rows.
+    """
     import pandas as pd
 
-    from .errors import DataError
+    from .readers import open_source
 
-    if not path.exists():
-        raise DataError(f"There is no file {path}.")
-    frame = (
-        pd.read_parquet(path)
-        if path.suffix == ".parquet"
-        else pd.read_csv(path, header=None if path.suffix == ".txt" else 0, dtype=str)
-    )
-    column = next((name for name in ("y", "label", 0) if name in frame), None)
-    if column is None:
-        raise DataError(f"{path} has no column 'y' or 'label'.")
-    if len(frame) != n:
-        raise DataError(f"{path} has {len(frame):,} labels for {n:,} inputs.")
-    return frame[column].astype(str).str.strip()
+    if path.suffix == ".txt" and path.is_file():
+        labels = pd.Series(path.read_text(encoding="utf-8", errors="replace").splitlines(), dtype=object).str.strip()
+    else:
+        source = open_source(path)
+        column, item = source.find("y", "label"), schema.get("item")
+        item = item if item in source.columns else source.find("item", "task")
+        if column is None:
+            raise UsageError(f"{path} has no column 'y' or 'label'. Its columns: {', '.join(source.columns[:30])}.")
+        labels = read_texts(source, column)
+        if item is not None and (len(labels) != len(items) or not pd.api.types.is_integer_dtype(items)):
+            labels = labels_by_item(path, labels, read_texts(source, item), items, paths=schema["kind"] == "images")
+    if len(labels) != len(items):
+        raise DataError(f"{path} has {len(labels):,} labels for {len(items):,} inputs; give one for each, in order.")
+    if labels.isna().any():
+        raise DataError(f"{path} has no label in row {int(labels.isna().argmax())} (counted from 0); fill it in.")
+    return labels
+
+
+def read_texts(source: Any, column: str) -> "pd.Series[str]":
+    """A column as text, None where a value is missing."""
+    import pandas as pd
+
+    from .readers import as_text, keys
+
+    codes, names = keys(source, column, source.read([column])[column])
+    known = [*as_text(names).to_pylist(), None]
+    return pd.Series([known[code] for code in codes], dtype=object)
+
+
+def labels_by_item(
+    path: Path, labels: "pd.Series[str]", named: "pd.Series[str]", items: "pd.Series[Any]", *, paths: bool
+) -> "pd.Series[str]":
+    """The label of each of `items`, from rows that name their items; an item may have several rows that agree."""
+    import pandas as pd
+
+    from .inputs import rows_by_name
+
+    found = labels.groupby(named).agg(["first", "nunique"])  # a missing label is none of them
+    several = found.index[found["nunique"] > 1]
+    if len(several):
+        raise DataError(f"{path} has more than one clean label for item '{several[0]}'; keep one.")
+    names = items.astype(str)
+    rows = rows_by_name(names.to_numpy(), found.index.astype(str), paths=paths, source="the inputs")
+    placed = pd.Series(found["first"].to_numpy()[rows >= 0], index=rows[rows >= 0]).reindex(range(len(items)))
+    lost = names[placed.isna()]
+    if len(lost):
+        raise DataError(
+            f"{path} has no label for {len(lost):,} of {len(items):,} inputs, such as '{lost.iloc[0]}'; add them."
+        )
+    return placed
+
+
+def check_ending(path: Path | None) -> None:
+    """Refuse a file to write, before the work is done, that is neither CSV nor Parquet."""
+    if path is not None and path.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"{path} must end in .csv or .parquet.")
 
 
 def write_table(frame: "pd.DataFrame", path: Path) -> None:
     """Write CSV or Parquet, by the ending, atomically."""
     from .files import replacing
 
-    if path.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"{path} must end in .csv or .parquet.")
-    with replacing(path) as temporary:
-        if path.suffix == ".csv":
-            frame.to_csv(temporary, index=False)
-        else:
-            frame.to_parquet(temporary, index=False)
+    try:
+        with replacing(path) as temporary:
+            if path.suffix == ".csv":
+                frame.to_csv(temporary, index=False)
+            else:
+                frame.to_parquet(temporary, index=False)
+    except OSError as error:
+        raise PidualError(f"Cannot write {path} ({error.strerror or error}); choose another place.") from error
 
 
 @cli.command()
@@ -365,6 +448,7 @@ def detect(
 
     if cutoff is not None and budget is not None:
         raise UsageError("Give --cutoff or --budget, not both.")
+    check_ending(out)
     limit = parse_share(fail_over) if fail_over is not None else None
     opened = Run.open(run)
     issues = opened.detect(parse_cutoff(cutoff), budget)

@@ -60,7 +60,7 @@ class PIColumn:
         return len(self.categories) + self.other + self.missing
 
     def codes(self, values: pd.Series) -> NDArray[np.int32]:
-        """Code of every value: the categories, then "other", then "missing"; -1 where the schema has no place for it."""
+        """Code of every value: the categories, then "other", then "missing"; -1 where there is no place for it."""
         other = len(self.categories) if self.other else -1
         missing = len(self.categories) + self.other if self.missing else -1
         known = {name: code for code, name in enumerate(self.categories)}

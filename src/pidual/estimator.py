@@ -1,31 +1,31 @@
 """PiDualClassifier: scikit-learn's contract over the engine and detection."""
 
 import copy
+import hashlib
+import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
 
 from .batch import Rows
-from .engine import make_fabric
+from .engine import Fitted, make_fabric
 from .engine.predict import predict_probabilities
-from .errors import DataError, UsageError
+from .errors import DataError, DataWarning, UsageError
 from .inputs import Inputs
-from .run import FitOptions, assess, prepare, train
-from .table import AnnotationTable
+from .run import FitOptions, Job, Results, assess, prepare, train
+from .table import SPLITS, AnnotationTable
+
+UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs
 
 
 class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -39,8 +39,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Where options that are not given come from.
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
-        are the starting point; a callable is called without arguments. X reaches it as float32 (uint8 stays uint8),
-        not standardised. By default an MLP for vectors, a small CNN for images (N, C, H, W), on standardised inputs.
+        are the starting point; a callable without arguments makes a fresh one. X reaches it as float32 (uint8 stays
+        uint8), not standardised. By default an MLP for vectors, a small CNN for images (N, C, H, W), on standardised
+        inputs.
     epochs, batch_size, lr : optional
         The training options asked for most often.
     training, method_options, network_options : mapping, optional
@@ -49,6 +50,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Kind of PI columns that should not be guessed: "category", "number" or "duration".
     validation_fraction : float, default=0.1
         Share of the items held out to choose the epoch and to watch over the fit. Rows with equal X are one item.
+    keep_ids : bool, default=False
+        Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold the annotators' ids. They are
+        personal data: by default `annotators_` of a copy numbers the annotators instead.
     accelerator : str, default="auto"
         A Lightning Fabric accelerator.
     random_state : int, RandomState instance or None, default=None
@@ -65,11 +69,14 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     label_issues_ : DataFrame
         What `find_label_issues` returns.
     annotators_ : DataFrame or None
-        One row per annotator, where `pi` has a column "annotator".
+        One row per annotator, worst first, where `pi` has a column "annotator"; labels without one are counted as
+        those of "(unknown)".
     history_ : list of dict
         One record per epoch.
     summary_ : dict
-        Noise estimate, selected epoch, what the guard did.
+        Noise estimate, selected epoch, warnings, what the guard did.
+    method_ : Method
+        The trained method; its `f` is the prediction network.
 
     Examples
     --------
@@ -96,6 +103,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network_options: Mapping[str, Any] | None = None,
         pi_kinds: Mapping[str, str] | None = None,
         validation_fraction: float = 0.1,
+        keep_ids: bool = False,
         accelerator: str = "auto",
         random_state: Any = None,
     ):
@@ -110,57 +118,62 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.network_options = network_options
         self.pi_kinds = pi_kinds
         self.validation_fraction = validation_fraction
+        self.keep_ids = keep_ids
         self.accelerator = accelerator
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> "PiDualClassifier":
+    def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from noisy labels.
 
         Parameters
         ----------
         X : array or DataFrame of shape (N, D), or array (N, C, H, W)
-            Inputs, one row per annotation.
+            Inputs, one row per annotation: an item with three labels is there three times. Equal rows are one item.
         y : array (N,)
             Given labels.
-        pi : DataFrame, mapping of columns, or array (N,) or (N, P), optional
-            Privileged information: what is known of how each label was made. A single column without a name is taken
-            as the annotator.
+        pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
+            Privileged information: what is known of how each label was made; values may be missing. The column
+            "annotator" (or "worker") says who; a single column without a name is taken as that.
         sample_weight : array (N,), optional
-            Weight of every row.
+            Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
         """
+        index = row_index(X, y)
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(f"y has one class only ({self.classes_[0]!r}); a classifier needs at least 2 classes.")
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
-            weight = weight / weight.mean()
-        x = as_input(X)
-        table = make_table(x, codes, pi)
-        job = prepare(table, Inputs(x, None, "array", {}, {}), self._options(), module=self._maker(), sample_weight=weight)
+        weight = check_weight(sample_weight, X)
+        check_two_classes(codes[weight > 0], self.classes_)
+        x, items = distinct_rows(as_input(X))
+        table = make_table(
+            items, pd.Categorical.from_codes(codes, self.classes_.tolist()), pi_frame(pi, len(X)), weight
+        )
+        self.in_shape_ = x.shape[1:]
+        inputs = Inputs(x, None, "array", {}, source="X")
+        job = prepare(
+            table, inputs, self._options(table), module=self._maker(x[:2]), sample_weight=weight.astype(np.float32)
+        )
         fabric = make_fabric(self.accelerator, job.training.precision)
-        fitted = train(job, fabric=fabric)
-        results = assess(job, fitted, fabric)
-        self.method_ = fitted.method.cpu()
-        self.history_ = fitted.history
-        self.summary_ = results.summary
-        self.label_issues_ = self._issues(results.predictions.frame)
-        self.annotators_ = results.annotators
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
+            fitted = train(job, fabric=fabric)
+            self._keep(fitted, assess(job, fitted, fabric), index)
+        self._warn(job)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
         check_is_fitted(self)
         x = as_input(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
+        if x.shape[1:] != self.in_shape_:
+            raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
         rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
         fabric = make_fabric(self.accelerator)
         p = np.concatenate(list(predict_probabilities(fabric.to_device(self.method_), rows, fabric))).astype(np.float64)
+        self.method_.cpu()
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predicted labels (N,)."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def find_label_issues(self) -> pd.DataFrame:
@@ -170,104 +183,216 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         DataFrame
             is_label_issue (bool), label_quality (in [0, 1], low = likely wrong), given_label, predicted_label, and what
-            the method adds, such as gate (in [0, 1], high = likely wrong).
+            the method adds, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
+            these had one.
         """
         check_is_fitted(self)
         return self.label_issues_.copy()
 
-    def _issues(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**super().__getstate__()}
+        if state.get("annotators_") is not None and not self.keep_ids:
+            state["annotators_"] = numbered(state["annotators_"])
+        return state
+
+    def _options(self, table: AnnotationTable) -> FitOptions:
+        if not 0 <= self.validation_fraction < 1:
+            raise UsageError(f"validation_fraction must be at least 0 and below 1, not {self.validation_fraction!r}.")
+        kinds = {pi_name(name): kind for name, kind in (self.pi_kinds or {}).items()}
+        unknown = [name for name in kinds if name not in table.pi_columns]
+        if unknown:
+            there = f"its columns are {', '.join(table.pi_columns)}" if table.pi_columns else "there is none"
+            raise UsageError(f"pi_kinds names '{unknown[0]}', which is not a column of pi; {there}.")
+        asked = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
+        training = dict(self.training or {}) | {name: value for name, value in asked.items() if value is not None}
+        return FitOptions(
+            method=self.method,
+            setting=self.setting,
+            method_options=self.method_options or {},
+            training={name: v.item() if isinstance(v, np.generic) else v for name, v in training.items()},
+            network_options=self.network_options or {},
+            valid_fraction=self.validation_fraction,
+            pi_kinds=kinds,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            accelerator=self.accelerator,
+        )
+
+    def _maker(self, x: NDArray[Any]) -> Callable[[], nn.Module] | None:
+        """A function that makes the user's network, and tries it on a few rows of X."""
+        if self.module is None:
+            return None
+        module, n_classes = self.module, len(self.classes_)
+        if not callable(module):
+            raise UsageError(f"module must be an nn.Module or a callable that makes one, not {module!r}.")
+
+        def make() -> nn.Module:
+            made = module if isinstance(module, nn.Module) else module()
+            if not isinstance(made, nn.Module):
+                raise UsageError(f"module() must make an nn.Module, not {type(made).__name__}.")
+            made = copy.deepcopy(made).cpu()
+            check_network(made, torch.from_numpy(x), n_classes)
+            return made
+
+        return make
+
+    def _keep(self, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
+        """Hold on to what was learned, and to nothing of X."""
+        self.method_ = fitted.method.cpu()
+        self.history_ = fitted.history
+        self.summary_ = results.summary
+        self.annotators_ = results.annotators
+        frame = results.predictions.frame
         issues = frame[["is_label_issue", "label_quality"]].copy()
         for name in ("given_label", "predicted_label", "noise_label"):
             if name in frame:
                 issues[name] = self.classes_[frame[name].cat.codes.to_numpy()]
         extra = [name for name in ("predicted_probability", "gate", "reason") if name in frame]
-        return issues.join(frame[extra])
+        issues = issues.join(frame[extra])
+        self.label_issues_ = issues if index is None else issues.set_axis(index)
 
-    def _options(self) -> FitOptions:
-        asked = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
-        return FitOptions(
-            method=self.method,
-            setting=self.setting,
-            method_options=self.method_options or {},
-            training=dict(self.training or {}) | {name: value for name, value in asked.items() if value is not None},
-            network_options=self.network_options or {},
-            valid_fraction=self.validation_fraction,
-            pi_kinds=self.pi_kinds or {},
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            accelerator=self.accelerator,
-        )
-
-    def _maker(self) -> Callable[[], nn.Module] | None:
-        """A function that makes the user's network, and checks what it answers."""
-        if self.module is None:
-            return None
-        module, n_classes = self.module, len(self.classes_)
-
-        def make() -> nn.Module:
-            made = copy.deepcopy(module) if isinstance(module, nn.Module) else module()
-            return CheckedNetwork(made, n_classes)
-
-        return make
-
-
-class CheckedNetwork(nn.Module):
-    """A user's network, with an error that says what is wrong when its answer has the wrong shape."""
-
-    def __init__(self, network: nn.Module, n_classes: int):
-        super().__init__()
-        self.network, self.n_classes = network, n_classes
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.network(x)
-        if logits.shape != (len(x), self.n_classes):
-            raise UsageError(
-                f"The module answers with shape {tuple(logits.shape)} to {len(x)} inputs; it must give one logit for each "
-                f"of the {self.n_classes} classes, shape {(len(x), self.n_classes)}."
+    def _warn(self, job: Job) -> None:
+        """Pass on what the user should know of the data and of the fit."""
+        for text in job.warnings if job.table.pi_columns else ():
+            warnings.warn(text, DataWarning, stacklevel=3)
+        guard = self.summary_["guard"]
+        if guard["collapsed"]:
+            warnings.warn(
+                f"The fit collapsed: {guard['events'][-1]['reason']}; the labels may have nothing to do with X, else try a smaller lr.",
+                ConvergenceWarning,
+                stacklevel=3,
             )
-        return logits
+
+
+# --- inputs ---
 
 
 def as_input(X: NDArray[Any]) -> NDArray[Any]:
     """X as the networks take it: uint8 as it is, everything else as float32."""
-    x = X if X.dtype == np.uint8 else X.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        x = X if X.dtype == np.uint8 else X.astype(np.float32, copy=False)
     if x.dtype != np.uint8 and not np.isfinite(x).all():
         raise DataError("X has values too large for float32 or infinity; scale it first.")
     return np.ascontiguousarray(x) if x.flags.writeable else x.copy()
 
 
-def make_table(x: NDArray[Any], codes: NDArray[np.integer[Any]], pi: Any) -> AnnotationTable:
-    """An annotation table of arrays; rows with equal inputs are annotations of one item."""
-    n = len(x)
-    flat = np.ascontiguousarray(x.reshape(n, -1))
-    _, items = np.unique(flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0], return_inverse=True)
-    frame = pd.DataFrame({"item": pd.Categorical.from_codes(items, pd.RangeIndex(items.max() + 1))})
-    frame["label"] = pd.Categorical.from_codes(codes, pd.RangeIndex(codes.max() + 1))
-    columns = pi_frame(pi, n)
-    for name in columns:
-        frame[name] = columns[name].astype("str").astype("category") if name == "annotator" else columns[name]
-    return AnnotationTable(frame, "pi", list(columns))
+def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different rows of x in the order they come in, and for every row the number of the one it equals."""
+    flat = x.reshape(len(x), -1)
+    digests: pd.Series[Any] = pd.Series([hashlib.blake2b(row.data, digest_size=16).digest() for row in flat])
+    items = np.asarray(digests.factorize()[0], np.int64)
+    first = np.flatnonzero(~digests.duplicated().to_numpy())
+    return (x if len(first) == len(x) else x[first]), items
+
+
+def check_network(network: nn.Module, x: torch.Tensor, n_classes: int) -> None:
+    """Raise a UsageError unless the network answers x with logits of the right shape."""
+    network.eval()
+    try:
+        with torch.no_grad():
+            logits = network(x)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise UsageError(
+            f"The module cannot read X, which it gets as {str(x.dtype).removeprefix('torch.')} of shape "
+            f"(B, {', '.join(map(str, x.shape[1:]))}): {error}"
+        ) from error
+    network.train()
+    if not isinstance(logits, torch.Tensor):
+        raise UsageError(f"The module must answer with a tensor of logits, not with {type(logits).__name__}.")
+    if logits.shape != (len(x), n_classes):
+        raise UsageError(
+            f"The module answers with shape {tuple(logits.shape)} to {len(x)} inputs; it must give one logit for each "
+            f"of the {n_classes} classes, shape {(len(x), n_classes)}."
+        )
+
+
+def row_index(X: Any, y: Any) -> pd.Index | None:
+    """The index of X, or else of y, where they are from pandas."""
+    for rows in (X, y):
+        if isinstance(rows, pd.DataFrame | pd.Series):
+            return rows.index
+    return None
+
+
+# --- the table ---
+
+
+def check_weight(sample_weight: Any, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Weights with a mean of 1 over the rows that have one above 0."""
+    weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    if not (weight > 0).any():
+        raise DataError("sample_weight is 0 for every row, so there is nothing to learn from.")
+    return np.asarray(weight / weight[weight > 0].mean())
+
+
+def check_two_classes(codes: NDArray[np.integer[Any]], classes: NDArray[Any]) -> None:
+    """Refuse labels that leave nothing to tell apart."""
+    if len(found := np.unique(codes)) < 2:
+        of = "" if len(classes) == 1 else ", where sample_weight is not 0"
+        raise DataError(f"y has one class only ({classes[found[0]]!r}){of}; a classifier needs at least 2 classes.")
+
+
+def make_table(
+    items: NDArray[np.int64], label: pd.Categorical, pi: pd.DataFrame, weight: NDArray[np.float64]
+) -> AnnotationTable:
+    """An annotation table of arrays; rows of weight 0 are in its test split, which nothing is learned from."""
+    frame = pd.DataFrame({"item": pd.Categorical.from_codes(items, pd.RangeIndex(items.max() + 1)), "label": label})
+    frame = pd.concat([frame, pi], axis=1)
+    if (weight == 0).any():
+        frame["split"] = pd.Categorical.from_codes(np.where(weight == 0, 2, 0), pd.Index(SPLITS))
+    return AnnotationTable(frame, "pi", list(pi.columns))
 
 
 def pi_frame(pi: Any, n: int) -> pd.DataFrame:
-    """Privileged information as a frame with names that do not clash with the table's own."""
+    """Privileged information as a frame of numbers, times and categories, with the names a table gives them."""
+    columns = pi_columns(pi)
+    for name, values in columns.items():
+        if len(values) != n:
+            raise UsageError(f"pi has {len(values)} rows ('{name}') and X has {n}; give one row of pi per row of X.")
+    names = [pi_name(name) for name in columns]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"pi has the column '{twice[0]}' twice; rename one of them.")
+    series = [pi_values(name, values) for name, values in zip(names, columns.values(), strict=True)]
+    return pd.DataFrame(dict(zip(names, series, strict=True)), index=range(n))
+
+
+def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
+    """The columns of PI in any form, by name; positions count, an index does not."""
     if pi is None:
-        return pd.DataFrame(index=range(n))
+        return {}
+    if hasattr(pi, "to_pandas"):
+        pi = pi.to_pandas()
+    if isinstance(pi, Mapping):
+        return {name: pd.Series(values).reset_index(drop=True) for name, values in pi.items()}
     if isinstance(pi, pd.Series):
-        frame = pi.to_frame(pi.name if pi.name is not None else "annotator")
-    elif isinstance(pi, pd.DataFrame | Mapping):
-        frame = pd.DataFrame(pi)
-    else:
-        array = np.asarray(pi)
-        if array.ndim == 1:
-            frame = pd.DataFrame({"annotator": array})
-        elif array.ndim == 2:
-            frame = pd.DataFrame({f"pi_{j}": array[:, j] for j in range(array.shape[1])})
-        else:
+        pi = pi.to_frame("annotator" if pi.name is None else pi.name)
+    elif not isinstance(pi, pd.DataFrame):
+        array = pi if isinstance(pi, np.ndarray) else np.asarray(pi, dtype=object)
+        if array.ndim not in (1, 2):
             raise UsageError(f"pi must have one or two dimensions, not {array.ndim}.")
-    check_consistent_length(frame, range(n))
-    reserved = {"item", "label", "y", "split"}
-    names = ["annotator" if name == "worker" else str(name) for name in frame.columns]
-    frame = frame.set_axis([f"pi_{name}" if name in reserved else name for name in names], axis=1)
-    if frame.columns.has_duplicates:
-        raise UsageError(f"pi has the column '{frame.columns[frame.columns.duplicated()][0]}' twice.")
-    return frame.reset_index(drop=True)
+        names = ["annotator"] if array.ndim == 1 else [f"pi_{j}" for j in range(array.shape[1])]
+        pi = pd.DataFrame(array, columns=names).infer_objects()
+    if pi.columns.has_duplicates:
+        raise UsageError(f"pi has the column '{pi.columns[pi.columns.duplicated()][0]}' twice; rename one of them.")
+    return {name: pi[name].reset_index(drop=True) for name in pi.columns}
+
+
+def pi_name(name: Any) -> str:
+    """What a table calls a PI column of this name."""
+    if name == "worker":
+        return "annotator"
+    return f"pi_{name}" if name in ("item", "label", "y", "split") else str(name)
+
+
+def pi_values(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Numbers and times as they are, all else as categories; every row has an annotator."""
+    kind = pd.api.types
+    plain = kind.is_numeric_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values)
+    if name != "annotator":
+        return values if plain else values.map(str, na_action="ignore").astype("category")
+    return values.astype(object).where(values.notna(), UNKNOWN).map(str).astype("category")
+
+
+def numbered(annotators: pd.DataFrame) -> pd.DataFrame:
+    """The annotators' table with numbers in the place of ids."""
+    return annotators.assign(annotator=pd.Categorical([f"annotator-{i}" for i in range(1, len(annotators) + 1)]))

@@ -29,6 +29,7 @@ from .table import AnnotationTable, find_item
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
 N_TERMS, N_TEXT_FEATURES = 20_000, 256
+NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
 _NOT_FEATURES = ("item", "task", "label", "annotator", "worker", "y", "split")
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 
@@ -116,6 +117,7 @@ def load_inputs(
     *,
     columns: Sequence[str] | None = None,
     text: str | None = None,
+    item: str | None = None,
     image_size: int | tuple[int, int] | None = None,
     schema: dict[str, Any] | None = None,
     tensors: dict[str, NDArray[Any]] | None = None,
@@ -127,11 +129,13 @@ def load_inputs(
     ----------
     source : path, numpy.ndarray or pandas.DataFrame
         A .npy file (memory-mapped), a .npz file with `x` and optionally `item`, a CSV, Parquet or JSON Lines file,
-        a folder of images, or an array or frame in memory. A column `item` names the rows.
+        a folder of images, or an array or frame in memory.
     columns : sequence of str, optional
         Numeric columns to use, in this order; by default all numeric columns but those an annotation table has.
     text : str, optional
         A column of text, to be turned into 256 numbers by TF-IDF and truncated SVD.
+    item : str, optional
+        The column that names the rows, if the source has it; else `item` or `task` does where there is one.
     image_size : int or (height, width), optional
         Scale and centre-crop images to this size; without it all images must have one size.
     schema, tensors : dict, optional
@@ -145,6 +149,7 @@ def load_inputs(
     """
     if schema is not None:
         columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
+        item = schema.get("item")
     if isinstance(source, np.ndarray):
         inputs = _from_array(source, None, "x")
     elif not isinstance(source, pd.DataFrame) and Path(source).is_dir():
@@ -153,7 +158,10 @@ def load_inputs(
         inputs = _from_array(*_load_numpy(source), str(source))
     else:
         opened = open_source(source)
-        inputs = _from_source(opened, opened.find("item"), False, columns, text, schema, tensors)
+        item = item if item in opened.columns else opened.find("item", "task")
+        inputs = _from_source(opened, item, False, columns, text, schema, tensors)
+    if schema is None:
+        _check_options_used(inputs, columns, text, image_size)
     return _like_schema(inputs, schema)
 
 
@@ -198,7 +206,7 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     items = table.frame["item"].cat.categories
     n, whole = len(inputs), bool(pd.api.types.is_integer_dtype(items.dtype))
     if inputs.names is not None:
-        rows = _rows_by_name(inputs, items.astype(str))
+        rows = rows_by_name(inputs.names, items.astype(str), paths=inputs.kind == "images", source=inputs.source)
     elif n == len(table):
         _warn_if_shuffled(inputs, table, whole)
         return np.arange(n, dtype=np.int64)
@@ -218,14 +226,25 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     return joined
 
 
-# --- joining ---
+def rows_by_name(
+    names: NDArray[Any], items: "pd.Index[str]", *, paths: bool = False, source: str = "x"
+) -> NDArray[np.int64]:
+    """Row of x for every item, -1 where there is none.
 
-
-def _rows_by_name(inputs: Inputs, items: "pd.Index[str]") -> NDArray[np.int64]:
-    """Row of x for every item, -1 where there is none; images also by shorter forms of their name."""
-    names: pd.Index[str] = pd.Index(np.asarray(inputs.names, dtype=np.str_).tolist())
-    if inputs.kind != "images":
-        return np.asarray(names.get_indexer(items), np.int64)
+    Parameters
+    ----------
+    names : array of str
+        What the rows of x are called.
+    items : pandas.Index of str
+        What to look for.
+    paths : bool
+        Names are paths of files; an item may leave out the folder or the ending where that is not ambiguous.
+    source : str
+        What messages call x.
+    """
+    known: pd.Index[str] = pd.Index(np.asarray(names, dtype=np.str_).tolist())
+    if not paths:
+        return np.asarray(known.get_indexer(items), np.int64)
     rows = np.full(len(items), -1, np.int64)
     items = items.str.replace("\\", "/").str.removeprefix("./")
     forms: list[Callable[[PurePosixPath], str]] = [
@@ -235,14 +254,14 @@ def _rows_by_name(inputs: Inputs, items: "pd.Index[str]") -> NDArray[np.int64]:
         lambda path: path.stem,
     ]
     for form in forms:
-        short: pd.Index[str] = pd.Index([form(PurePosixPath(name)) for name in names])
+        short: pd.Index[str] = pd.Index([form(PurePosixPath(name)) for name in known])
         repeated = short.duplicated(keep=False)
         ambiguous = np.flatnonzero((rows < 0) & items.isin(short[repeated]))
         if len(ambiguous):
             item = items[ambiguous[0]]
-            which = names[short == item]
+            which = known[short == item]
             raise DataError(
-                f"the item {item!r} could be {which[0]!r} or {which[1]!r} in {inputs.source}; "
+                f"the item {item!r} could be {which[0]!r} or {which[1]!r} in {source}; "
                 "write items as paths relative to that folder."
             )
         single = np.flatnonzero(~repeated)
@@ -252,6 +271,21 @@ def _rows_by_name(inputs: Inputs, items: "pd.Index[str]") -> NDArray[np.int64]:
     return rows
 
 
+# --- joining ---
+
+
+def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_size: Any) -> None:
+    """Raise for an option that means nothing for this kind of input, rather than leave it out of account."""
+    tabular = inputs.kind in ("columns", "text")
+    if not tabular and (columns or text):
+        raise UsageError(
+            f"{inputs.source} has no columns to choose from, so columns= (--x-columns) and text= (--x-text) cannot be "
+            "used with it; leave them out."
+        )
+    if inputs.kind != "images" and image_size is not None:
+        raise UsageError(f"{inputs.source} is not a folder of images; leave image_size= (--image-size) out.")
+
+
 def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: NDArray[np.int64]) -> None:
     lost = np.flatnonzero(rows < 0)
     if not len(lost):
@@ -259,7 +293,7 @@ def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: N
     shown = ", ".join(repr(item) for item in items[lost[:5]].tolist())
     more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
     if inputs.names is not None:
-        has = f"its names are such as {inputs.names[0]!r}"
+        has = f"its names are such as {str(inputs.names[0])!r}"
     else:
         has = f"it has {len(inputs)} rows, numbered from 0"
     raise DataError(
@@ -354,7 +388,9 @@ def _from_source(
     tensors: dict[str, NDArray[Any]] | None,
 ) -> Inputs:
     """Read columns or text from a table, in which an item may have several rows if `repeats`."""
-    chosen = [text] if text else _choose(source, columns, schema)
+    if columns and text:
+        raise UsageError("inputs are numbers or text: give columns= (--x-columns) or text= (--x-text), not both.")
+    chosen = [text] if text else _choose(source, item, columns, schema)
     for column in chosen:
         source.require(column, "asked for as input")
     data = source.read(chosen, numeric=() if text else chosen)
@@ -373,12 +409,15 @@ def _from_source(
         array, fitted, tensors = _encode_text(source, text, data[text], schema, tensors)
     else:
         array, fitted, tensors = _numbers(source, data, rows), {"columns": chosen}, {}
+    fitted |= {} if item == source.find("item", "task") else {"item": item}
     kind = "text" if text else "columns"
     return Inputs(array, names, kind, _schema(kind, array) | fitted, tensors, source.name)
 
 
-def _choose(source: Source, columns: Sequence[str] | None, schema: dict[str, Any] | None) -> list[str]:
-    """The numeric columns to use."""
+def _choose(
+    source: Source, item: str | None, columns: Sequence[str] | None, schema: dict[str, Any] | None
+) -> list[str]:
+    """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
     if columns:
         chosen = [columns] if isinstance(columns, str) else list(columns)
         lost = [column for column in chosen if column not in source.columns]
@@ -390,7 +429,7 @@ def _choose(source: Source, columns: Sequence[str] | None, schema: dict[str, Any
         if len(set(chosen)) < len(chosen):
             raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
         return chosen
-    numeric = [column for column in source.numeric_columns() if column not in _INDEX_COLUMNS]
+    numeric = [column for column in source.numeric_columns() if column not in (item, *_INDEX_COLUMNS)]
     chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES]
     if not chosen:
         raise DataError(
@@ -402,6 +441,14 @@ def _choose(source: Source, columns: Sequence[str] | None, schema: dict[str, Any
         warnings.warn(
             f"{', '.join(left)} of {source.name} not used as input: an annotation table has columns of that name; "
             "list columns to use them all the same.",
+            DataWarning,
+            stacklevel=4,
+        )
+    mixed = [column for column in source.mixed_columns() if column.casefold() not in _NOT_FEATURES and column != item]
+    if mixed:
+        warnings.warn(
+            f"{', '.join(mixed)} of {source.name} not used as input: not every value is a number; correct the values, "
+            "or list the columns to use.",
             DataWarning,
             stacklevel=4,
         )
@@ -460,8 +507,10 @@ def _encode_text(
             weights = vectoriser.fit_transform(texts)
         except ValueError:
             raise DataError(f"{source.name}, column {column!r} holds no words; name a column of text.") from None
-        svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0)
-        components = svd.fit(weights).components_.astype(np.float32)
+        svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
+        # Directions the texts do not have hold rounding errors, which standardising would make as large as the rest.
+        real = svd.singular_values_ > NO_DIRECTION * svd.singular_values_.max()
+        components = svd.components_[real].astype(np.float32)
         terms = vectoriser.get_feature_names_out().tolist()
     fitted = {"text": column, "vocabulary": terms}
     kept = {"idf": vectoriser.idf_.astype(np.float32), "components": components}

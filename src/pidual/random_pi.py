@@ -34,9 +34,9 @@ def random_pi(seed: int, rows: ArrayLike, length: int) -> NDArray[np.float32]:
     if not 0 <= length <= MAX_LENGTH:
         raise ValueError(f"random PI length must be between 0 and {MAX_LENGTH}, not {length}")
     ids = np.asarray(rows, dtype=np.uint64)
-    key: NDArray[np.uint64] = scramble(scramble(np.array([seed % 2**64], dtype=np.uint64)) ^ GOLDEN)
-    counter: NDArray[np.uint64] = ids[:, None] * np.uint64(MAX_LENGTH) + np.arange(length, dtype=np.uint64)
-    bits = scramble(key + (counter + np.uint64(1)) * GOLDEN)
+    key = scramble(scramble(np.array([seed % 2**64], dtype=np.uint64)) ^ np.uint64(GOLDEN))
+    counter = np.add.outer(ids * np.uint64(MAX_LENGTH), np.arange(1, length + 1, dtype=np.uint64))
+    bits = scramble(key + counter * GOLDEN)
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return np.asarray(ndtri(uniform), dtype=np.float32)
 

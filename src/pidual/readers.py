@@ -50,6 +50,10 @@ class Source:
         """Names of the columns that hold numbers."""
         raise NotImplementedError
 
+    def mixed_columns(self) -> list[str]:
+        """Names of the columns that hold mostly numbers, yet also something else."""
+        return []
+
     def place(self, row: int) -> str:
         """Where the user finds row `row` (counted from 0)."""
         return f"{self.name}, row {row} (counted from 0)"
@@ -207,13 +211,18 @@ class CsvFile(_TextFile):
 
     def numeric_columns(self) -> list[str]:
         """Names of the columns whose first thousand cells are numbers or missing, at least one a number."""
+        return [column for column, share in self._number_shares() if share == 1]
+
+    def mixed_columns(self) -> list[str]:
+        """Names of the columns whose first thousand cells are numbers by half or more, but not all."""
+        return [column for column, share in self._number_shares() if 0.5 <= share < 1]
+
+    def _number_shares(self) -> Iterator[tuple[str, float]]:
+        """Share of numbers among the first thousand cells of every column, not counting missing ones."""
         sample = [cells for _, cells in itertools.islice(self._records(), 1, 1001) if len(cells) == len(self.columns)]
-        found = []
         for column, cells in zip(self.columns, zip(*sample, strict=True), strict=False):
-            present = [cell for cell in cells if cell.strip() not in MISSING]
-            if present and all(_is_float(cell) for cell in present):
-                found.append(column)
-        return found
+            numbers = [_is_float(cell) for cell in cells if cell.strip() not in MISSING]
+            yield column, sum(numbers) / max(1, len(numbers))
 
     def place(self, row: int) -> str:
         """File and line of row `row`; a quoted cell may span several lines."""

@@ -13,7 +13,7 @@ import platform
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,7 +29,7 @@ from PIL import Image
 from torch import nn
 
 from .batch import Rows, Spec
-from .detect import Consensus, Cutoff, ItemVotes, describe_annotators, items_table, mark_issues, shrunk_quality
+from .detect import Cutoff, describe_annotators, describe_items, mark_issues
 from .encode import PIEncoder
 from .engine import Fitted, Training, fit, make_fabric
 from .engine.checkpoint import StateStore, load_tensors, save_tensors
@@ -155,7 +155,7 @@ def prepare(
         encoder = PIEncoder(options.pi_kinds).fit(table, learned if len(learned) < len(table) else None)
     n_train = int((split == 0).sum())
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
-    training, method_options = resolve_options(options, n_train, images=len(in_shape) == 3)
+    training, method_options, network_options = resolve_options(options, n_train, images=len(in_shape) == 3)
     rows = Rows.build(
         inputs.array, x_row, table.label_codes, encoder.transform(table), sample_weight, derive_seed(options.seed, 7)
     )
@@ -163,7 +163,7 @@ def prepare(
     network = {
         "name": options.network or network_for(in_shape),
         "in_shape": list(in_shape),
-        "options": dict(options.network_options),
+        "options": network_options,
     }
     make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
     build = method_maker(options.method, method_options, spec, make)
@@ -175,14 +175,17 @@ def prepare(
     return Job(table, inputs, options, rows, split, encoder, spec, training, method_options, network, build, texts)
 
 
-def resolve_options(options: FitOptions, n_train: int, *, images: bool) -> tuple[Training, dict[str, Any]]:
-    """Training and method options: the setting's, then the user's own."""
-    training, method_options = choose_settings(options.setting, options.method, n_train=n_train, images=images)
+def resolve_options(
+    options: FitOptions, n_train: int, *, images: bool
+) -> tuple[Training, dict[str, Any], dict[str, Any]]:
+    """Options of training, method and network: the setting's, then the user's own."""
+    settings = choose_settings(options.setting, options.method, n_train=n_train, images=images)
     unknown = [name for name in options.training if name not in option_names()]
     if unknown:
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
-    training |= dict(options.training) | {"seed": options.seed}
-    return Training(**training), method_options | dict(options.method_options)
+    training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
+    network = {} if options.network else settings.network  # a setting's network options are for the network it implies
+    return training, settings.method | dict(options.method_options), network | dict(options.network_options)
 
 
 def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDArray[np.int8]:
@@ -274,7 +277,7 @@ def train(
 def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     """What the fitted method says of every annotation, item and annotator."""
     table, n = job.table, len(job.table)
-    given, items, who = table.label_codes, table.item_codes, table.annotator_codes
+    given, items = table.label_codes, table.item_codes
     predicted = np.zeros(n, np.int64)
     probability, quality = np.zeros(n, np.float32), np.zeros(n, np.float32)
     extra: dict[str, NDArray[Any]] = {}
@@ -284,7 +287,7 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
         for name, values in scored.columns.items():
             extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
     gate = extra.get("gate")
-    split = pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS))
+    split = pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS)))
     predictions = Predictions.build(
         table.frame,
         table.classes,
@@ -297,30 +300,8 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
         pi_columns=table.pi_columns,
     )
     predictions, cutoff = mark_issues(predictions)
-    votes = ItemVotes(
-        items,
-        given,
-        shrunk_quality(given, predicted, who, n_classes=job.spec.n_classes),
-        who,
-        n_items=len(table.frame["item"].cat.categories),
-        n_classes=job.spec.n_classes,
-    )
-    item_frame = items_table(
-        table.frame["item"].cat.categories, consensus_chunks(job, fitted, votes, fabric), table.classes
-    )
-    annotators = describe_annotators(predictions)
     summary = summarise(job, fitted, predictions, cutoff)
-    return Results(predictions, item_frame, annotators, summary)
-
-
-def consensus_chunks(job: Job, fitted: Fitted, votes: ItemVotes, fabric: Fabric) -> Iterator[Consensus]:
-    """Consensus of every item in order, a chunk at a time; where an item has several inputs they are averaged."""
-    for scored in score_rows(fitted.method, job.rows, job.table.item_codes, fabric):
-        first, last = int(scored.items[0]), int(scored.items[-1])
-        counts = np.bincount(scored.items - first, minlength=last - first + 1)
-        sums = np.zeros((last - first + 1, job.spec.n_classes))
-        np.add.at(sums, scored.items - first, scored.probabilities)
-        yield votes.consensus(first, sums / np.maximum(counts, 1)[:, None])
+    return Results(predictions, describe_items(predictions), describe_annotators(predictions), summary)
 
 
 def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff) -> dict[str, Any]:

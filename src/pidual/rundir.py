@@ -87,7 +87,7 @@ class Run:
             "estimated_noise_rate": chosen.estimated_noise_rate,
             "cutoff": chosen.to_json(),
         }
-        if summary["cutoff"] != self.summary["cutoff"]:
+        if summary["cutoff"] != self.summary.get("cutoff"):
             predictions.write(self.path / "predictions.parquet")
             annotators = describe_annotators(predictions)
             if annotators is not None:

@@ -65,7 +65,10 @@ class Squares:
 
 
 def test_lazy_inputs_come_through_a_loader_in_the_same_order(rows):
-    lazy = Rows(Squares(), *(getattr(rows, name) for name in ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "pi_seed")))
+    lazy = Rows(
+        Squares(),
+        *(getattr(rows, name) for name in ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "pi_seed")),
+    )
     for workers in (0, 1):
         batches = Batches(lazy, Training(batch_size=60, loader_workers=workers), random_pi=2)
         memory = Batches(rows, Training(batch_size=60), random_pi=2)
@@ -99,5 +102,10 @@ def test_no_augmentation_unless_asked():
     x = batches.rows.x[:16]
     assert batches.augment(x, 0, 0)[0] is x
     cropped = Batches(images(), Training(batch_size=16, crop_pad=1)).augment(x, 0, 0)[0]
-    inside = [bool((cropped[i] == 0).all((0, 2)).any() or (cropped[i] == 0).all((0, 1)).any() or torch.equal(cropped[i], x[i])) for i in range(16)]
+    inside = [
+        bool(
+            (cropped[i] == 0).all((0, 2)).any() or (cropped[i] == 0).all((0, 1)).any() or torch.equal(cropped[i], x[i])
+        )
+        for i in range(16)
+    ]
     assert all(inside)  # shifted, never mirrored

@@ -51,7 +51,18 @@ def test_schedules():
     assert Training(schedule="constant").lr_factor(5, 10) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"lr": -1.0}, {"lr": float("nan")}, {"schedule": "wave"}, {"clip": 0.0}, {"select": "x"}, {"batch_size": 2.5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"lr": -1.0},
+        {"lr": float("nan")},
+        {"schedule": "wave"},
+        {"clip": 0.0},
+        {"select": "x"},
+        {"batch_size": 2.5},
+    ],
+)
 def test_wrong_options(wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Training(**wrong)
@@ -136,5 +147,10 @@ def test_phases_can_rebuild_the_optimizer_and_choose_rows(rows):
             self.visited += len(batch.y_noisy)
             return super().forward(batch)
 
-    fitted = fit(lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)), rows, None, Training(epochs=3, batch_size=24, guard="off"))
+    fitted = fit(
+        lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)),
+        rows,
+        None,
+        Training(epochs=3, batch_size=24, guard="off"),
+    )
     assert fitted.method.visited == 240 + 48 + 48

@@ -18,7 +18,9 @@ SPEC = Spec(100, K, (3, 5), 2)
 @pytest.fixture
 def batch():
     codes = torch.stack([torch.randint(0, 3, (B,)), torch.randint(0, 5, (B,))], 1)
-    return Batch(torch.arange(B), (torch.randn(B, 6),), torch.randint(0, K, (B,)), PI(codes, torch.randn(B, 4)), torch.ones(B))
+    return Batch(
+        torch.arange(B), (torch.randn(B, 6),), torch.randint(0, K, (B,)), PI(codes, torch.randn(B, 4)), torch.ones(B)
+    )
 
 
 @pytest.fixture
@@ -47,7 +49,10 @@ def loss_by_loops(method, batch):
     for i in range(B):
         a = dense(method, PI(batch.a.codes[i], batch.a.numbers[i]))
         s = relu(affine(first, method.shared.bias.tolist(), a))
-        layers = [[(layer.weight.tolist(), layer.bias.tolist()) for layer in net if isinstance(layer, nn.Linear)] for net in (method.eps, method.gamma)]
+        layers = [
+            [(layer.weight.tolist(), layer.bias.tolist()) for layer in net if isinstance(layer, nn.Linear)]
+            for net in (method.eps, method.gamma)
+        ]
         eps = affine(*layers[0][1], relu(affine(*layers[0][0], s)))
         (g,) = affine(*layers[1][1], relu(affine(*layers[1][0], s)))
         gamma = 1 / (1 + math.exp(-g))
@@ -63,15 +68,25 @@ def test_loss_equals_plain_loops(method, batch):
     for parameter in method.shared.parameters():
         nn.init.normal_(parameter)
     method.double()
-    batch = batch._replace(views=(batch.x.double(),), a=PI(batch.a.codes, batch.a.numbers.double()), weight=batch.weight.double())
+    batch = batch._replace(
+        views=(batch.x.double(),), a=PI(batch.a.codes, batch.a.numbers.double()), weight=batch.weight.double()
+    )
     assert method(batch)["loss"].item() == pytest.approx(loss_by_loops(method, batch), abs=1e-6)
 
 
 def test_gradients_equal_finite_differences(method, batch):
     method.double()
-    batch = batch._replace(views=(batch.x.double(),), a=PI(batch.a.codes, batch.a.numbers.double()), weight=batch.weight.double())
+    batch = batch._replace(
+        views=(batch.x.double(),), a=PI(batch.a.codes, batch.a.numbers.double()), weight=batch.weight.double()
+    )
     method(batch)["loss"].backward()
-    for parameter in (method.shared.table, method.shared.dense, method.eps[0].weight, method.gamma[-1].weight, method.f[-1].weight):
+    for parameter in (
+        method.shared.table,
+        method.shared.dense,
+        method.eps[0].weight,
+        method.gamma[-1].weight,
+        method.f[-1].weight,
+    ):
         at = int(parameter.grad.abs().argmax())
         step, flat = 1e-5, parameter.data.view(-1)
         flat[at] += step
@@ -107,7 +122,13 @@ def test_gate_at_one_gives_f_no_gradient(method, batch):
 
 def test_weights_weigh_rows(method, batch):
     alone = batch._replace(weight=torch.eye(B)[2] * B)
-    one = Batch(batch.index[2:3], (batch.x[2:3],), batch.y_noisy[2:3], PI(batch.a.codes[2:3], batch.a.numbers[2:3]), torch.ones(1))
+    one = Batch(
+        batch.index[2:3],
+        (batch.x[2:3],),
+        batch.y_noisy[2:3],
+        PI(batch.a.codes[2:3], batch.a.numbers[2:3]),
+        torch.ones(1),
+    )
     assert torch.allclose(method(alone)["loss"], method(one)["loss"], atol=1e-6)
 
 

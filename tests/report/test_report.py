@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import ItemVotes, describe_annotators, items_table, mark_issues, shrunk_quality
+from pidual.detect import describe_annotators, describe_items, mark_issues
 from pidual.errors import RunError
 from pidual.metrics import detection_auc, precision_recall
 from pidual.predictions import Predictions, read_frame, write_frame
@@ -80,10 +80,7 @@ def fabricate_run(
     table = describe_annotators(predictions)
     if table is not None:
         write_frame(path / "annotators.parquet", table)
-    quality = shrunk_quality(given, predicted, who, n_classes=k, n_annotators=people)
-    votes = ItemVotes(item, given, quality, who, n_items=n_items, n_classes=k)
-    names = frame["item"].cat.categories
-    write_frame(path / "items.parquet", items_table(names, [votes.consensus(0, p)], classes))
+    write_frame(path / "items.parquet", describe_items(predictions))
     _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard, warnings)
     return path
 

@@ -433,12 +433,14 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _numbers(frame: pd.DataFrame, place: str | Path, dtype: Any) -> NDArray[Any]:
-    """The frame's values as numbers."""
+    """The frame's values as numbers of this type."""
     try:
-        values = frame.to_numpy(dtype)
+        values = frame.to_numpy(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{place}: {error}; every column after the file name must hold numbers") from error
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values).all(axis=1)))
-        raise DataError(f"{place}: line {row + 1} has a missing or infinite number")
-    return values
+    fine = np.isfinite(values) & (values == np.round(values) if dtype is np.int64 else True)
+    if not fine.all():
+        row, column = np.argwhere(~fine)[0]
+        kind = "class index" if dtype is np.int64 else "number"
+        raise DataError(f"{place}: line {row + 1} has {values[row, column]:g} where a {kind} should be")
+    return values.astype(dtype)

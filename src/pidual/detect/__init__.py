@@ -5,21 +5,20 @@ from typing import Literal
 import pandas as pd
 
 from ..predictions import Predictions
-from .consensus import Consensus, ItemVotes, annotators_table, items_table, shrunk_quality
+from .consensus import annotators_table, items_table, shrunk_quality
 from .reasons import find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .threshold import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
 
 __all__ = [
-    "Consensus",
     "Cutoff",
-    "ItemVotes",
     "annotators_table",
     "auto_cutoff",
     "budget_cutoff",
     "choose_cutoff",
     "confidence_score",
     "describe_annotators",
+    "describe_items",
     "find_issues",
     "find_reasons",
     "fixed_cutoff",
@@ -68,4 +67,18 @@ def describe_annotators(predictions: Predictions) -> pd.DataFrame | None:
         predictions.is_issue,
         predictions.classes,
         gate=predictions.gate,
+    )
+
+
+def describe_items(predictions: Predictions) -> pd.DataFrame:
+    """The items table of predictions, in the order of the items."""
+    return items_table(
+        predictions.item,
+        predictions.frame["item"].cat.categories,
+        predictions.given,
+        predictions.predicted,
+        predictions.label_quality,
+        predictions.predicted_probability,
+        predictions.classes,
+        annotator=predictions.annotator,
     )

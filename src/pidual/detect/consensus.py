@@ -13,8 +13,7 @@ The quality is the share of the annotator's labels that the model agrees with, s
 so that few labels prove little, and an annotator worse than chance counts nothing instead of counting against.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,123 +67,74 @@ def shrunk_quality(
     return clipped
 
 
-@dataclass(frozen=True)
-class Consensus:
-    """What is known of a chunk of items; every array has one entry per item.
+def items_table(
+    item: npt.ArrayLike,
+    names: Sequence[Any] | pd.Index,
+    given: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    label_quality: npt.ArrayLike,
+    predicted_probability: npt.ArrayLike,
+    classes: Sequence[Any],
+    *,
+    annotator: npt.ArrayLike | None = None,
+) -> pd.DataFrame:
+    """One row per item, by the formula of this module.
 
-    Attributes
-    ----------
-    label : int array
-        Code of the most probable class.
-    quality : float32 array
-        Its posterior probability, in [0, 1], high = surely this class.
-    predicted : int array
-        Code of the class the model alone finds most likely.
-    agreement : float32 array
-        Share of the item's labels that say the consensus label, in [0, 1]; NaN for an item without labels.
-    num_annotations : int array
-    """
-
-    label: Ints
-    quality: npt.NDArray[np.float32]
-    predicted: Ints
-    agreement: npt.NDArray[np.float32]
-    num_annotations: Ints
-
-
-class ItemVotes:
-    """The labels of all items, sorted by item once, so that items can be judged chunk by chunk.
+    Only the classes that were given or predicted can win: a class nobody named has no vote and a lower p_f. So the
+    probabilities of these, which the predictions hold, are enough, and the rest counts as one remainder.
 
     Parameters
     ----------
     item : int array (N,)
-        Code of the item of every annotation.
-    given : int array (N,)
-        Code of the given label.
-    quality : array (A,)
-        Quality of every annotator (`shrunk_quality`).
-    annotator : int array (N,) or None
-        Code of the annotator; None where `quality` has one entry for all.
-    n_items, n_classes : int
-    """
-
-    def __init__(
-        self,
-        item: npt.ArrayLike,
-        given: npt.ArrayLike,
-        quality: npt.ArrayLike,
-        annotator: npt.ArrayLike | None = None,
-        *,
-        n_items: int,
-        n_classes: int,
-    ):
-        item, given = np.asarray(item), np.asarray(given)
-        order = np.argsort(item, kind="stable")
-        self.n_items, self.n_classes = n_items, n_classes
-        self.offsets = np.r_[0, np.cumsum(np.bincount(item, minlength=n_items))]
-        self.labels = given[order].astype(np.int64)
-        weight = _vote_weights(np.asarray(quality, dtype=np.float64), n_classes)
-        self.weights = (
-            np.broadcast_to(weight, (len(given),)) if annotator is None else weight[np.asarray(annotator)[order]]
-        )
-
-    def consensus(self, start: int, probabilities: npt.ArrayLike) -> Consensus:
-        """Judge the items start, start + 1, ... from the model's probabilities for them.
-
-        Parameters
-        ----------
-        start : int
-            Code of the first item of the chunk.
-        probabilities : array (M, K)
-            Probabilities of the prediction network for the M items of the chunk, in the order of their codes.
-        """
-        p = np.asarray(probabilities, dtype=np.float64)
-        if p.ndim != 2 or p.shape[1] != self.n_classes or start + len(p) > self.n_items:
-            raise UsageError(
-                f"Items {start} and on of {self.n_items} need probabilities of shape (M, {self.n_classes}), "
-                f"but got {p.shape}."
-            )
-        m, offsets = len(p), self.offsets[start : start + len(p) + 1]
-        rows = slice(offsets[0], offsets[-1])
-        labels, n = self.labels[rows], np.diff(offsets)
-        cell = np.repeat(np.arange(m), n) * self.n_classes + labels
-        log_posterior = np.log(np.maximum(p, TINY))
-        np.add.at(log_posterior.reshape(-1), cell, self.weights[rows])
-        best = log_posterior.argmax(axis=1)
-        top = log_posterior[np.arange(m), best]
-        quality = 1 / np.exp(log_posterior - top[:, None]).sum(axis=1)
-        same = np.bincount(np.repeat(np.arange(m), n), weights=labels == np.repeat(best, n), minlength=m)
-        agreement = np.where(n > 0, same / np.maximum(n, 1), np.nan)
-        return Consensus(best, quality.astype(np.float32), p.argmax(axis=1), agreement.astype(np.float32), n)
-
-
-def items_table(items: Sequence[Any] | pd.Index, chunks: Iterable[Consensus], classes: Sequence[Any]) -> pd.DataFrame:
-    """One row per item: consensus label and its quality, how many labels it has, and how far they agree.
-
-    Parameters
-    ----------
-    items : sequence
+        Code of the item of every annotation; every item has at least one.
+    names : sequence
         Names of the items, in the order of their codes.
-    chunks : iterable of Consensus
-        Together all items, in the same order.
+    given, predicted : int array (N,)
+        Codes of the given and the predicted labels.
+    label_quality, predicted_probability : array (N,)
+        Probability of the given, and of the predicted label.
     classes : list
         Class names in the order of their codes.
+    annotator : int array (N,), optional
+        Code of the annotator.
+
+    Returns
+    -------
+    pandas.DataFrame
+        item; consensus_label; consensus_quality, its posterior probability, in [0, 1], high = surely this class;
+        num_annotations; predicted_label, by the model alone; annotator_agreement, the share of the item's labels that
+        say the consensus label.
     """
-    parts = list(chunks)
-
-    def joined(name: str) -> npt.NDArray[Any]:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    if sum(len(part.label) for part in parts) != len(items):
-        raise UsageError(f"{len(items)} items need as many judgements, but {sum(len(p.label) for p in parts)} came.")
+    k, given, predicted = len(classes), np.asarray(given), np.asarray(predicted)
+    code = np.asarray(item).astype(np.int64)
+    quality = shrunk_quality(given, predicted, annotator, n_classes=k)
+    votes = _vote_weights(quality, k)[np.zeros(len(code), np.int64) if annotator is None else np.asarray(annotator)]
+    named = np.concatenate([code * k + given, code * k + predicted])  # (item, class) pairs, given ones first
+    pairs, index = np.unique(named, return_inverse=True)
+    p = np.concatenate([np.asarray(label_quality, np.float64), np.asarray(predicted_probability, np.float64)])
+    p = np.bincount(index, weights=p) / np.bincount(index)  # equal in a pair, unless an item has several inputs
+    weight = np.bincount(index[: len(code)], weights=votes, minlength=len(pairs))
+    score = np.log(np.maximum(p, TINY)) + weight
+    owner = pairs // k
+    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+    if len(starts) != len(names):
+        raise UsageError(f"{len(names):,} items need annotations, but only {len(starts):,} have one.")
+    top = np.maximum.reduceat(score, starts)
+    best = np.flatnonzero(score == top[owner])
+    best = best[np.unique(owner[best], return_index=True)[1]]  # the first of equal ones
+    rest = np.maximum(0.0, 1 - np.add.reduceat(p, starts)) * np.exp(-top)
+    label = pairs[best] % k
+    n = np.bincount(code, minlength=len(names))
+    model = np.full(len(names), -1, np.int64)
+    model[code] = predicted
     return pd.DataFrame(
         {
-            "item": items,
-            "consensus_label": label_column(joined("label"), classes),
-            "consensus_quality": joined("quality"),
-            "num_annotations": joined("num_annotations"),
-            "predicted_label": label_column(joined("predicted"), classes),
-            "annotator_agreement": joined("agreement"),
+            "item": names,
+            "consensus_label": label_column(label, classes),
+            "consensus_quality": (1 / (np.add.reduceat(np.exp(score - top[owner]), starts) + rest)).astype(np.float32),
+            "num_annotations": n,
+            "predicted_label": label_column(model, classes),
+            "annotator_agreement": (np.bincount(code, weights=given == label[code]) / n).astype(np.float32),
         }
     )
 

@@ -1,7 +1,7 @@
 """The resume point of a run: one safetensors file, replaced in one step, so that it is always readable."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +62,25 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise RunError(f"cannot read {path} ({error}); the file is damaged or not one of ours.") from error
 
 
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """An optimizer's per-parameter state as named tensors and JSON values."""
+def pack_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The per-parameter state of optimizers as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
-    for number, entries in optimizer.state_dict()["state"].items():
-        for name, value in entries.items():
-            (tensors if isinstance(value, Tensor) else values)[f"{number}.{name}"] = value
+    for which, optimizer in enumerate(optimizers):
+        for number, entries in optimizer.state_dict()["state"].items():
+            for name, value in entries.items():
+                if value is not None:
+                    (tensors if isinstance(value, Tensor) else values)[f"{which}.{number}.{name}"] = value
     return tensors, values
 
 
-def unpack_optimizer(
-    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+def unpack_optimizers(
+    optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
 ) -> None:
-    """Put back what `pack_optimizer` took out."""
-    state: dict[int, dict[str, Any]] = {}
+    """Put back what `pack_optimizers` took out."""
+    states: list[dict[int, dict[str, Any]]] = [{} for _ in optimizers]
     for key, value in (dict(tensors) | dict(values)).items():
-        number, name = key.split(".", 1)
-        state.setdefault(int(number), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        which, number, name = key.split(".", 2)
+        states[int(which)].setdefault(int(number), {})[name] = value
+    for optimizer, state in zip(optimizers, states, strict=True):
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -25,8 +25,9 @@ from ..methods.base import Method
 from ..random_pi import derive_seed
 from . import guard
 from .batches import Batches
-from .checkpoint import StateStore, pack_optimizer, unpack_optimizer
+from .checkpoint import StateStore, pack_optimizers, unpack_optimizers
 from .history import Record
+from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_labels, scan_rows
 from .progress import Progress
 from .training import Training
@@ -196,14 +197,8 @@ class Trainer:
 
     def set_up_optimizer(self) -> None:
         """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
-        options = self.options
-        groups = self.method.param_groups()
-        defaults = {"lr": options.lr, "momentum": options.momentum, "weight_decay": options.weight_decay}
-        groups = [{**defaults, **group} for group in groups]
-        for group in groups:
-            group["base_lr"], group["nesterov"] = group["lr"], group["momentum"] > 0
         self.method.train()
-        self.module, self.optimizer = self.fabric.setup(self.method, torch.optim.SGD(groups, lr=options.lr, fused=True))
+        self.module, *self.optimizers = self.fabric.setup(self.method, *make_optimizers(self.method, self.options))
 
     def train_epoch(self) -> None:
         """The steps of the current epoch that are not done yet."""
@@ -231,21 +226,28 @@ class Trainer:
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
         """One update of the parameters."""
         at = self.at
-        torch.manual_seed(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
+        self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
         factor = self.options.lr_factor(at.epoch * self.batches.steps + at.step, self.batches.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["base_lr"] * factor
-        batch = self.fabric.to_device(batch)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+            for group in optimizer.param_groups:
+                group["lr"] = group["base_lr"] * factor
+        if self.fabric.device.type != "cpu":
+            batch = self.fabric.to_device(batch)
         batch = batch._replace(views=self.batches.augment(batch.x, at.epoch, at.step))
-        self.optimizer.zero_grad()
         logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
         if self.options.clip is not None:
-            self.fabric.clip_gradients(
-                self.module, self.optimizer, max_norm=self.options.clip, error_if_nonfinite=False
-            )
-        self.optimizer.step()
+            clip_gradients(self.method, self.options.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
         return logs
+
+    def seed_step(self, seed: int) -> None:
+        """Seed dropout and the like; torch.manual_seed does so for every kind of device, at a millisecond a call."""
+        torch.default_generator.manual_seed(seed)
+        if self.fabric.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def finish_epoch(self) -> None:
         """Validate, record, remember the best weights, and let the guard look."""
@@ -304,7 +306,7 @@ class Trainer:
         if self.store is None:
             return
         if self.fabric.global_rank == 0:
-            optimizer, values = pack_optimizer(self.optimizer)
+            optimizer, values = pack_optimizers(self.optimizers)
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
@@ -319,7 +321,7 @@ class Trainer:
             parts[part][name] = value
         self.method.load_state_dict(parts["method"])
         self.best = parts["best"]
-        unpack_optimizer(self.optimizer, parts["optimizer"], values["optimizer"])
+        unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
 
     def result(self) -> Fitted:
         """The selected weights inside the method, and the rest of what happened."""

@@ -81,7 +81,7 @@ def predict_probabilities(method: Method, rows: Rows, fabric: Fabric) -> Iterato
 def score_rows(method: Method, rows: Rows, items: NDArray[np.integer], fabric: Fabric) -> Iterator[Scored]:
     """Predictions for every annotation, grouped by item, a chunk of items at a time."""
     order = torch.from_numpy(np.argsort(items, kind="stable"))
-    grouped = torch.from_numpy(np.asarray(items, np.int64))[order]
+    grouped = torch.from_numpy(items.astype(np.int64))[order]
     starts = torch.cat(
         [torch.tensor([0]), (grouped[1:] != grouped[:-1]).nonzero()[:, 0] + 1, torch.tensor([len(grouped)])]
     )

@@ -20,6 +20,8 @@ from ..batch import PI, Batch, Spec
 from ..nets import PILinear, mlp
 from .base import Method
 
+SPARSE_ABOVE = 2**23  # weights of the first PI layer beyond which only the rows a batch touches are updated
+
 
 class PiDual(Method):
     """Prediction, noise and gate networks fitted together to the noisy labels.
@@ -59,7 +61,8 @@ class PiDual(Method):
         self.random_pi = random_pi
         self.pi_weight_decay = pi_weight_decay
         self.f = f
-        self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width)
+        many = bool(sum(spec.cardinalities) * width > SPARSE_ABOVE) and not pi_weight_decay
+        self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=many)
         self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
         self.gamma = mlp(width, 1, width=width, depth=depth - 2)
 
@@ -83,7 +86,10 @@ class PiDual(Method):
 
     def param_groups(self) -> list[dict[str, Any]]:
         pi = [*self.shared.parameters(), *self.eps.parameters(), *self.gamma.parameters()]
+        table = [parameter for parameter in pi if self.shared.sparse and parameter is self.shared.table]
+        decay = {} if self.pi_weight_decay else {"weight_decay": 0.0}
         return [
             {"params": list(self.f.parameters())},
-            {"params": pi} | ({} if self.pi_weight_decay else {"weight_decay": 0.0}),
+            {"params": [parameter for parameter in pi if not table or parameter is not table[0]], **decay},
+            *({"params": table, "sparse": True} for _ in table),
         ]

@@ -1,0 +1,49 @@
+"""SGD with Nesterov momentum, for ordinary parameters and for tables of which a batch touches a few rows.
+
+The gradient of a large table (a row of weights per annotator) is sparse. With momentum every row would move at every
+step, at a cost that grows with the number of annotators. A row's gradient g moves it by lr * g / (1 - momentum) in
+the end; a sparse group moves it by that at once, without momentum, and leaves all other rows alone.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..methods.base import Method
+from .training import Training
+
+
+def make_optimizers(method: Method, training: Training) -> list[torch.optim.Optimizer]:
+    """Optimizers of a method's parameter groups; a group with `sparse` gets one that touches few rows."""
+    defaults = {"lr": training.lr, "momentum": training.momentum, "weight_decay": training.weight_decay}
+    groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for group in method.param_groups():
+        options = {**defaults, **group}
+        sparse = options.pop("sparse", False)
+        if sparse:
+            options |= {"lr": options["lr"] / (1 - options["momentum"]), "momentum": 0.0, "weight_decay": 0.0}
+        options |= {"base_lr": options["lr"], "nesterov": options["momentum"] > 0}
+        groups[sparse].append(options)
+    made: list[torch.optim.Optimizer] = [torch.optim.SGD(groups[False], lr=training.lr, fused=True)]
+    if groups[True]:
+        made.append(torch.optim.SGD(groups[True], lr=training.lr, foreach=False))
+    return made
+
+
+def clip_gradients(module: nn.Module, max_norm: float) -> None:
+    """Scale all gradients down so that their global norm is at most `max_norm`; sparse ones count by their values."""
+    gradients = [gradient_values(parameter) for parameter in module.parameters() if parameter.grad is not None]
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(gradients, scale)
+
+
+def gradient_values(parameter: Tensor) -> Tensor:
+    """The gradient of a parameter, or the values of its sparse gradient, to be changed in place."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if not gradient.is_sparse:
+        return gradient
+    parameter.grad = gradient.coalesce()
+    return parameter.grad._values()

@@ -1,0 +1,75 @@
+"""Run the command line as a user does: in this process where that is enough, in another one where signals matter."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from pidual.cli import main
+from pidual.datasets.synthetic import make_crowd
+
+SRC = Path(__file__).parents[1] / "src"
+
+
+def run_cli(args):
+    """Exit code, stdout and stderr of `pidual ARGS`, in this process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    code = None
+    with (
+        mock.patch.object(sys, "argv", ["pidual", *map(str, args)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code
+    return code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()
+
+
+def environment(**changes):
+    """The environment of a process of its own: one thread, this checkout."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SRC)} | changes
+
+
+def start_cli(args, *, launcher=(), **changes):
+    """Start `python -m pidual ARGS` (or LAUNCHER -m pidual ARGS) as a process of its own."""
+    command = [sys.executable, *launcher, "-m", "pidual", *map(str, args)]
+    return subprocess.Popen(
+        command, env=environment(**changes), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def write_crowd(folder, *, n_items=60, seed=0, n_test=20):
+    """Write labels.csv, x.npy, x_test.npy and y_test.csv of a small crowd with e-mail addresses for names."""
+    crowd = make_crowd(n_items, 6, 3, 3, 4, noise=0.3, spammer_share=0.2, n_test=n_test, seed=seed)
+    names = np.array(["cat", "dog", "owl"])
+    frame = crowd.frame.assign(label=names[crowd.frame["label"]], y=names[crowd.frame["y"]])
+    frame["annotator"] = "person" + frame["annotator"].str[-1:] + "@example.org"
+    frame.to_csv(folder / "labels.csv", index=False)
+    np.save(folder / "x.npy", crowd.x)
+    np.save(folder / "x_test.npy", crowd.x_test)
+    pd.DataFrame({"y": names[crowd.y_test]}).to_csv(folder / "y_test.csv", index=False)
+    return folder
+
+
+def write_pictures(folder, *, n_items=24, size=12, seed=0):
+    """Write pictures/*.png, bright by day and dark by night, and pictures.csv with two labels for each."""
+    rng = np.random.default_rng(seed)
+    (folder / "pictures").mkdir()
+    rows = []
+    for number in range(n_items):
+        night = number % 2
+        pixels = rng.normal(60 if night else 190, 25, (size, size, 3)).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / "pictures" / f"p{number:02}.png")
+        y = ["day", "night"][night]
+        rows += [(f"p{number:02}", y if rng.random() < 0.8 else "day", f"a{who}", y) for who in rng.permutation(4)[:2]]
+    pd.DataFrame(rows, columns=["item", "label", "annotator", "y"]).to_csv(folder / "pictures.csv", index=False)
+    return folder

@@ -1,0 +1,418 @@
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from command_line import environment, run_cli, write_crowd, write_pictures
+
+from pidual.cli import cli
+from pidual.predictions import read_frame
+
+RUN_FILES = {
+    *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),
+    *("state/state.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
+    "report.html",
+}
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """A crowd's files and, in `run`, what `pidual fit` makes of them; not to be changed."""
+    folder = write_crowd(tmp_path_factory.mktemp("crowd"))
+    code, out, err = fit(folder, "--pi", "annotator,seconds", "--epochs", "4")
+    assert code == 0, err
+    (folder / "stdout").write_text(out)
+    (folder / "stderr").write_text(err)
+    return folder
+
+
+@pytest.fixture
+def own_run(crowd, tmp_path):
+    """A copy of the run that a test may change."""
+    return shutil.copytree(crowd / "run", tmp_path / "run")
+
+
+def fit(folder, *options, table="labels.csv", x="x.npy"):
+    inputs = ["--x", folder / x] if x else []
+    return run_cli(["fit", folder / table, *inputs, "--out", folder / "run", *options])
+
+
+def fitted(folder, *options, **files):
+    """The run directory of a short fit that must succeed."""
+    code, _, err = fit(folder, "--quiet", "--epochs", "2", *options, **files)
+    assert code == 0, err
+    return folder / "run"
+
+
+def read_json(path):
+    return json.loads(path.read_text())
+
+
+def files_below(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def all_contents(folder):
+    """Every file below a folder as text, tables decoded."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".parquet":
+            yield pd.read_parquet(path).to_csv()
+        elif path.is_file():
+            yield path.read_bytes().decode("latin-1")
+
+
+# --- fit ---
+
+
+def test_fit_leaves_the_files_of_a_run(crowd):
+    run = crowd / "run"
+    assert files_below(run) == RUN_FILES
+    config, summary, model = (read_json(run / name) for name in ("config.json", "summary.json", "model.json"))
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [record["epoch"] for record in records] == [0, 1, 2, 3]
+    assert {"loss", "gate", "lr", "valid_accuracy", "seconds"} <= set(records[0])
+    assert config["method"] == "pi_dual"
+    assert config["training"]["epochs"] == 4
+    assert [column["name"] for column in config["data"]["pi"]] == ["annotator", "seconds"]
+    data = config["data"]
+    assert (data["n_rows"], data["n_items"], data["n_annotators"], data["n_classes"]) == (180, 60, 6, 3)
+    assert data["n_train"] + data["n_valid"] == 180
+    assert data["n_valid"] == 18
+    assert model["classes"] == ["cat", "dog", "owl"]
+    assert 0 <= summary["estimated_noise_rate"] <= 1
+    assert set(summary["evaluation"]) >= {"noise_rate", "detection_auc", "gate_auc", "test_accuracy"}
+
+
+def test_fit_prints_the_outcome_on_stdout_and_progress_on_stderr(crowd):
+    out, err = (crowd / "stdout").read_text(), (crowd / "stderr").read_text()
+    assert out.startswith("180 labels of 60 items; ")
+    assert out.endswith(f"Report: {crowd / 'run' / 'report.html'}\n")
+    assert err.startswith("Training: 4 epochs of 2 steps.\n")
+    assert "epoch 4/4: loss" in err
+    assert "\x1b" not in out + err
+
+
+def test_every_row_and_class_name_is_in_the_predictions(crowd):
+    labels = pd.read_csv(crowd / "labels.csv")
+    predictions = read_frame(crowd / "run" / "predictions.parquet")
+    assert predictions["row"].tolist() == list(range(180))
+    assert predictions["item"].tolist() == labels["item"].tolist()
+    assert predictions["given_label"].tolist() == labels["label"].tolist()
+    assert predictions["y"].tolist() == labels["y"].tolist()
+    assert set(predictions["predicted_label"]) <= {"cat", "dog", "owl"}
+    assert predictions["label_quality"].between(0, 1).all()
+    assert predictions["gate"].between(0, 1).all()
+    np.testing.assert_allclose(predictions["seconds"], labels["seconds"], rtol=1e-6)
+    items = read_frame(crowd / "run" / "items.parquet")
+    assert items["num_annotations"].tolist() == [3] * 60
+    assert set(items["consensus_label"]) <= {"cat", "dog", "owl"}
+    annotators = read_frame(crowd / "run" / "annotators.parquet")
+    assert annotators["num_labelled"].sum() == 180
+    assert set(annotators["worst_class"].dropna()) <= {"cat", "dog", "owl"}
+    assert "owl" in (crowd / "run" / "report.html").read_text()
+
+
+def test_no_item_is_in_two_splits(crowd):
+    predictions = read_frame(crowd / "run" / "predictions.parquet")
+    assert predictions.groupby("item", observed=True)["split"].nunique().max() == 1
+    assert predictions.groupby("split", observed=True)["item"].nunique().to_dict() == {"train": 54, "valid": 6}
+
+
+def test_raw_annotator_ids_are_in_no_file_and_no_message(crowd):
+    texts = [*all_contents(crowd / "run"), (crowd / "stdout").read_text(), (crowd / "stderr").read_text()]
+    texts += run_cli(["detect", crowd / "run", "--cutoff", "auto"])[1:]
+    assert not any(re.search(r"person\d|example\.org", text) for text in texts)
+    assert any(re.search(r"\ba-[0-9a-f]{12}\b", text) for text in texts)
+    assert not (crowd / "run" / ".pidual.key").exists()
+
+
+def test_raw_annotator_ids_are_kept_on_request(crowd_files):
+    run = fitted(crowd_files, "--keep-ids")
+    assert set(read_frame(run / "annotators.parquet")["annotator"]) == {f"person{who}@example.org" for who in range(6)}
+    assert not (crowd_files / ".pidual.key").exists()
+
+
+def test_settings_reach_method_training_and_network(crowd_files):
+    settings = ["width=32", "random_pi=3", "momentum=0.5", "clip=none", "schedule=constant", "network.dropout=0.1"]
+    run = fitted(crowd_files, *(word for pair in settings for word in ("--set", pair)), "--lr", "0.02")
+    config = read_json(run / "config.json")
+    assert (config["method_options"]["width"], config["method_options"]["random_pi"]) == (32, 3)
+    training = config["training"]
+    assert (training["momentum"], training["clip"], training["schedule"]) == (0.5, None, "constant")
+    assert (training["lr"], training["epochs"]) == (0.02, 2)
+    assert config["network"]["options"]["dropout"] == 0.1
+
+
+def test_paper_setting_and_another_method(crowd_files):
+    run = fitted(crowd_files, "--setting", "paper")
+    config = read_json(run / "config.json")
+    assert config["method_options"]["random_pi"] == 8
+    assert (config["training"]["batch_size"], config["training"]["schedule"]) == (256, "steps")
+    assert (config["setting"], config["seed"]) == ("paper", 0)
+    run = fitted(crowd_files, "--method", "ce", "--force", "--seed", "7")
+    assert read_json(run / "config.json")["method"] == "ce"
+    assert read_json(run / "config.json")["training"]["seed"] == 7
+    assert "gate" not in read_frame(run / "predictions.parquet")
+
+
+def test_fit_summary_as_json_without_progress(crowd_files):
+    code, out, err = fit(crowd_files, "--epochs", "1", "--quiet", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["run"] == str(crowd_files / "run")
+    assert json.loads(out)["n_issues"] == read_json(crowd_files / "run" / "summary.json")["n_issues"]
+
+
+def test_run_directory_has_the_name_of_the_table(crowd_files, monkeypatch):
+    monkeypatch.chdir(crowd_files)
+    code, out, _ = run_cli(["fit", "labels.csv", "--x", "x.npy", "--epochs", "1", "-q"])
+    assert code == 0
+    assert files_below(crowd_files / "runs" / "labels") == RUN_FILES
+    assert "Report: runs/labels/report.html" in out
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_tables_of_other_formats_give_the_same_run(crowd, tmp_path, ending):
+    frame = pd.read_csv(crowd / "labels.csv")
+    table = tmp_path / f"labels.{ending}"
+    frame.to_parquet(table) if ending == "parquet" else frame.to_json(table, orient="records", lines=True)
+    shutil.copy(crowd / "x.npy", tmp_path)
+    code, _, err = fit(tmp_path, "--pi", "annotator,seconds", "--epochs", "4", "-q", table=table.name)
+    assert code == 0, err
+    weights = (folder / "run" / "model.safetensors" for folder in (crowd, tmp_path))
+    assert next(weights).read_bytes() == next(weights).read_bytes()
+    assert read_json(tmp_path / "run" / "config.json")["data"]["fingerprint"] in (crowd / "run/config.json").read_text()
+
+
+def test_crowd_kit_columns_with_inputs_by_task(crowd_files):
+    frame = pd.read_csv(crowd_files / "labels.csv").rename(columns={"item": "task", "annotator": "worker"})
+    frame.to_csv(crowd_files / "labels.csv", index=False)
+    x = pd.DataFrame(np.load(crowd_files / "x.npy"), columns=list("abcd"))
+    x.assign(task=x.index).sample(frac=1, random_state=0).to_csv(crowd_files / "x.csv", index=False)
+    options = ["--pi", "worker,seconds:number"]
+    by_task = read_frame(fitted(crowd_files, *options, x="x.csv") / "predictions.parquet")
+    by_number = read_frame(fitted(crowd_files, *options, "--force") / "predictions.parquet")
+    assert by_task["annotator"].str.startswith("a-").all()
+    np.testing.assert_allclose(by_task["label_quality"], by_number["label_quality"], atol=1e-5)
+    pi = read_json(crowd_files / "run" / "config.json")["data"]["pi"]
+    assert [(column["name"], column["kind"]) for column in pi] == [("annotator", "category"), ("seconds", "number")]
+
+
+def test_inputs_are_joined_by_the_column_named_with_item(crowd_files):
+    frame = pd.read_csv(crowd_files / "labels.csv").rename(columns={"item": "picture", "label": "answer"})
+    frame.to_csv(crowd_files / "labels.csv", index=False)
+    x = pd.DataFrame(np.load(crowd_files / "x.npy"), columns=list("abcd"))
+    x.assign(picture=x.index).to_csv(crowd_files / "x.csv", index=False)
+    run = fitted(crowd_files, "--item", "picture", "--label", "answer", x="x.csv")
+    assert read_json(run / "model.json")["inputs"]["columns"] == list("abcd")  # and not the picture's number
+    x.assign(picture=[f"new{row}" for row in x.index]).to_csv(crowd_files / "new.csv", index=False)
+    _, out, _ = run_cli(["predict", run, crowd_files / "new.csv"])
+    assert pd.read_csv(io.StringIO(out))["item"].tolist()[:2] == ["new0", "new1"]
+
+
+def test_inputs_from_columns_of_the_table(crowd_files):
+    frame = pd.read_csv(crowd_files / "labels.csv")
+    x = pd.DataFrame(np.load(crowd_files / "x.npy"), columns=list("abcd"))
+    frame.join(x, on="item").to_csv(crowd_files / "labels.csv", index=False)
+    run = fitted(crowd_files, "--x-columns", "a, b,c,d", x=None)
+    assert read_json(run / "config.json")["data"]["x_shape"] == [60, 4]
+    code, out, err = run_cli(["predict", run, crowd_files / "x.npy"])
+    assert code == 0, err
+    assert len(out.splitlines()) == 61
+
+
+def test_text_from_table_to_prediction(crowd_files):
+    words = {"cat": "it purrs and says meow", "dog": "it barks and wags its tail", "owl": "it hoots all night long"}
+    frame = pd.read_csv(crowd_files / "labels.csv")
+    frame["note"] = frame["y"].map(words) + " " + (frame["item"] % 4).map("on page {}".format)
+    frame.to_csv(crowd_files / "labels.csv", index=False)
+    run = fitted(crowd_files, "--x-text", "note", "--epochs", "12", "--lr", "0.1", x=None)
+    new = pd.DataFrame({"item": ["n1", "n2", "n3"], "note": [*words.values()], "y": [*words]})
+    new.to_json(crowd_files / "new.jsonl", orient="records", lines=True)
+    code, out, err = run_cli(["predict", run, crowd_files / "new.jsonl", "--json"])
+    assert code == 0, err
+    assert [row["item"] for row in json.loads(out)] == ["n1", "n2", "n3"]
+    assert [row["predicted_label"] for row in json.loads(out)] == ["cat", "dog", "owl"]
+    _, out, _ = run_cli(["predict", run, crowd_files / "new.jsonl", "--y", crowd_files / "new.jsonl", "--json"])
+    assert json.loads(out) == {"accuracy": 1.0, "n": 3}
+
+
+def test_folder_of_images_to_report_with_thumbnails(tmp_path):
+    write_pictures(tmp_path)
+    run = fitted(tmp_path, "--set", "width=16", table="pictures.csv", x="pictures")
+    assert read_json(run / "config.json")["network"]["name"] == "small_cnn"
+    assert len(read_frame(run / "thumbnails.parquet")) == 24
+    code, _, err = run_cli(["detect", run, "--budget", "5"])
+    assert code == 0, err
+    assert (run / "report.html").read_text().count("data:image/png;base64,") >= 3
+    code, out, err = run_cli(["predict", run, tmp_path / "pictures"])
+    assert code == 0, err
+    assert pd.read_csv(io.StringIO(out))["item"].tolist() == [f"p{number:02}.png" for number in range(24)]
+
+
+def test_splits_of_the_table_are_kept(crowd_files):
+    frame = pd.read_csv(crowd_files / "labels.csv")
+    frame["part"] = frame["item"].map(lambda item: "test" if item < 10 else "val" if item < 20 else "train")
+    frame.to_csv(crowd_files / "labels.csv", index=False)
+    run = fitted(crowd_files, "--split", "part")
+    data = read_json(run / "config.json")["data"]
+    assert (data["n_train"], data["n_valid"], data["n_test"]) == (120, 30, 30)
+    predictions = read_frame(run / "predictions.parquet")
+    assert predictions["split"].tolist() == frame["part"].replace("val", "valid").tolist()
+    test = predictions[predictions["split"] == "test"]
+    accuracy = (test["predicted_label"].astype(str) == test["y"].astype(str)).mean()
+    assert read_json(run / "summary.json")["evaluation"]["test_accuracy"] == pytest.approx(accuracy)
+
+
+# --- predict ---
+
+
+def test_predictions_as_csv_parquet_and_json(crowd, tmp_path):
+    code, out, err = run_cli(["predict", crowd / "run", crowd / "x_test.npy"])
+    assert (code, err) == (0, "")
+    frame = pd.read_csv(io.StringIO(out))
+    assert list(frame) == ["item", "predicted_label", "predicted_probability", "p_cat", "p_dog", "p_owl"]
+    assert frame["item"].tolist() == list(range(20))
+    p = frame[["p_cat", "p_dog", "p_owl"]]
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    assert p.idxmax(axis=1).str[2:].tolist() == frame["predicted_label"].tolist()
+    for ending, read in {"csv": pd.read_csv, "parquet": pd.read_parquet}.items():
+        path = tmp_path / f"p.{ending}"
+        assert run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--out", path]) == (0, "", "")
+        assert read(path)["predicted_label"].tolist() == frame["predicted_label"].tolist()
+    assert files_below(tmp_path) == {"p.csv", "p.parquet"}
+    _, out, _ = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--json"])
+    assert [row["predicted_label"] for row in json.loads(out)] == frame["predicted_label"].tolist()
+
+
+def test_predictions_agree_with_those_of_the_fit(crowd):
+    _, out, _ = run_cli(["predict", crowd / "run", crowd / "x.npy"])
+    rows = read_frame(crowd / "run" / "predictions.parquet").drop_duplicates("item")
+    frame = pd.read_csv(io.StringIO(out))
+    assert frame["predicted_label"].tolist() == rows["predicted_label"].tolist()
+    np.testing.assert_allclose(frame["predicted_probability"], rows["predicted_probability"], rtol=1e-5)
+
+
+def test_last_and_selected_weights(crowd_files):
+    run = fitted(crowd_files, "--set", "select=best", "--set", "lr=0.3")
+    outs = [run_cli(["predict", run, crowd_files / "x.npy", "--weights", which])[1] for which in ("selected", "last")]
+    selected = read_json(run / "summary.json")["selected_epoch"]
+    assert (outs[0] == outs[1]) == (selected == 1)
+
+
+def test_accuracy_against_clean_labels_in_order_and_by_item(crowd, tmp_path):
+    run, y = crowd / "run", pd.read_csv(crowd / "y_test.csv")
+    predicted = pd.read_csv(io.StringIO(run_cli(["predict", run, crowd / "x_test.npy"])[1]))["predicted_label"]
+    accuracy = (predicted == y["y"]).mean()
+    assert 0 < accuracy < 1 or pytest.fail("the labels would not tell one order from another")
+    y.assign(item=y.index).iloc[::-1].iloc[[*range(20), 3]].to_csv(tmp_path / "named.csv", index=False)
+    (tmp_path / "y.txt").write_text("\n".join(y["y"]) + "\n")
+    for path in (crowd / "y_test.csv", tmp_path / "named.csv", tmp_path / "y.txt"):
+        code, out, err = run_cli(["predict", run, crowd / "x_test.npy", "--y", path, "--json"])
+        assert (code, err) == (0, "")
+        assert json.loads(out) == {"accuracy": pytest.approx(accuracy), "n": 20}
+    code, out, _ = run_cli(["predict", run, crowd / "x_test.npy", "--y", crowd / "y_test.csv"])
+    assert out == f"accuracy {accuracy:.4f} on 20 inputs\n"
+
+
+# --- detect, report, methods ---
+
+
+def test_a_budget_is_met_and_marked_in_every_file(own_run):
+    code, out, err = run_cli(["detect", own_run, "--budget", "7"])
+    assert (code, err) == (0, "")
+    issues = pd.read_csv(io.StringIO(out))
+    assert len(issues) == 7
+    assert issues["label_quality"].is_monotonic_increasing
+    assert (issues["reason"].str.len() > 10).all()
+    predictions = read_frame(own_run / "predictions.parquet")
+    assert sorted(predictions["row"][predictions["is_label_issue"]]) == sorted(issues["row"])
+    assert predictions["label_quality"].nsmallest(7).max() == pytest.approx(issues["label_quality"].max())
+    assert read_json(own_run / "summary.json")["n_issues"] == 7
+    assert read_frame(own_run / "annotators.parquet")["num_issues"].sum() == 7
+
+
+def test_a_fixed_cutoff(own_run, tmp_path):
+    code, out, err = run_cli(["detect", own_run, "--cutoff", "0.3", "--out", tmp_path / "issues.parquet"])
+    assert (code, out, err) == (0, "", "")
+    issues = pd.read_parquet(tmp_path / "issues.parquet")
+    assert (issues["label_quality"] < 0.3).all()
+    assert read_json(own_run / "summary.json")["cutoff"]["value"] == 0.3
+    code, out, _ = run_cli(["detect", own_run, "--cutoff", "0.3", "--json"])
+    found = json.loads(out)
+    assert (found["n_issues"], found["n_rows"], found["cutoff"]["kind"]) == (len(issues), 180, "fixed")
+    assert found["share"] == pytest.approx(len(issues) / 180)
+
+
+def test_too_many_issues_is_exit_code_3(own_run):
+    code, out, err = run_cli(["detect", own_run, "--budget", "18", "--fail-over", "5%"])
+    assert code == 3
+    assert len(out.splitlines()) == 19
+    assert err == "18 of 180 labels look wrong (10.0%), more than the 5.0% allowed.\n"
+    assert run_cli(["detect", own_run, "--budget", "18", "--fail-over", "0.1", "--json"])[0] == 0
+
+
+def test_report_is_built_again(own_run):
+    (own_run / "report.html").unlink()
+    assert run_cli(["report", own_run]) == (0, f"{own_run / 'report.html'}\n", "")
+    assert "<html" in (own_run / "report.html").read_text()[:200]
+
+
+def test_methods_are_listed():
+    code, out, err = run_cli(["methods"])
+    assert (code, err) == (0, "")
+    assert "Pi-DUAL (uses PI)" in out
+    rows = {row["name"]: row for row in json.loads(run_cli(["methods", "--json"])[1])}
+    assert rows["pi_dual"]["uses_pi"] is True
+    assert rows["ce"]["uses_pi"] is False
+    assert "gate" in rows["pi_dual"]["scores"]
+
+
+# --- the command itself ---
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in sorted(cli.commands))])
+def test_every_command_and_option_has_help(command):
+    result = CliRunner().invoke(cli, [*command, "--help"])
+    assert result.exit_code == 0
+    target = cli.commands[command[0]] if command else cli
+    assert target.help
+    assert all(parameter.help for parameter in target.params if parameter.param_type_name == "option")
+
+
+def test_help_does_not_load_torch():
+    code = "import sys; from pidual.cli import main; sys.argv[1:] = ['--help']\ntry: main()\nexcept SystemExit: pass\n"
+    code += "assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True, stdout=subprocess.DEVNULL)
+
+
+def test_only_the_first_process_speaks(crowd, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    assert run_cli(["detect", crowd / "nothing"]) == (1, "", "")
+    assert run_cli(["detect"]) == (2, "", "")
+
+
+def test_ctrl_c_before_training_is_one_line(crowd_files, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pidual.table.read_table", interrupt)
+    code, out, err = fit(crowd_files)
+    assert (code, out, err.strip()) == (130, "", "Interrupted.")
+    assert not (crowd_files / "run").exists()
+
+
+def test_errors_of_the_system_are_a_sentence(own_run, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(28, os.strerror(28), str(own_run / "report.html"))
+
+    monkeypatch.setattr("pidual.rundir.build_report", fail)
+    code, out, err = run_cli(["report", own_run])
+    assert (code, out) == (1, "")
+    assert err == f"Error: No space left on device: {own_run / 'report.html'}.\n"

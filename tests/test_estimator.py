@@ -1,0 +1,541 @@
+import copy
+import doctest
+import gc
+import io
+import pickle
+import weakref
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import sklearn
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+import pidual.estimator
+from pidual import DataError, DataWarning, PiDualClassifier, UsageError
+from pidual.datasets.synthetic import make_crowd
+from pidual.estimator import pi_frame
+from pidual.metrics import detection_auc
+
+NAMES = np.array(["cat", "dog", "owl"])
+
+
+def quick(method="pi_dual", **options):
+    """A classifier that fits in a fraction of a second."""
+    small = {"network_options": {"width": 32}} if "module" not in options else {}
+    small |= {"method_options": {"width": 16}} if method == "pi_dual" else {}
+    return PiDualClassifier(method, **({"epochs": 6, "batch_size": 32, "lr": 0.1, "random_state": 0} | small | options))
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    return make_crowd(200, 10, n_classes=3, n_features=5, noise=0.3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def X(crowd):  # noqa: N802
+    return crowd.x[crowd.frame["item"]]
+
+
+@pytest.fixture(scope="module")
+def y(crowd):
+    return NAMES[crowd.frame["label"]]
+
+
+@pytest.fixture(scope="module")
+def pi(crowd):
+    return crowd.frame[["annotator", "seconds"]]
+
+
+@pytest.fixture(scope="module")
+def fitted(X, y, pi):
+    return quick(epochs=20).fit(X, y, pi)
+
+
+# --- scikit-learn's contract ---
+
+# With minibatches, a row of weight 2 and the same row twice take different steps; scikit-learn exempts its own
+# SGDClassifier from this check for that reason. What does hold is tested below.
+MINIBATCHES = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "with minibatches a weight is not the same as repeating the row"
+    for kind in ("dense", "sparse")
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some checks have random labels
+@parametrize_with_checks([quick(epochs=8)], expected_failed_checks=lambda estimator: MINIBATCHES)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_labels_of_rows_without_weight_do_not_matter(X, y, pi):
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    other = np.where(weight == 0, "owl", y)
+    one, two = (quick().fit(X, labels, pi, sample_weight=weight) for labels in (y, other))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert len(one.find_label_issues()) == len(y)
+    assert list(two.find_label_issues()["given_label"]) == list(other)
+    assert (one.predict_proba(X) != quick().fit(X, y, pi).predict_proba(X)).any()
+
+
+def test_weight_is_repetition_without_minibatches(crowd):
+    X, y = crowd.x[:60], NAMES[crowd.frame["y"].to_numpy()[:180:3]]
+    weight = np.random.default_rng(0).integers(1, 4, 60)
+    model = quick("ce", batch_size=1000, validation_fraction=0)
+    weighted = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    repeated = model.fit(X.repeat(weight, axis=0), y.repeat(weight)).predict_proba(X)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+    assert not np.allclose(weighted, model.fit(X, y).predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize(("weight", "said"), [(0, "nothing to learn|non-zero"), (-1, "[Nn]egative")])
+def test_weights_that_cannot_be(X, y, weight, said):
+    with pytest.raises(ValueError, match=said):
+        quick().fit(X, y, sample_weight=np.full(len(y), weight))
+
+
+def test_weights_that_leave_one_class(X, y):
+    with pytest.raises(DataError, match=r"one class only .*'owl'.* sample_weight is not 0"):
+        quick().fit(X, y, sample_weight=y == "owl")
+
+
+def test_clone_and_parameters():
+    net = nn.Linear(5, 3)
+    model = quick(module=net, pi_kinds={"seconds": "number"}, training={"clip": 2.0})
+    copied = clone(model)
+    assert copied.get_params().keys() == model.get_params().keys()
+    assert copied.module is not net
+    assert torch.equal(copied.module.weight, net.weight)
+    assert copied.training == {"clip": 2.0}
+
+
+def through_joblib(model):
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+@pytest.mark.parametrize("round_trip", [lambda model: pickle.loads(pickle.dumps(model)), through_joblib, copy.deepcopy])
+def test_copies_predict_the_same(fitted, X, round_trip):
+    again = round_trip(fitted)
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    pd.testing.assert_frame_equal(again.find_label_issues(), fitted.find_label_issues())
+
+
+def test_the_training_inputs_are_let_go():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2000)).astype(np.float32)
+    alive, size = weakref.ref(X), X.nbytes
+    model = quick(epochs=1, network_options={"width": 8}).fit(X, np.arange(400) % 2, pi=rng.integers(0, 5, 400))
+    del X
+    gc.collect()
+    assert alive() is None
+    assert len(pickle.dumps(model)) < size / 10
+
+
+def test_same_random_state_same_result(X, y, pi):
+    first = quick(epochs=2).fit(X, y, pi).predict_proba(X)
+    torch.rand(1)  # the state of torch's own generator has no part in it
+    np.testing.assert_array_equal(quick(epochs=2).fit(X, y, pi).predict_proba(X), first)
+    assert (quick(epochs=2, random_state=1).fit(X, y, pi).predict_proba(X) != first).any()
+
+
+def test_random_state_instance_moves_on(X, y):
+    model = quick(epochs=1, random_state=np.random.RandomState(0))
+    assert (model.fit(X, y).predict_proba(X) != model.fit(X, y).predict_proba(X)).any()
+
+
+def test_the_callers_generator_stays_as_it_is(X, y):
+    before = torch.get_rng_state()
+    quick(epochs=1).fit(X, y)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_score_and_history(fitted, crowd):
+    assert fitted.score(crowd.x_test, NAMES[crowd.y_test]) > 0.9
+    assert [record["epoch"] for record in fitted.history_] == list(range(20))
+    assert {"loss", "gate", "valid_accuracy"} <= fitted.history_[0].keys()
+    assert fitted.summary_["n_issues"] == fitted.find_label_issues()["is_label_issue"].sum()
+    assert fitted.summary_["warnings"] == []
+
+
+def test_the_docstring_example_runs():
+    results = doctest.testmod(pidual.estimator)
+    assert results.attempted > 4
+    assert results.failed == 0
+
+
+# --- label issues and annotators ---
+
+
+def test_find_label_issues(fitted, crowd, y):
+    issues = fitted.find_label_issues()
+    assert list(issues.columns[:4]) == ["is_label_issue", "label_quality", "given_label", "predicted_label"]
+    assert {"gate", "noise_label", "predicted_probability", "reason"} <= set(issues.columns)
+    assert list(issues["given_label"]) == list(y)
+    assert set(issues["predicted_label"]) <= set(NAMES)
+    wrong = (crowd.frame["label"] != crowd.frame["y"]).to_numpy()
+    assert detection_auc(issues["label_quality"], wrong) > 0.9
+    assert wrong[issues["is_label_issue"]].mean() > 0.8
+    assert issues["reason"][issues["is_label_issue"]].str.contains("cat|dog|owl").all()
+    assert issues["label_quality"].between(0, 1).all()
+
+
+def test_label_issues_are_the_callers_own(fitted):
+    issues = fitted.find_label_issues()
+    issues["label_quality"] = 0.0
+    assert fitted.find_label_issues()["label_quality"].max() > 0.5
+
+
+def test_label_issues_keep_the_index(X, y):
+    index = pd.Index([f"row-{i}" for i in range(len(y))])
+    frame = pd.DataFrame(X, index=index, columns=list("abcde"))
+    assert quick(epochs=1).fit(frame, y).find_label_issues().index.equals(index)
+    assert quick(epochs=1).fit(X, pd.Series(y, index=index)).find_label_issues().index.equals(index)
+    assert quick(epochs=1).fit(X, y).find_label_issues().index.equals(pd.RangeIndex(len(y)))
+
+
+def test_annotators(fitted, crowd):
+    annotators = fitted.annotators_
+    assert annotators["annotator"].iloc[0] in crowd.spammers
+    assert annotators["num_labelled"].sum() == len(crowd.frame)
+    assert set(annotators["worst_class"].dropna()) <= set(NAMES)
+    assert annotators["annotator_quality"].is_monotonic_increasing
+
+
+def test_annotators_are_none_without_ids(X, y, pi):
+    assert quick(epochs=1).fit(X, y, pi[["seconds"]]).annotators_ is None
+
+
+def test_a_saved_model_holds_no_ids(X, y, pi):
+    model = quick(epochs=1).fit(X, y, pi)
+    assert b"worker-" not in pickle.dumps(model)
+    assert model.annotators_["annotator"].str.startswith("worker-").all()
+    again = pickle.loads(pickle.dumps(model)).annotators_
+    assert list(again["annotator"].iloc[:2]) == ["annotator-1", "annotator-2"]
+    pd.testing.assert_frame_equal(again.drop(columns="annotator"), model.annotators_.drop(columns="annotator"))
+    kept = pickle.loads(pickle.dumps(model.set_params(keep_ids=True))).annotators_
+    pd.testing.assert_frame_equal(kept, model.annotators_)
+
+
+def test_equal_rows_stay_on_one_side_of_the_split(X, y, pi, monkeypatch):
+    jobs = []
+    monkeypatch.setattr(pidual.estimator, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
+    real = pidual.run.train
+    order = np.random.default_rng(0).permutation(len(y))
+    quick(epochs=1).fit(X[order], y[order], pi.iloc[order])
+    (job,) = jobs
+    sides = [{tuple(row) for row in X[order][job.split == part]} for part in (0, 1)]
+    assert len(sides[1]) == 20  # a tenth of the 200 items
+    assert not sides[0] & sides[1]
+    assert len(job.inputs.array) == 200  # every item is stored once
+    np.testing.assert_array_equal(job.inputs.array[job.rows.x_row], X[order])
+
+
+# --- the prediction network ---
+
+
+def network():
+    return nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+
+
+@pytest.mark.parametrize("method", ["pi_dual", "ce"])
+@pytest.mark.parametrize("module", [network, network()], ids=["callable", "instance"])
+def test_any_module_learns(X, y, pi, crowd, module, method):
+    model = quick(method, module=module).fit(X, y, pi)
+    assert model.score(crowd.x_test, NAMES[crowd.y_test]) > 0.8
+    np.testing.assert_array_equal(model.predict(X), clone(model).fit(X, y, pi).predict(X))
+
+
+def test_an_instance_is_the_starting_point_and_stays_as_it_is(X, y):
+    net = network()
+    before = copy.deepcopy(net.state_dict())
+    untrained = quick("ce", module=net, lr=0.0, training={"guard": "off"}).fit(X, y)
+    with torch.no_grad():
+        expected = net.eval()(torch.from_numpy(X)).softmax(1)
+    np.testing.assert_allclose(untrained.predict_proba(X), expected, atol=1e-6)
+    quick("ce", module=net).fit(X, y)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_a_callable_that_always_gives_the_same_network_does_not_share_it(X, y):
+    net = network()
+    before = net[0].weight.clone()
+    quick(module=lambda: net).fit(X, y)
+    assert torch.equal(net[0].weight, before)
+
+
+def test_frozen_layers_stay_frozen(X, y):
+    net = network()
+    net[0].requires_grad_(False)
+    model = quick(module=net).fit(X, y)
+    assert torch.equal(model.method_.f[0].weight, net[0].weight)
+    assert not torch.equal(model.method_.f[3].weight, net[3].weight)
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (nn.Linear(5, 4), r"shape \(2, 4\) to 2 inputs; .* each of the 3 classes, shape \(2, 3\)"),
+        (lambda: nn.Linear(5, 2), r"shape \(2, 2\)"),
+        (nn.Linear(6, 3), r"cannot read X, which it gets as float32 of shape \(B, 5\): .*6x3"),
+        (Pair(), "tensor of logits, not with tuple"),
+        (lambda: "resnet", "must make an nn.Module, not str"),
+        ("resnet", "must be an nn.Module or a callable that makes one, not 'resnet'"),
+    ],
+)
+def test_modules_that_cannot_be(X, y, module, said):
+    with pytest.raises(UsageError, match=said):
+        quick(module=module).fit(X, y)
+
+
+# --- inputs ---
+
+
+def test_frames_and_names(X, y, pi):
+    frame = pd.DataFrame(X, columns=list("abcde")).astype("float64")
+    model = quick(epochs=2).fit(frame, pd.Series(y), pi)
+    assert list(model.feature_names_in_) == list("abcde")
+    assert model.n_features_in_ == 5
+    assert list(model.classes_) == list(NAMES)
+    assert set(model.predict(frame)) <= set(NAMES)
+    np.testing.assert_array_equal(model.predict_proba(frame), quick(epochs=2).fit(X, y, pi).predict_proba(X))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"a": "z"}))
+    with pytest.raises(ValueError, match=r"feature names .*same order"):
+        model.predict(frame[list("edcba")])
+
+
+@pytest.mark.parametrize("labels", [np.array([False, True]), np.array([10, 20]), np.array([1.0, 2.0]), ["no", "yes"]])
+def test_labels_of_any_type(X, y, labels):
+    given = np.asarray(labels)[(y == "owl").astype(int)]
+    model = quick(epochs=1).fit(X, given)
+    assert model.predict(X).dtype == given.dtype
+    np.testing.assert_array_equal(model.find_label_issues()["given_label"].to_numpy(given.dtype), given)
+
+
+def test_images(crowd):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    images = rng.integers(0, 60, (120, 1, 8, 8), dtype=np.uint8)
+    images[np.arange(120), 0, y] += 180  # the class is the bright row
+    annotator = rng.integers(0, 4, 120)
+    model = quick(epochs=10, batch_size=16, network_options={"width": 8}, training={"crop_pad": 0, "flip": False})
+    model.fit(images, np.where(annotator == 0, rng.integers(0, 3, 120), y), annotator)
+    assert model.score(images, y) > 0.8
+    assert model.predict_proba(images[:5]).shape == (5, 3)
+    with pytest.raises(UsageError, match=r"shape \(1, 9, 8\).*fitted with \(1, 8, 8\)"):
+        model.predict(np.zeros((2, 1, 9, 8), np.uint8))
+
+
+def test_values_too_large(X, y):
+    with pytest.raises(ValueError, match="too large"):
+        quick().fit(np.where(X > 2, 1e300, X.astype(np.float64)), y)
+
+
+def test_read_only_inputs(X, y):
+    X = X.copy()
+    X.flags.writeable = False
+    quick(epochs=1).fit(X, y).predict(X)
+
+
+# --- privileged information ---
+
+FORMS = {
+    "odd index": lambda pi: pi.set_axis(np.arange(len(pi))[::-1] + 7),
+    "mapping": lambda pi: {
+        "annotator": pi["annotator"].set_axis(range(9, 9 + len(pi))),
+        "seconds": list(pi["seconds"]),
+    },
+    "text": lambda pi: pi.astype({"annotator": "str"}),
+    "objects": lambda pi: pi.astype({"annotator": object}),
+    "worker": lambda pi: pi.rename(columns={"annotator": "worker"}),
+    "arrow": lambda pi: pa.table({"annotator": pi["annotator"].astype("str"), "seconds": pi["seconds"]}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pi_of_one_content_in_any_form(X, y, pi, form):
+    one, two = (quick(epochs=2).fit(X, y, given) for given in (pi, FORMS[form](pi)))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    pd.testing.assert_frame_equal(one.annotators_, two.annotators_, check_categorical=False)
+    pd.testing.assert_frame_equal(one.find_label_issues(), two.find_label_issues())
+
+
+@pytest.mark.parametrize("form", [np.asarray, list, lambda s: s.rename(None), lambda s: s.to_frame("worker")])
+def test_a_single_column_without_a_name_is_the_annotator(X, y, pi, form):
+    one, two = (quick(epochs=2).fit(X, y, given) for given in (pi[["annotator"]], form(pi["annotator"])))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert list(two.annotators_["annotator"]) == list(one.annotators_["annotator"])
+
+
+def test_two_dimensional_pi():
+    mixed = pi_frame([["ann", 1.5, True], ["bob", None, False], [None, 2.5, True]], 3)
+    assert list(mixed.columns) == ["pi_0", "pi_1", "pi_2"]
+    assert list(mixed["pi_0"].cat.categories) == ["ann", "bob"]
+    assert list(mixed.isna().sum()) == [1, 1, 0]
+    assert mixed["pi_1"].dtype == np.float64
+    numbers = pi_frame(np.arange(6, dtype=np.float32).reshape(3, 2), 3)
+    assert list(numbers.dtypes) == [np.float32, np.float32]
+
+
+def test_names_with_a_meaning_of_their_own():
+    frame = pi_frame({"item": [1, 2], "split": ["a", "b"], "label": [0, 1], "y": [1, 1], 3: [2, 3]}, 2)
+    assert list(frame.columns) == ["pi_item", "pi_split", "pi_label", "pi_y", "3"]
+
+
+def test_missing_values(X, y, pi):
+    holes = pd.DataFrame({"annotator": pi["annotator"].astype(object), "seconds": pi["seconds"], "tool": "web"})
+    holes.loc[::5, "annotator"] = None
+    holes.loc[::7, "seconds"] = np.nan
+    holes.loc[::3, "tool"] = np.nan
+    holes["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(len(y)) % 9, "D")
+    holes.loc[::4, "day"] = pd.NaT
+    model = quick().fit(X, y, holes)
+    assert np.isfinite(model.predict_proba(X)).all()
+    annotators = model.annotators_.set_index("annotator")["num_labelled"]
+    assert annotators["(unknown)"] == holes["annotator"].isna().sum()
+    assert model.summary_["warnings"] == []
+
+
+def test_pi_kinds(X, y, pi, monkeypatch):
+    jobs = []
+    monkeypatch.setattr(pidual.estimator, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
+    real = pidual.run.train
+    quick(epochs=1, pi_kinds={"split": "category"}).fit(X, y, {"split": np.arange(len(y)) % 4})
+    assert [column.kind for column in jobs[0].encoder.columns_] == ["category"]
+    with pytest.raises(UsageError, match="'second', which is not a column of pi; its columns are annotator, seconds"):
+        quick(pi_kinds={"second": "duration"}).fit(X, y, pi)
+
+
+def test_a_column_that_is_left_out_is_said_to_be(X, y, pi):
+    with pytest.warns(DataWarning, match="'tool' .* same value in every row") as caught:
+        model = quick(epochs=1).fit(X, y, pi.assign(tool="web"))
+    assert caught[0].filename == __file__
+    assert len(model.summary_["warnings"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (lambda pi: pi.iloc[:-1], "pi has 599 rows .* and X has 600; give one row of pi per row of X"),
+        (lambda pi: {"a": [1, 2], "b": [1]}, "pi has 2 rows"),
+        (lambda pi: np.zeros((600, 2, 2)), "one or two dimensions, not 3"),
+        (lambda pi: 3, "one or two dimensions, not 0"),
+        (lambda pi: pd.concat([pi, pi], axis=1), "'annotator' twice"),
+        (lambda pi: pi.assign(worker=pi["annotator"]), "'annotator' twice"),
+    ],
+)
+def test_pi_that_cannot_be(X, y, pi, bad, said):
+    with pytest.raises(UsageError, match=said):
+        quick().fit(X, y, bad(pi))
+
+
+# --- inside scikit-learn ---
+
+
+class Spy(PiDualClassifier):
+    """Remembers the rows and the PI each fit gets; both hold the number of the row."""
+
+    seen: list = []  # noqa: RUF012
+
+    def fit(self, X, y, pi=None, sample_weight=None):
+        Spy.seen.append((np.asarray(X), np.asarray(pi)))
+        return super().fit(X, y, pi, sample_weight)
+
+
+@pytest.fixture
+def numbered():
+    """60 rows that know their number, in X and in pi."""
+    Spy.seen = []
+    number = np.arange(60.0)
+    return number[:, None], np.arange(60) % 2, pd.DataFrame({"number": number}, index=np.arange(60) + 100)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_cross_validation_splits_pi_with_the_rows(numbered, routing):
+    X, y, pi = numbered
+    with sklearn.config_context(enable_metadata_routing=routing):
+        model = Spy(**quick(epochs=1).get_params())
+        model = model.set_fit_request(pi=True) if routing else model
+        result = cross_validate(model, X, y, params={"pi": pi}, cv=3, error_score="raise")
+    assert len(result["test_score"]) == 3
+    assert [len(rows) for rows, _ in Spy.seen] == [40, 40, 40]
+    for rows, given in Spy.seen:
+        np.testing.assert_array_equal(rows, given)
+
+
+def test_routing_asks_before_it_drops_pi(numbered):
+    X, y, pi = numbered
+    with (
+        sklearn.config_context(enable_metadata_routing=True),
+        pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="pi"),
+    ):
+        cross_validate(quick(epochs=1), X, y, params={"pi": pi}, cv=3, error_score="raise")
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_pipeline(X, y, pi, crowd, routing):
+    with sklearn.config_context(enable_metadata_routing=routing):
+        model = quick()
+        model = model.set_fit_request(pi=True) if routing else model
+        pipeline = make_pipeline(StandardScaler(), model)
+        pipeline.fit(X, y, **({"pi": pi} if routing else {"pidualclassifier__pi": pi}))
+    assert pipeline.score(crowd.x_test, NAMES[crowd.y_test]) > 0.9
+    assert pipeline[-1].annotators_ is not None
+
+
+def test_grid_search(X, y, pi):
+    search = GridSearchCV(quick(), {"epochs": np.array([1, 8]), "lr": np.array([0.1])}, cv=2, error_score="raise")
+    search.fit(X, y, pi=pi)
+    assert search.best_params_["epochs"] == 8
+    assert len(search.best_estimator_.find_label_issues()) == len(y)
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"validation_fraction": 1.0}, "validation_fraction must be at least 0 and below 1, not 1.0"),
+        ({"method": "pi-dual", "method_options": None}, "no method 'pi-dual'"),
+        ({"setting": "best"}, "no setting 'best'"),
+        ({"training": {"epoch": 3}}, "no training option 'epoch'"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
+        ({"method_options": {"widht": 3}}, "no option 'widht'"),
+        ({"network_options": {"widht": 3}}, "no option 'widht'"),
+    ],
+)
+def test_options_that_cannot_be(X, y, options, said):
+    with pytest.raises(UsageError, match=said):
+        quick().set_params(**options).fit(X, y)
+
+
+def test_paper_setting_takes_given_options(X, y, pi):
+    model = quick(setting="paper", epochs=2).fit(X, y, pi)
+    assert len(model.history_) == 2
+
+
+def test_a_collapse_is_not_silent():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(160, 3)), rng.integers(0, 2, 160)
+    with pytest.warns(ConvergenceWarning, match="The fit collapsed"):
+        model = quick(batch_size=16, lr=0.0, validation_fraction=0).fit(X, y)
+    assert model.summary_["guard"]["collapsed"]
