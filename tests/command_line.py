@@ -39,12 +39,11 @@ def environment(**changes):
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SRC)} | changes
 
 
-def start_cli(args, *, launcher=(), **changes):
-    """Start `python -m pidual ARGS` (or LAUNCHER -m pidual ARGS) as a process of its own."""
+def start_cli(args, *, launcher=(), **options):
+    """Start `python -m pidual ARGS` (or `python LAUNCHER -m pidual ARGS`) as a process of its own."""
     command = [sys.executable, *launcher, "-m", "pidual", *map(str, args)]
-    return subprocess.Popen(
-        command, env=environment(**changes), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment(), **pipes, **options)
 
 
 def write_crowd(folder, *, n_items=60, seed=0, n_test=20):

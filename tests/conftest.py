@@ -16,7 +16,7 @@ def _seeded():
 
 @pytest.fixture
 def rows():
-    """240 annotations of 80 items in three classes; two of six annotators answer at random; PI: who answered, numbers."""
+    """240 annotations of 80 items in three classes; two of six annotators guess; PI: who answered, numbers."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 80)
     x = (rng.normal(size=(80, 5)) + 3 * np.eye(3, 5)[y]).astype(np.float32)

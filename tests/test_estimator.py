@@ -38,7 +38,7 @@ def quick(method="pi_dual", **options):
 
 @pytest.fixture(scope="module")
 def crowd():
-    return make_crowd(200, 10, n_classes=3, n_features=5, noise=0.3, seed=1)
+    return make_crowd(120, 8, n_classes=3, n_features=5, noise=0.3, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -77,20 +77,22 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_labels_of_rows_without_weight_do_not_matter(X, y, pi):
-    weight = np.random.default_rng(0).integers(0, 3, len(y))
-    other = np.where(weight == 0, "owl", y)
-    one, two = (quick().fit(X, labels, pi, sample_weight=weight) for labels in (y, other))
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-    assert len(one.find_label_issues()) == len(y)
-    assert list(two.find_label_issues()["given_label"]) == list(other)
-    assert (one.predict_proba(X) != quick().fit(X, y, pi).predict_proba(X)).any()
+def test_rows_without_weight_are_judged_but_not_learned_from(X, y, pi):
+    used = np.random.default_rng(0).random(len(y)) < 0.7
+    spoiled = np.where(used, y, "owl")
+    model = quick(module=network()).fit(X, spoiled, pi, sample_weight=2.0 * used)
+    without = quick(module=model.module).fit(X[used], y[used], pi[used])
+    np.testing.assert_array_equal(model.predict_proba(X), without.predict_proba(X))
+    issues = model.find_label_issues()
+    assert list(issues["given_label"]) == list(spoiled)
+    np.testing.assert_array_equal(issues["label_quality"][used], without.find_label_issues()["label_quality"])
 
 
 def test_weight_is_repetition_without_minibatches(crowd):
     X, y = crowd.x[:60], NAMES[crowd.frame["y"].to_numpy()[:180:3]]
     weight = np.random.default_rng(0).integers(1, 4, 60)
-    model = quick("ce", batch_size=1000, validation_fraction=0)
+    net = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 3))  # nothing random inside
+    model = quick("ce", module=net, batch_size=1000, validation_fraction=0)
     weighted = model.fit(X, y, sample_weight=weight).predict_proba(X)
     repeated = model.fit(X.repeat(weight, axis=0), y.repeat(weight)).predict_proba(X)
     np.testing.assert_allclose(weighted, repeated, atol=1e-5)
@@ -207,7 +209,8 @@ def test_label_issues_keep_the_index(X, y):
 
 def test_annotators(fitted, crowd):
     annotators = fitted.annotators_
-    assert annotators["annotator"].iloc[0] in crowd.spammers
+    right = (crowd.frame["label"] == crowd.frame["y"]).groupby(crowd.frame["annotator"], observed=True).mean()
+    assert np.abs(annotators.set_index("annotator")["annotator_quality"] - right).max() < 0.15
     assert annotators["num_labelled"].sum() == len(crowd.frame)
     assert set(annotators["worst_class"].dropna()) <= set(NAMES)
     assert annotators["annotator_quality"].is_monotonic_increasing
@@ -236,9 +239,9 @@ def test_equal_rows_stay_on_one_side_of_the_split(X, y, pi, monkeypatch):
     quick(epochs=1).fit(X[order], y[order], pi.iloc[order])
     (job,) = jobs
     sides = [{tuple(row) for row in X[order][job.split == part]} for part in (0, 1)]
-    assert len(sides[1]) == 20  # a tenth of the 200 items
+    assert len(sides[1]) == 12  # a tenth of the 120 items
     assert not sides[0] & sides[1]
-    assert len(job.inputs.array) == 200  # every item is stored once
+    assert len(job.inputs.array) == 120  # every item is stored once
     np.testing.assert_array_equal(job.inputs.array[job.rows.x_row], X[order])
 
 
@@ -318,7 +321,7 @@ def test_frames_and_names(X, y, pi):
     np.testing.assert_array_equal(model.predict_proba(frame), quick(epochs=2).fit(X, y, pi).predict_proba(X))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"a": "z"}))
-    with pytest.raises(ValueError, match=r"feature names .*same order"):
+    with pytest.raises(ValueError, match="in the same order as they were in fit"):
         model.predict(frame[list("edcba")])
 
 
@@ -434,9 +437,9 @@ def test_a_column_that_is_left_out_is_said_to_be(X, y, pi):
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (lambda pi: pi.iloc[:-1], "pi has 599 rows .* and X has 600; give one row of pi per row of X"),
+        (lambda pi: pi.iloc[:-1], "pi has 359 rows .* and X has 360; give one row of pi per row of X"),
         (lambda pi: {"a": [1, 2], "b": [1]}, "pi has 2 rows"),
-        (lambda pi: np.zeros((600, 2, 2)), "one or two dimensions, not 3"),
+        (lambda pi: np.zeros((360, 2, 2)), "one or two dimensions, not 3"),
         (lambda pi: 3, "one or two dimensions, not 0"),
         (lambda pi: pd.concat([pi, pi], axis=1), "'annotator' twice"),
         (lambda pi: pi.assign(worker=pi["annotator"]), "'annotator' twice"),

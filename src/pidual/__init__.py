@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch import Batch, Rows, Spec
+    from .batch import PI, Batch, Rows, Spec
+    from .encode import PIEncoder
     from .engine import Fitted, Training
     from .errors import DataError, DataWarning, PidualError, RunError, UsageError
     from .estimator import PiDualClassifier
@@ -32,6 +33,8 @@ _HOMES = {
     "Inputs": "inputs",
     "METHODS": "methods",
     "Method": "methods",
+    "PI": "batch",
+    "PIEncoder": "encode",
     "PiDual": "methods",
     "PiDualClassifier": "estimator",
     "PidualError": "errors",
@@ -48,6 +51,7 @@ _HOMES = {
 
 __all__ = [
     "METHODS",
+    "PI",
     "AnnotationTable",
     "Batch",
     "DataError",
@@ -56,6 +60,7 @@ __all__ = [
     "Fitted",
     "Inputs",
     "Method",
+    "PIEncoder",
     "PiDual",
     "PiDualClassifier",
     "PidualError",

@@ -214,7 +214,7 @@ def fit(
 
     read, inputs, fit_options, source = load_job(table, **options)
     out = out or Path("runs") / table.name.split(".")[0]
-    with terminal_progress(quiet) as progress, stop_signals() as stop:
+    with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(
             read,
             inputs,
@@ -570,6 +570,18 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """Say where an error of the file system, such as a full disk, happened, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise PidualError(
+            f"Cannot write to {out} ({reason}); what was saved before is kept. Make room, then continue with --resume."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -103,6 +103,9 @@ class PIEncoder:
 
     def fit(self, table: AnnotationTable, rows: NDArray[np.int64] | None = None) -> "PIEncoder":
         """Learn categories, means and spreads from the given rows (all by default)."""
+        unknown = [name for name in self.kinds if name not in table.pi_columns]
+        if unknown:
+            raise UsageError(f"'{unknown[0]}' is given a kind but is no PI column; PI: {', '.join(table.pi_columns)}.")
         frame = table.frame if rows is None else table.frame.iloc[rows]
         self.columns_: list[PIColumn] = []
         for name in table.pi_columns:

@@ -257,7 +257,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         guard = self.summary_["guard"]
         if guard["collapsed"]:
             warnings.warn(
-                f"The fit collapsed: {guard['events'][-1]['reason']}; the labels may have nothing to do with X, else try a smaller lr.",
+                f"The fit collapsed: {guard['events'][-1]['reason']}; the labels may have nothing to do with X, else "
+                "try a smaller lr.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

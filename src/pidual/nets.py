@@ -381,7 +381,7 @@ class PILinear(nn.Module):
         known = (codes >= 0) & (codes < self.sizes)
         index = torch.where(known, codes + self.offsets, 0)
         return out + F.embedding_bag(
-            index, self.table, mode="sum", per_sample_weights=torch.ones_like(index, dtype=self.table.dtype), sparse=self.sparse
+            index, self.table, mode="sum", per_sample_weights=known.to(self.table.dtype), sparse=self.sparse
         )
 
     def extra_repr(self) -> str:

@@ -49,7 +49,7 @@ from .rundir import THUMBNAILS, Run
 from .settings import choose_settings
 from .table import SPLITS, AnnotationTable
 
-STANDARDIZE_ROWS = 20_000  # lazily read inputs: how many are looked at for mean and standard deviation
+STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 VALID_ITEMS = 5_000  # more validation items than this are not held out
 
 
@@ -219,14 +219,12 @@ def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDAr
 
 
 def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
-    """Mean and standard deviation of the inputs in use."""
-    if not isinstance(inputs.array, np.ndarray):
-        sample = np.unique(used)
-        sample = sample[:: max(1, len(sample) // STANDARDIZE_ROWS)]
-        return Standardize.fit(inputs.array.take(sample))
+    """Mean and standard deviation of the training inputs, from evenly spaced ones where there are very many."""
     used = np.unique(used)
-    whole = len(used) > len(inputs.array) // 2
-    return Standardize.fit(inputs.array if whole else inputs.array[used])
+    row_bytes = 4 * int(np.prod(inputs.array.shape[1:]))
+    used = used[:: max(1, len(used) * row_bytes // STANDARDIZE_BYTES)]
+    x = inputs.array
+    return Standardize.fit(x[used] if isinstance(x, np.ndarray) else x.take(used))
 
 
 def network_maker(
@@ -243,8 +241,9 @@ def method_maker(
     """A function that makes the method around a fresh network."""
 
     def build() -> Method:
+        f = make()
         try:
-            return METHODS[name](make(), spec, **options)
+            return METHODS[name](f, spec, **options)
         except TypeError as error:
             if "unexpected keyword" not in str(error):
                 raise

@@ -54,16 +54,16 @@ def default_settings(method: str, n_train: int) -> Settings:
     training = {
         "epochs": epochs,
         "batch_size": batch_size,
-        "lr": 0.05,
+        "lr": 0.1,
         "clip": 1.0,
         "weight_decay": 1e-3,
         "select": "last",
     }
     random_pi = 0 if n_train < RANDOM_PI_FROM else 8
     pi_dual = {"width": 256, "random_pi": random_pi}
-    return Settings(training, pi_dual if method == "pi_dual" else {}, {"width": 256, "depth": 1, "dropout": 0.5})
+    return Settings(training, pi_dual if method == "pi_dual" else {}, {"width": 128, "depth": 1, "dropout": 0.5})
 
 
-SIZES = ((10_000, 40, 64), (100_000, 30, 128), (1_000_000, 10, 512), (float("inf"), 4, 1024))  # rows, epochs, batch
+SIZES = ((10_000, 60, 64), (100_000, 30, 128), (1_000_000, 10, 512), (float("inf"), 4, 1024))  # rows, epochs, batch
 RANDOM_PI_FROM = 20_000
 SETTINGS = {"default": default_settings, "paper": paper_settings}

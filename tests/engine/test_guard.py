@@ -37,7 +37,7 @@ def random_answers():
 
 
 def good_answers_under_spam():
-    """60% of the labels are spam of class 0, f knows the truth: less often right than the majority, more than chance."""
+    """60% of the labels are spam of class 0, f knows the truth: it beats chance but not the majority."""
     y = RNG.integers(0, 3, 600)
     return y, np.where(RNG.random(600) < 0.6, 0, y)
 

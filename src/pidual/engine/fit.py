@@ -33,6 +33,7 @@ from .progress import Progress
 from .training import Training
 
 Weights = dict[str, Tensor]
+SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
 
 
 class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fault
@@ -160,7 +161,7 @@ class Trainer:
         self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
         self.at = Position()
         self.best: Weights = {}
-        self.saved_at = time.monotonic()
+        self.save_due = time.monotonic() + store.save_every if store else float("inf")
         labels = (valid or train).y_noisy
         self.majority = float(labels.bincount().max() / len(labels))
 
@@ -216,7 +217,7 @@ class Trainer:
             self.progress.step(at.epoch, at.step)
             now = time.monotonic()
             stopping = self.stop()
-            if stopping or (self.store and now - self.saved_at > self.store.save_every):
+            if stopping or now > self.save_due:
                 at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, now - started
                 self.save()
                 if stopping:
@@ -305,13 +306,15 @@ class Trainer:
         """Replace the stored state by the present one."""
         if self.store is None:
             return
+        started = time.monotonic()
         if self.fabric.global_rank == 0:
             optimizer, values = pack_optimizers(self.optimizers)
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
             self.store.save(tensors, {"position": vars(self.at), "optimizer": values})
-        self.saved_at = time.monotonic()
+        now = time.monotonic()
+        self.save_due = now + max(self.store.save_every, SAVE_SHARE * (now - started))
 
     def restore(self, tensors: Weights, values: dict[str, Any]) -> None:
         """Continue from a stored state."""

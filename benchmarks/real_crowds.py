@@ -1,0 +1,127 @@
+"""Real crowds through the command line alone: LabelMe (features) and CIFAR-10S (a folder of images), default settings.
+
+    PIDUAL_DATA=DIR python benchmarks/real_crowds.py [--seeds 5] [--only labelme,cifar10s] [--out FILE]
+
+DIR holds `labelme/`, `cifar-10s/` and `cifar-10-batches-bin/` in their authors' formats. For every seed, `ce`
+(per-annotation cross-entropy) and `pi_dual` are fitted with `pidual fit`, and scored with `pidual predict` on clean test
+inputs: LabelMe's test set, and for CIFAR-10S 4,000 images of the CIFAR-10 test set that its annotators did not see. The
+default setting selects the last epoch; the best epoch on noisy validation rows is scored too (`select=best`). Fits that
+are there already are not repeated.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from common import write_result
+from PIL import Image
+
+LABELME = ["highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry"]
+CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+N_TEST = 4000
+
+
+def labelme(data, folder):
+    """The answers as a CSV and the pooled VGG features as .npy; PI: the annotator."""
+    answers = np.loadtxt(data / "labelme" / "answers.txt", dtype=int)
+    gold = {part: np.loadtxt(data / "labelme" / f"LabelMe_Z_{part}.txt", dtype=int) for part in ("train", "test")}
+    item, worker = np.nonzero(answers >= 0)
+    names = np.array(LABELME)
+    table = {"item": item, "worker": worker, "label": names[answers[item, worker]], "gold": names[gold["train"][item]]}
+    pd.DataFrame(table).to_csv(folder / "labels.csv", index=False)
+    for part in ("train", "test"):
+        x = np.load(data / "labelme" / f"LabelMe_VGG_avg_{part}.npy")
+        np.save(folder / f"{part}.npy", x.reshape(len(x), -1).astype(np.float32))
+    pd.DataFrame({"y": names[gold["test"]]}).to_csv(folder / "test.csv", index=False)
+    return ["--x", "train.npy", "--y", "gold", "--pi", "worker"], "test.npy"
+
+
+def cifar10s(data, folder):
+    """The answers as a CSV and the images as PNG files; PI: annotator, confidence, reaction time, trial."""
+    records = np.fromfile(data / "cifar-10-batches-bin" / "test_batch.bin", np.uint8).reshape(-1, 3073)
+    frame = pd.read_csv(data / "cifar-10s" / "annotations.csv")
+    seen = np.unique(frame["cifar10_test_index"])
+    unseen = np.setdiff1d(np.arange(len(records)), seen)[:N_TEST]
+    for part, rows in {"train": seen, "test": unseen}.items():
+        (folder / part).mkdir(exist_ok=True)
+        for row in rows:
+            pixels = records[row, 1:].reshape(3, 32, 32).transpose(1, 2, 0)
+            Image.fromarray(pixels).save(folder / part / f"{row:05d}.png")
+    names = np.array(CIFAR10)
+    frame["image"] = [f"{row:05d}.png" for row in frame["cifar10_test_index"]]
+    frame["label"], frame["gold"] = names[frame["label"]], names[frame["gold"]]
+    columns = ["image", "annotator", "label", "gold", "confidence", "rt_ms", "trial_index"]
+    frame[columns].to_csv(folder / "labels.csv", index=False)
+    test = {"item": [f"{row:05d}.png" for row in unseen], "y": names[records[unseen, 0]]}
+    pd.DataFrame(test).to_csv(folder / "test.csv", index=False)
+    return ["--x", "train", "--item", "image", "--y", "gold", "--pi", "annotator,confidence,rt_ms,trial_index"], "test"
+
+
+def pidual(folder, *arguments):
+    """Run the command line and read the JSON it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pidual", *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"pidual {' '.join(map(str, arguments))}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def fit_and_score(folder, options, test, method, seed, select):
+    """One fit: clean test accuracy and detection AUC."""
+    run = f"run-{method}-{seed}-{select}"
+    chosen = ["--set", f"select={select}"] if select == "best" else []
+    arguments = ["fit", "labels.csv", *options, "--method", method, "--seed", seed, "--out", run, *chosen]
+    summary = pidual(folder, *arguments, "--force", "--json", "--quiet")
+    accuracy = pidual(folder, "predict", run, test, "--y", "test.csv", "--json")["accuracy"]
+    evaluation = summary["evaluation"]
+    return {
+        "test_accuracy": accuracy,
+        "detection_auc": evaluation["detection_auc"],
+        "gate_auc": evaluation["gate_auc"],
+        "noise_rate": evaluation["noise_rate"],
+        "recoveries": len(summary["guard"]["events"]),
+        "seconds": summary["seconds_total"],
+    }
+
+
+def summarise(rows):
+    """Mean and standard deviation over seeds of every dataset, method and epoch."""
+    frame = pd.DataFrame(rows)
+    groups = frame.groupby(["dataset", "method", "select"])[["test_accuracy", "detection_auc", "gate_auc", "seconds"]]
+    table = groups.agg(["mean", "std"]).round(4)
+    table.columns = ["_".join(column) for column in table.columns]
+    return json.loads(table.reset_index().to_json(orient="records"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default="labelme,cifar10s")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "real_crowds.json")
+    arguments = parser.parse_args()
+    data = Path(os.environ.get("PIDUAL_DATA", "data")).resolve()
+    log = arguments.out.with_suffix(".jsonl")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = {(row["dataset"], row["method"], row["select"], row["seed"]) for row in rows}
+    for dataset in arguments.only.split(","):
+        with tempfile.TemporaryDirectory() as temporary:
+            options, test = {"labelme": labelme, "cifar10s": cifar10s}[dataset](data, Path(temporary))
+            for seed in range(arguments.seeds):
+                for method, select in (("ce", "last"), ("pi_dual", "last"), ("ce", "best"), ("pi_dual", "best")):
+                    key = {"dataset": dataset, "method": method, "select": select, "seed": seed}
+                    if tuple(key.values()) in done:
+                        continue
+                    rows.append(key | fit_and_score(Path(temporary), options, test, method, seed, select))
+                    with log.open("a") as file:
+                        file.write(json.dumps(rows[-1]) + "\n")
+                    print(rows[-1], flush=True)
+    write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
+    print(pd.DataFrame(summarise(rows)).to_string())

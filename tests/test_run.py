@@ -1,0 +1,348 @@
+"""A table and inputs become a run directory, in one go or in several."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run_cli, start_cli, write_crowd
+
+from pidual.engine.checkpoint import load_tensors
+from pidual.engine.fit import Interrupted
+from pidual.errors import DataError, RunError, UsageError
+from pidual.inputs import load_inputs
+from pidual.predictions import read_frame
+from pidual.run import FitOptions, fit_table, load_method, predict_inputs, prepare, split_rows
+from pidual.rundir import Run
+from pidual.table import AnnotationTable, read_table
+
+EPOCHS = 120
+LONG = ("--epochs", EPOCHS, "--set", "random_pi=2", "--set", "network.dropout=0.1", "--set", "select=best")
+QUICK = FitOptions(training={"epochs": 3}, method_options={"width": 16, "random_pi": 2})
+
+
+@pytest.fixture(autouse=True)
+def _no_report(request, monkeypatch):
+    """The report takes most of the time of a short run and is tested elsewhere."""
+    if "small_disk" not in request.fixturenames:
+        monkeypatch.setattr("pidual.rundir.build_report", lambda path, thumbnails: path / "report.html")
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    return write_crowd(tmp_path_factory.mktemp("crowd"))
+
+
+@pytest.fixture(scope="module")
+def data(crowd):
+    return read_table(crowd / "labels.csv", pi=["annotator", "seconds"]), load_inputs(crowd / "x.npy")
+
+
+def stop_after(steps):
+    """Ask to stop at this step."""
+    answers = iter([False] * (steps - 1) + [True])
+    return lambda: next(answers)
+
+
+def same_run(a, b):
+    """Whether weights, best weights and all that was said of the labels are equal bit for bit."""
+    for name in ("model.safetensors", "model-last.safetensors", "items.parquet", "annotators.parquet"):
+        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+    pd.testing.assert_frame_equal(
+        *(read_frame(run / "predictions.parquet") for run in (a, b)), check_exact=True, check_categorical=True
+    )
+    one, other = ([json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (a, b))
+    assert [record | {"seconds": 0} for record in one] == [record | {"seconds": 0} for record in other]
+    return True
+
+
+# --- in one go ---
+
+
+def test_the_same_seed_gives_the_same_run(data, tmp_path):
+    a, b, c = (
+        fit_table(*data, tmp_path / name, FitOptions(training={"epochs": 2}, seed=seed)).path
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert same_run(a, b)
+    assert (a / "model.safetensors").read_bytes() != (c / "model.safetensors").read_bytes()
+
+
+def test_the_model_of_a_run_predicts_as_it_did(data, tmp_path):
+    table, inputs = data
+    run = fit_table(table, inputs, tmp_path / "run", QUICK)
+    method, arrays = load_method(run)
+    assert not method.training
+    assert arrays == {}
+    frame = predict_inputs(run, inputs.array)
+    rows = run.predictions.frame.drop_duplicates("item")
+    np.testing.assert_allclose(frame["predicted_probability"], rows["predicted_probability"], rtol=1e-5)
+
+
+def test_labels_that_are_numbers_stay_numbers(data, tmp_path):
+    table, inputs = data
+    frame = table.frame.assign(label=table.label_codes * 10)[["item", "label", "annotator"]]
+    run = fit_table(AnnotationTable.from_frame(frame), inputs, tmp_path / "run", QUICK)
+    assert run.model["classes"] == [0, 10, 20]
+    assert predict_inputs(run, inputs.array)["predicted_label"].isin([0, 10, 20]).all()
+    assert run.predictions.frame["given_label"].tolist() == (table.label_codes * 10).tolist()
+
+
+def test_clean_labels_do_not_change_the_fit(data, tmp_path):
+    table, inputs = data
+    blind = AnnotationTable(table.frame.drop(columns="y"), table.source, table.pi_columns)
+    with_y, without = fit_table(table, inputs, tmp_path / "a", QUICK), fit_table(blind, inputs, tmp_path / "b", QUICK)
+    assert without.summary["evaluation"] is None
+    assert (with_y.path / "model.safetensors").read_bytes() == (without.path / "model.safetensors").read_bytes()
+
+
+def test_a_table_without_annotators(data, tmp_path):
+    table, inputs = data
+    frame = table.frame[["item", "label", "seconds"]]
+    run = fit_table(AnnotationTable.from_frame(frame, pi=["seconds"]), inputs, tmp_path / "run", QUICK)
+    assert run.annotators is None
+    assert run.config["data"]["n_annotators"] is None
+    assert "annotator" not in run.predictions.frame
+
+
+# --- splits ---
+
+
+def splits(item, label=None, split=None, *, fraction=0.25, seed=0):
+    label = label if label is not None else [0, 1] * (len(item) // 2)
+    columns = {"item": item, "label": label} | ({} if split is None else {"split": split})
+    return split_rows(AnnotationTable.from_frame(pd.DataFrame(columns)), fraction, seed)
+
+
+def test_validation_rows_are_whole_items():
+    item = np.repeat(np.arange(40), 4)
+    split = splits(item)
+    assert sorted(set(split)) == [0, 1]
+    held_out = set(item[split == 1])
+    assert len(held_out) == 10
+    assert held_out.isdisjoint(item[split == 0])
+    assert (splits(item, seed=0) == split).all()
+    assert (splits(item, seed=1) != split).any()
+    assert (splits(item, fraction=0) == 0).all()
+
+
+def test_validation_comes_from_training_rows_only():
+    item = np.repeat(np.arange(40), 2)
+    given = np.where(item < 8, "test", "train")
+    split = splits(item, split=given)
+    assert (split == 2).tolist() == (given == "test").tolist()
+    assert (split == 1).sum() == 16
+    own = np.where(item < 8, "valid", "train")
+    assert (splits(item, split=own) == 1).tolist() == (own == "valid").tolist()
+
+
+def test_no_class_loses_all_its_training_rows():
+    label = ["rare"] * 2 + ["cat", "dog"] * 19
+    for seed in range(10):
+        split = splits(np.repeat(np.arange(20), 2), label, fraction=0.5, seed=seed)
+        assert set(np.array(label)[split == 0]) == {"rare", "cat", "dog"}
+
+
+def test_splits_that_cannot_be():
+    with pytest.raises(UsageError, match="below 1, not 1"):
+        splits([0, 0, 1, 1], fraction=1.0)
+    with pytest.raises(DataError, match="no row with split 'train'"):
+        splits([0, 0, 1, 1], split=["test"] * 4)
+
+
+# --- in several goes ---
+
+
+def test_a_run_stopped_anywhere_continues_to_the_same_bits(data, tmp_path):
+    options = FitOptions(training={"epochs": 3, "select": "best"}, method_options={"width": 16, "random_pi": 2})
+    whole = fit_table(*data, tmp_path / "whole", options)
+    for steps in (1, 2, 3, 5):
+        out = tmp_path / f"stopped{steps}"
+        with pytest.raises(Interrupted):
+            fit_table(*data, out, options, stop=stop_after(steps))
+        with pytest.raises(RunError, match="not finished"):
+            Run.open(out)
+        assert same_run(fit_table(*data, out, options, resume=True).path, whole.path)
+
+
+def test_a_run_stopped_many_times(data, tmp_path):
+    whole, out = fit_table(*data, tmp_path / "whole", QUICK), tmp_path / "stopped"
+    for _ in range(3):
+        with pytest.raises(Interrupted):
+            fit_table(*data, out, QUICK, resume=True, stop=stop_after(1))
+    assert same_run(fit_table(*data, out, QUICK, resume=True).path, whole.path)
+
+
+def test_resuming_a_finished_run_changes_nothing(data, tmp_path):
+    run = fit_table(*data, tmp_path / "run", QUICK)
+    before = (run.path / "predictions.parquet").read_bytes()
+    fit_table(*data, tmp_path / "run", QUICK, resume=True)
+    assert (run.path / "predictions.parquet").read_bytes() == before
+
+
+def test_force_starts_anew(data, tmp_path):
+    fit_table(*data, tmp_path / "run", QUICK)
+    (tmp_path / "run" / "old.txt").write_text("old")
+    run = fit_table(*data, tmp_path / "run", FitOptions("ce", training={"epochs": 1}), force=True)
+    assert not (run.path / "old.txt").exists()
+    assert run.config["method"] == "ce"
+
+
+def test_nothing_is_written_before_all_is_checked(data, tmp_path):
+    with pytest.raises(UsageError):
+        fit_table(*data, tmp_path / "run", FitOptions(training={"epoch": 3}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_prepare_joins_rows_and_inputs(data):
+    table, inputs = data
+    job = prepare(table, inputs, QUICK)
+    assert job.rows.x_row.tolist() == table.frame["item"].tolist()
+    assert job.spec.n_train == (job.split == 0).sum()
+    assert len(job.part(0)) + len(job.part(1)) == len(table)
+    assert job.part(2) is None
+
+
+# --- signals ---
+
+
+def wait_for(condition, process, seconds=60):
+    """Wait until a condition holds, as long as the process is running."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def long_fit(crowd, out, *options):
+    return ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", "--out", out, *LONG, *options]
+
+
+@pytest.fixture(scope="module")
+def whole_run(crowd, tmp_path_factory):
+    """The long run without a break."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    code, _, err = run_cli(long_fit(crowd, out))
+    assert code == 0, err
+    return out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_ends_the_run_in_order(crowd, whole_run, tmp_path, number):
+    out = tmp_path / "run"
+    process = start_cli(long_fit(crowd, out))
+    assert process.stderr.readline() == f"Training: {EPOCHS} epochs of 2 steps.\n"
+    assert process.stderr.readline().startswith("epoch 1/")
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stdout == ""
+    last = stderr.splitlines()[-1]
+    assert last.startswith("Interrupted: stopped in epoch ")
+    assert last.endswith("continue with --resume.")
+    assert "Traceback" not in stderr
+    position = load_tensors(out / "state" / "state.safetensors")[1]["position"]
+    assert 0 < position["epoch"] < EPOCHS
+    code, _, err = run_cli(long_fit(crowd, out, "--resume"))
+    assert code == 0, err
+    assert same_run(out, whole_run)
+
+
+def test_a_killed_run_continues_to_the_same_bits(crowd, whole_run, tmp_path):
+    out = tmp_path / "run"
+    process = start_cli(long_fit(crowd, out, "--save-every", "0.1"))
+    wait_for((out / "state" / "state.safetensors").exists, process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    code, _, err = run_cli(long_fit(crowd, out, "--resume"))
+    assert code == 0, err
+    assert "done before" in err
+    assert same_run(out, whole_run)
+
+
+@pytest.mark.slow
+def test_ten_kills_at_random_moments(crowd, whole_run, tmp_path):
+    out, rng, kills = tmp_path / "run", random.Random(0), 0
+    for _ in range(40):
+        process = start_cli(long_fit(crowd, out, "--resume", "--save-every", "0.05"))
+        started = out / "config.json"
+        wait_for(lambda file=started: file.exists(), process)
+        assert process.stderr.readline().startswith("Training")
+        time.sleep(rng.uniform(0, 0.6))
+        process.kill()
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+        if (out / "summary.json").exists() or kills == 10:
+            break
+    assert kills >= 5
+    code, _, err = run_cli(long_fit(crowd, out, "--resume"))
+    assert code == 0, err
+    assert same_run(out, whole_run)
+
+
+# --- a full disk ---
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of 3 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", place], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def fill(place, leave):
+    """Fill a disk but for so many bytes."""
+    free = os.statvfs(place)
+    (place / "ballast").write_bytes(b"\0" * max(0, free.f_bavail * free.f_bsize - leave))
+
+
+def sizes(run):
+    """Bytes each file of a run takes on a disk with blocks of 4 kB."""
+    return {path.name: -(-path.stat().st_size // 4096) * 4096 for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "full_at", ["config.json", "first state", "second state", "predictions.parquet", "report.html"]
+)
+def test_a_full_disk_is_said_and_the_run_can_go_on(crowd, small_disk, tmp_path, full_at):
+    options = ["--epochs", 4, "--set", "width=64", "--set", "network.width=64", "--save-every", 0, "--quiet"]
+    args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", *options]
+    assert run_cli([*args, "--out", tmp_path / "whole"])[0] == 0
+    need = sizes(tmp_path / "whole")
+    state, report = need["state.safetensors"], need["report.html"]
+    room = {
+        "config.json": 0,
+        "first state": state // 2,
+        "second state": state * 3 // 2,
+        "predictions.parquet": 2 * state + 12_288,
+        "report.html": sum(need.values()) - report // 2,
+    }
+    fill(small_disk, room[full_at])
+    code, out, err = run_cli([*args, "--out", small_disk / "run"])
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("Error: ")
+    assert str(small_disk / "run") in err
+    assert "No space left on device" in err
+    assert "--resume" in err or full_at == "config.json"
+    (small_disk / "ballast").unlink()
+    assert not list(small_disk.rglob("*.tmp"))
+    code, _, err = run_cli([*args, "--out", small_disk / "run", "--resume"])
+    assert code == 0, err
+    assert same_run(small_disk / "run", tmp_path / "whole")
