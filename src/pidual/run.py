@@ -433,9 +433,12 @@ def fit_table(
         start_directory(out, config, force=force, resume=resume)
     for text in job.warnings:
         progress.note(f"Warning: {text}")
+    store = StateStore(out / "state", save_every)
+    if first and (state := store.values()):  # records of epochs that a kill took back are written again
+        write_history(out / "metrics.jsonl", state["position"]["history"])
     recorder = Recorder(progress, out / "metrics.jsonl" if first else None)
     started = time.monotonic()
-    fitted = train(job, fabric=fabric, store=StateStore(out / "state", save_every), progress=recorder, stop=stop)
+    fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
     if first:
         write_history(out / "metrics.jsonl", fitted.history)
         results = assess(job, fitted, fabric)

@@ -9,6 +9,7 @@ from pidual.engine.checkpoint import StateStore
 from pidual.errors import RunError, UsageError
 from pidual.methods import CE, PiDual
 from pidual.nets import MLP
+from pidual.random_pi import derive_seed
 
 
 def build(rows, dropout=0.2):
@@ -28,8 +29,6 @@ def test_one_step_is_nesterov_sgd(rows):
 
     training = Training(epochs=2, batch_size=240, lr=0.1, schedule="constant", weight_decay=0.01)
     fitted = fit(make, rows, None, training, fabric=make_fabric("cpu"))
-    from pidual.random_pi import derive_seed
-
     torch.manual_seed(derive_seed(0, 0, 3))
     net = MLP(5, 3, width=8, depth=1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
@@ -154,3 +153,46 @@ def test_phases_can_rebuild_the_optimizer_and_choose_rows(rows):
         Training(epochs=3, batch_size=24, guard="off"),
     )
     assert fitted.method.visited == 240 + 48 + 48
+
+
+def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
+    class Student(CE):
+        """Learns from the answers of a teacher that is fitted first."""
+
+        before_training = {"epochs": 3}  # noqa: RUF012
+
+        def __init__(self, f, spec):
+            super().__init__(f, spec)
+            self.before = CE(MLP(5, 3, width=8, depth=1), spec)
+
+        def forward(self, batch):
+            taught = self.before.logits(batch.x)
+            assert not taught.requires_grad
+            return super().forward(batch._replace(y_noisy=taught.argmax(1)))
+
+    def build_student():
+        return Student(MLP(5, 3, width=8, depth=1), rows.spec(3))
+
+    training = Training(epochs=4, batch_size=24, lr=0.05)
+    whole = fit(build_student, rows, rows, training)
+    teacher = fit(lambda: build_student().before, rows, rows, Training(epochs=3, batch_size=24, lr=0.05))
+    state = whole.method.before.state_dict()
+    assert all(torch.equal(value, state[key]) for key, value in teacher.method.state_dict().items())
+    for stop_at in (12, 35):  # in the first stage, then in the second
+        counter = itertools.count(1)
+        with pytest.raises(Interrupted):
+            fit(build_student, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == stop_at)  # noqa: B023
+    resumed = fit(build_student, rows, rows, training, store=StateStore(tmp_path))
+    assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
+
+
+def test_a_large_table_is_updated_row_by_row_and_resumes(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("pidual.methods.pi_dual.SPARSE_ABOVE", 10)
+    whole = fit(build(rows), rows, rows, TRAINING)
+    assert whole.method.shared.sparse
+    counter = itertools.count(1)
+    with pytest.raises(Interrupted):
+        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(counter) == 23)
+    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
+    assert whole.history[-1]["loss"] < whole.history[0]["loss"]

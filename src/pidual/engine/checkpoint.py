@@ -1,7 +1,8 @@
 """The resume point of a run: one safetensors file, replaced in one step, so that it is always readable."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ class StateStore:
         self.path = folder / "state.safetensors"
         self.save_every = save_every
 
+    def part(self, name: str) -> "StateStore":
+        """A store of its own for a part of the run."""
+        return StateStore(self.path.parent / name, self.save_every)
+
+    def values(self) -> dict[str, Any] | None:
+        """The stored values without the tensors, or None where there is no state."""
+        return load_values(self.path) if self.path.exists() else None
+
     def save(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Replace the stored state."""
         try:
@@ -54,10 +63,22 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str,
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `save_tensors` wrote."""
+    with readable(path):
+        return load_file(path), load_values(path)
+
+
+def load_values(path: Path) -> dict[str, Any]:
+    """The JSON values alone of what `save_tensors` wrote."""
+    with readable(path), safe_open(path, framework="pt") as file:
+        values: dict[str, Any] = json.loads((file.metadata() or {}).get("values", "{}"))
+        return values
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn whatever can go wrong in reading a file into one error."""
     try:
-        with safe_open(path, framework="pt") as file:
-            values = json.loads((file.metadata() or {}).get("values", "{}"))
-        return load_file(path), values
+        yield
     except (OSError, SafetensorError, ValueError) as error:
         raise RunError(f"cannot read {path} ({error}); the file is damaged or not one of ours.") from error
 

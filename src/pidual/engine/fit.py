@@ -161,6 +161,7 @@ class Trainer:
         self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
         self.at = Position()
         self.best: Weights = {}
+        self.first: Weights | None = None
         self.save_due = time.monotonic() + store.save_every if store else float("inf")
         labels = (valid or train).y_noisy
         self.majority = float(labels.bincount().max() / len(labels))
@@ -185,6 +186,8 @@ class Trainer:
         seed, attempt = self.training.seed, self.at.attempt
         torch.manual_seed(derive_seed(seed, attempt, 3))
         self.method = self.build()
+        if self.method.before is not None:
+            self.fit_first(self.method.before)
         self.batches = Batches(
             self.train,
             self.training,
@@ -195,6 +198,22 @@ class Trainer:
         )
         self.options = recovery(self.training, attempt)
         self.set_up_optimizer()
+
+    def fit_first(self, before: Method) -> None:
+        """Fit the method's first stage, unless an earlier attempt has done so, and freeze it."""
+        if self.first is None:
+            training = replace(self.training, **self.method.before_training)
+            store = self.store.part("before") if self.store else None
+            stage = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
+            self.first = fit(self.build_first, self.train, self.valid, training, **stage).method.state_dict()
+        before.load_state_dict(self.first)
+        before.requires_grad_(False)
+
+    def build_first(self) -> Method:
+        """The first stage of a fresh method."""
+        before = self.build().before
+        assert before is not None
+        return before
 
     def set_up_optimizer(self) -> None:
         """Build the optimizer of the method's parameter groups, and hand both to Fabric."""

@@ -9,7 +9,7 @@ Two verbs to write, `forward` and `logits`; the others are there for the papers 
     a first stage (Forward-T)            `before` is a Method that the engine fits first
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -32,9 +32,13 @@ class Method(nn.Module):
     needs_pi: ClassVar[bool] = False
     n_views: ClassVar[int] = 1
     scores: ClassVar[tuple[str, ...]] = ("confidence",)
-    before: "Method | None" = None
 
     random_pi: int = 0  # length of the random PI the engine appends to a
+    before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """One training computation: "loss" is minimised, scalars beside it are logged."""

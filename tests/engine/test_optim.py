@@ -1,0 +1,67 @@
+import pytest
+import torch
+from torch import nn
+
+from pidual.batch import PI, Batch, Spec
+from pidual.engine import Training
+from pidual.engine.optim import clip_gradients, make_optimizers
+from pidual.methods import PiDual
+
+
+def sparse_method(monkeypatch):
+    monkeypatch.setattr("pidual.methods.pi_dual.SPARSE_ABOVE", 10)
+    return PiDual(nn.Linear(3, 2), Spec(10, 2, (50,), 0), width=4, random_pi=0)
+
+
+def one_batch():
+    codes = torch.tensor([[3], [7], [3]])
+    return Batch(
+        torch.arange(3), (torch.randn(3, 3),), torch.tensor([0, 1, 1]), PI(codes, torch.zeros(3, 0)), torch.ones(3)
+    )
+
+
+def test_a_sparse_group_moves_only_the_rows_of_the_batch_by_the_whole_distance(monkeypatch):
+    method = sparse_method(monkeypatch)
+    dense, sparse = make_optimizers(method, Training(lr=0.1, momentum=0.9, weight_decay=0.5))
+    before = method.shared.table.detach().clone()
+    method(one_batch())["loss"].backward()
+    gradient = method.shared.table.grad.to_dense()
+    sparse.step()
+    dense.step()
+    moved = (method.shared.table.detach() != before).any(1).nonzero()[:, 0]
+    assert set(moved.tolist()) <= {3, 7}
+    torch.testing.assert_close(method.shared.table.detach(), before - 0.1 / (1 - 0.9) * gradient)
+
+
+def test_momentum_carries_a_single_gradient_just_as_far():
+    """One gradient, then nothing: SGD with Nesterov momentum ends lr / (1 - momentum) times the gradient away."""
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9, nesterov=True)
+    for step in range(400):
+        weight.grad = torch.tensor([1.0 if step == 0 else 0.0])
+        optimizer.step()
+    assert weight.item() == pytest.approx(-0.1 / (1 - 0.9), rel=1e-5)
+
+
+def test_every_parameter_is_in_one_group(monkeypatch):
+    method = sparse_method(monkeypatch)
+    groups = [
+        parameter
+        for optimizer in make_optimizers(method, Training())
+        for g in optimizer.param_groups
+        for parameter in g["params"]
+    ]
+    assert len(groups) == len(list(method.parameters()))
+    assert {id(p) for p in groups} == {id(p) for p in method.parameters()}
+
+
+def test_clipping_counts_dense_and_sparse_gradients(monkeypatch):
+    method = sparse_method(monkeypatch)
+    method(one_batch())["loss"].backward()
+    dense = [p.grad.to_dense() if p.grad.is_sparse else p.grad.clone() for p in method.parameters()]
+    norm = torch.stack([g.norm() for g in dense]).norm()
+    clip_gradients(method, float(norm) / 2)
+    for parameter, gradient in zip(method.parameters(), dense, strict=True):
+        torch.testing.assert_close(parameter.grad.to_dense(), gradient / 2, rtol=1e-4, atol=1e-7)
+    clip_gradients(method, 1e6)
+    torch.testing.assert_close(method.f.weight.grad, dense[0] / 2, rtol=1e-4, atol=1e-7)
