@@ -4,9 +4,9 @@
 
 DIR holds `labelme/`, `cifar-10s/` and `cifar-10-batches-bin/` in their authors' formats. For every seed, `ce`
 (per-annotation cross-entropy) and `pi_dual` are fitted with `pidual fit`, and scored with `pidual predict` on clean
-test inputs: LabelMe's test set, and for CIFAR-10S 4,000 images of the CIFAR-10 test set that its annotators did not see. The
-default setting selects the last epoch; the best epoch on noisy validation rows is scored too (`select=best`). Fits that
-are there already are not repeated.
+test inputs: LabelMe's test set, and for CIFAR-10S 4,000 images of the CIFAR-10 test set its annotators did not see.
+The default setting selects the last epoch; the best epoch on noisy validation rows is scored too (`select=best`). Fits
+that are there already are not repeated.
 """
 
 import argparse

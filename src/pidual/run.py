@@ -241,9 +241,9 @@ def method_maker(
     """A function that makes the method around a fresh network."""
 
     def build() -> Method:
-        f = make()
+        f, kind = make(), METHODS[name]
         try:
-            return METHODS[name](f, spec, **options)
+            return kind(f, spec, **options)
         except TypeError as error:
             if "unexpected keyword" not in str(error):
                 raise

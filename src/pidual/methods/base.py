@@ -1,6 +1,6 @@
 """Method: what a way of learning from noisy labels has to say. Everything else is the engine's.
 
-Two verbs to write, `forward` and `logits`; the others are there for the papers that need them:
+Write `forward`, and `logits` where prediction is not f alone; the others are there for the papers that need them:
 
     a value per row (SOP, ELR)           parameters or buffers indexed by `batch.index`, in a group of their own
     two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from ..batch import Batch
+from ..batch import Batch, Spec
 
 Scan = Callable[[Callable[[Batch], Tensor]], Tensor]
 
@@ -36,8 +36,9 @@ class Method(nn.Module):
     random_pi: int = 0  # length of the random PI the engine appends to a
     before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
 
-    def __init__(self) -> None:
+    def __init__(self, f: nn.Module, spec: Spec):
         super().__init__()
+        self.f = f
         self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -45,8 +46,9 @@ class Method(nn.Module):
         raise TypeError(f"{type(self).__name__} does not say how it is trained: write its forward")
 
     def logits(self, x: Tensor) -> Tensor:
-        """Prediction: softmax of it is the answer. It sees x only."""
-        raise TypeError(f"{type(self).__name__} does not say how it predicts: write its logits")
+        """Prediction: softmax of it is the answer. It sees x only; by default it is f's."""
+        logits: Tensor = self.f(x)
+        return logits
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """Further values per annotation for the predictions; `batch` comes without x, `logits` are of its inputs."""

@@ -6,10 +6,10 @@ Prediction uses f. The baseline every other method is compared with; it needs ea
 labels.
 """
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from ..batch import Batch, Spec
+from ..batch import Batch
 from .base import Method
 
 
@@ -27,13 +27,5 @@ class CE(Method):
     title = "Cross-entropy"
     reference = "the usual baseline"
 
-    def __init__(self, f: nn.Module, spec: Spec):
-        super().__init__()
-        self.f = f
-
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": batch.mean(F.cross_entropy(self.f(batch.x), batch.y_noisy, reduction="none"))}
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.f(x)
-        return logits

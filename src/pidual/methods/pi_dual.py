@@ -57,10 +57,9 @@ class PiDual(Method):
         random_pi: int = 8,
         pi_weight_decay: bool = False,
     ):
-        super().__init__()
+        super().__init__(f, spec)
         self.random_pi = random_pi
         self.pi_weight_decay = pi_weight_decay
-        self.f = f
         many = bool(sum(spec.cardinalities) * width > SPARSE_ABOVE) and not pi_weight_decay
         self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=many)
         self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
@@ -70,10 +69,6 @@ class PiDual(Method):
         gamma, eps = self.explain(batch.a)
         h = (1 - gamma) * self.f(batch.x) + gamma * eps
         return {"loss": batch.mean(F.cross_entropy(h, batch.y_noisy, reduction="none")), "gate": gamma.detach().mean()}
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.f(x)
-        return logits
 
     def explain(self, a: PI) -> tuple[Tensor, Tensor]:
         """Gate (B, 1) and noise logits (B, K) of encoded PI."""

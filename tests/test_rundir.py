@@ -1,0 +1,114 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import environment, write_crowd
+
+from pidual.errors import RunError, UsageError
+from pidual.inputs import load_inputs
+from pidual.run import FitOptions, fit_table
+from pidual.rundir import Run
+from pidual.table import read_table
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run; not to be changed."""
+    folder = write_crowd(tmp_path_factory.mktemp("finished"))
+    options = FitOptions(training={"epochs": 4})
+    table = read_table(folder / "labels.csv", pi=["annotator", "seconds"])
+    return fit_table(table, load_inputs(folder / "x.npy"), folder / "run", options)
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of the run that a test may change."""
+    return Run.open(shutil.copytree(finished.path, tmp_path / "run"))
+
+
+def test_a_run_is_read_again(finished):
+    run = Run.open(str(finished.path))
+    assert run == Run(finished.path)
+    assert run.config["training"]["epochs"] == 4
+    assert run.model["classes"] == ["cat", "dog", "owl"]
+    assert len(run.predictions) == 180
+    assert run.predictions.pi_columns == ["seconds"]
+    assert len(run.items) == 60
+    assert len(run.annotators) == 6
+    assert run.summary["n_issues"] == run.predictions.n_issues
+
+
+def test_a_run_is_read_and_marked_without_torch(run):
+    code = "import sys; from pidual.rundir import Run; Run.open(sys.argv[1]).detect(budget=3)\n"
+    code += "assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, run.path], env=environment(), check=True)
+    assert run.summary["n_issues"] == 3
+
+
+def test_what_is_no_finished_run(run, tmp_path):
+    with pytest.raises(RunError, match=r"nothing is not a run directory.*pidual fit"):
+        Run.open(tmp_path / "nothing")
+    (run.path / "summary.json").unlink()
+    with pytest.raises(RunError, match=r"not finished.*--resume"):
+        Run.open(run.path)
+
+
+def test_a_damaged_file_is_named(run):
+    (run.path / "model.json").write_text("{")
+    with pytest.raises(RunError, match=r"model\.json cannot be read.*damaged"):
+        _ = run.model
+    (run.path / "predictions.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunError, match=r"predictions\.parquet"):
+        _ = run.predictions
+
+
+def test_detect_marks_all_files_alike(run):
+    issues = run.detect(budget=9)
+    assert len(issues) == 9
+    assert issues["label_quality"].is_monotonic_increasing
+    predictions = run.predictions
+    assert set(np.flatnonzero(predictions.is_issue)) == set(issues["row"])
+    assert (predictions.frame["reason"][~predictions.is_issue] == "").all()
+    assert (predictions.frame["reason"][predictions.is_issue] != "").all()
+    assert run.annotators["num_issues"].sum() == 9
+    assert run.summary["n_issues"] == 9
+    assert run.summary["cutoff"]["kind"] == "budget"
+    assert run.summary["selected_epoch"] == 3  # the rest of the summary stays
+
+
+def test_detect_goes_back_to_the_first_cutoff(run, finished):
+    run.detect(cutoff=0.9)
+    run.detect()
+    pd.testing.assert_frame_equal(run.predictions.frame, finished.predictions.frame)
+    assert run.summary == finished.summary
+
+
+def test_detect_with_the_same_cutoff_writes_nothing(run):
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    run.detect()
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+
+
+def test_a_cutoff_that_cannot_be_leaves_the_run_alone(run, finished):
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        run.detect(cutoff=1.5)
+    assert run.summary == finished.summary
+
+
+def test_detect_repairs_a_summary_without_cutoff(run):
+    summary = run.summary
+    del summary["cutoff"]
+    (run.path / "summary.json").write_text(json.dumps(summary))
+    run.detect()
+    assert run.summary["cutoff"]["kind"] == "auto"
+
+
+def test_report_without_thumbnails(run):
+    (run.path / "report.html").unlink()
+    (run.path / "thumbnails.parquet").unlink()
+    assert run.report() == run.path / "report.html"
+    assert run.report().exists()
