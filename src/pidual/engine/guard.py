@@ -18,7 +18,8 @@ from .history import Record
 CHECKPOINTS = (0.25, 0.5, 0.75, 1.0)  # parts of the run after which it looks
 MIN_STEPS = 50
 SUSPICIOUS_GATE = 0.9
-SIGNIFICANT = 3.0
+AT_CHANCE = 1.64  # a network at chance lies below this in 19 of 20 cases
+AT_CHANCE_OPEN_GATE = 3.0  # under an open gate, the benefit of the doubt is smaller
 SAMPLE_ROWS = 4096
 MAX_ATTEMPTS = 4
 
@@ -45,15 +46,14 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     if not math.isfinite(record["loss"]):
         return f"the loss is {record['loss']}"
     gate, accuracy = record.get("gate", 0.0), record.get("valid_accuracy")
-    suspicion = None
     if gate > SUSPICIOUS_GATE:
-        suspicion = f"the mean gate is {gate:.3f}"
+        suspicion, enough = f"the mean gate is {gate:.3f}", AT_CHANCE_OPEN_GATE
     elif accuracy is None or accuracy <= majority:
-        suspicion = "the prediction network does not beat the most frequent class"
-    if suspicion is None:
+        suspicion, enough = "the prediction network does not beat the most frequent class", AT_CHANCE
+    else:
         return None
     z = agreement_z(*answers())
-    if z > SIGNIFICANT:
+    if z > enough:
         return None
     return f"{suspicion} and its answers on training rows agree with the given labels no more than chance (z = {z:.1f})"
 
