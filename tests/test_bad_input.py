@@ -14,7 +14,6 @@ from command_line import run_cli, write_crowd, write_pictures
 from pidual.predictions import read_frame
 
 FIT = ("--epochs", "2", "--quiet")
-PENDING = pytest.mark.xfail(strict=True, reason="not refused yet, or only when the run directory has been made")
 
 
 def fit(folder, *options, table="labels.csv", x="x.npy"):
@@ -336,7 +335,6 @@ def test_options_that_cannot_be(crowd_files, options, parts):
         (["--accelerator", "abacus"], ["accelerator", "abacus", "cpu"]),
     ],
 )
-@PENDING
 def test_options_of_networks_and_devices_that_cannot_be(crowd_files, options, parts):
     refused_and_nothing_written(crowd_files, fit(crowd_files, *options), 2, *parts)
 
@@ -383,7 +381,6 @@ def test_a_folder_that_is_no_run_is_not_touched(crowd_files, force):
     assert contents(crowd_files / "run") == {crowd_files / "run" / "thesis.txt": b"years of work"}
 
 
-@PENDING
 def test_a_folder_with_the_config_of_something_else_is_not_touched(crowd_files):
     (crowd_files / "run").mkdir()
     (crowd_files / "run" / "config.json").write_text('{"model_type": "bert"}')
@@ -443,7 +440,6 @@ def test_resume_with_other_data(own):
     assert contents(own / "run") == before
 
 
-@PENDING
 def test_resume_of_a_damaged_run(own):
     (own / "run" / "config.json").write_text('{"pidual": "0.1.0", ')
     refused(fit(own, "--resume", *FIT), 1, own / "run" / "config.json", "damaged")
@@ -473,7 +469,7 @@ def test_commands_on_what_is_no_finished_run(own, command):
         ("model.json", ["predict", "RUN", "X"]),
         ("model.safetensors", ["predict", "RUN", "X"]),
         ("predictions.parquet", ["detect", "RUN"]),
-        pytest.param("predictions.parquet", ["report", "RUN"], marks=PENDING),
+        pytest.param("predictions.parquet", ["report", "RUN"]),
         ("summary.json", ["report", "RUN"]),
     ],
 )
@@ -539,7 +535,6 @@ def test_cutoffs_that_cannot_be(own, options, parts):
     assert contents(own / "run") == before
 
 
-@PENDING
 def test_a_refused_fit_leaves_the_forced_run_in_place(own):
     predictions = read_frame(own / "run" / "predictions.parquet")
     for options in (["--force", "--set", "lr=abc"], ["--force", "--label", "lable"], ["--force", "--set", "width=-3"]):

@@ -8,6 +8,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
     {"errors", "files"},
+    {"options"},
     {"readers", "table", "inputs", "encode", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets"},
     {"methods"},

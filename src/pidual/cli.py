@@ -212,7 +212,10 @@ def fit(
     """
     from .run import fit_table
 
-    read, inputs, fit_options, source = load_job(table, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        read, inputs, fit_options, source = load_job(table, **options)
+    notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     out = out or Path("runs") / table.name.split(".")[0]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(
@@ -221,6 +224,7 @@ def fit(
             out,
             fit_options,
             source=source,
+            notes=notes,
             force=force,
             resume=resume,
             save_every=save_every,

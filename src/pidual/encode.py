@@ -204,9 +204,9 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
     raw = quantity(values, kind)
     present = raw[~np.isnan(raw)]
     if len(present) == 0:
-        example = values.dropna().iloc[0]
         raise DataError(
-            f"PI column '{name}' of {source} has no number that can be used as a {kind} (first value: {example!r})."
+            f"PI column '{name}' of {source} is asked for as a {kind} but holds none (first value: "
+            f"{values.dropna().iloc[0]!r}); use {name}:category."
         )
     low, high = (-np.inf, np.inf) if kind == "number" else (float(q) for q in np.quantile(present, [0.005, 0.995]))
     present = np.clip(present, low, high)

@@ -5,7 +5,6 @@ layer of every network that reads privileged information. A network takes the in
 images, float64 tables); its `Standardize` turns them into standardised float32 on the device they are on.
 """
 
-import inspect
 import itertools
 import math
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .errors import UsageError
+from .options import check_options
 
 
 class Standardize(nn.Module):
@@ -421,13 +421,10 @@ def build_network(
         Further arguments of the network, such as `width`.
     """
     if name not in NETWORKS:
-        raise UsageError(f"there is no network {name!r}; choose one of {', '.join(NETWORKS)}")
+        raise UsageError(f"There is no network '{name}'; choose one of {', '.join(NETWORKS)}.")
     network = NETWORKS[name]
     if network is not MLP and len(in_shape) != 3:
-        raise UsageError(f"network {name!r} reads images of shape (C, H, W), not inputs of shape {tuple(in_shape)}")
+        raise UsageError(f"Network '{name}' reads images of shape (C, H, W), not inputs of shape {tuple(in_shape)}.")
     size = {"in_dim": math.prod(in_shape)} if network is MLP else {"in_channels": in_shape[0]}
-    accepted = [key for key in inspect.signature(network).parameters if key not in {*size, "n_classes", "standardize"}]
-    for key in options:
-        if key not in accepted:
-            raise UsageError(f"network {name!r} has no option {key!r}; it takes {', '.join(accepted) or 'none'}")
+    check_options(f"network '{name}'", network, options, taken=(*size, "n_classes", "standardize"))
     return network(**size, n_classes=n_classes, standardize=standardize, **options)

@@ -9,11 +9,12 @@ fit_table all of it, into a directory that `rundir.Run` opens again
 import hashlib
 import io
 import json
+import math
 import platform
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -31,18 +32,19 @@ from torch import nn
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
 from .encode import PIEncoder
-from .engine import Fitted, Training, fit, make_fabric
+from .engine import Fitted, Interrupted, Training, fit, make_fabric
 from .engine.checkpoint import StateStore, load_tensors, save_tensors
 from .engine.history import append_record, write_history
 from .engine.predict import predict_probabilities, score_rows
 from .engine.progress import Progress
 from .engine.training import option_names
 from .errors import DataError, DataWarning, RunError, UsageError
-from .files import read_json, write_json
+from .files import write_json
 from .inputs import Inputs, load_inputs, x_rows
 from .methods import METHODS, Method
 from .metrics import detection_auc, finite_or_none, precision_recall
 from .nets import Standardize, build_network, network_for
+from .options import check_options
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import THUMBNAILS, Run
@@ -167,6 +169,7 @@ def prepare(
     }
     make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
     build = method_maker(options.method, method_options, spec, make)
+    check_build(build)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     if METHODS[options.method].needs_pi and spec.pi_dim == 0:
         texts.append(
@@ -221,10 +224,14 @@ def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDAr
 def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
     """Mean and standard deviation of the training inputs, from evenly spaced ones where there are very many."""
     used = np.unique(used)
-    row_bytes = 4 * int(np.prod(inputs.array.shape[1:]))
-    used = used[:: max(1, len(used) * row_bytes // STANDARDIZE_BYTES)]
     x = inputs.array
-    return Standardize.fit(x[used] if isinstance(x, np.ndarray) else x.take(used))
+    used = used[:: max(1, len(used) * 4 * math.prod(x.shape[1:]) // STANDARDIZE_BYTES)]
+    found = Standardize.fit(x[used] if isinstance(x, np.ndarray) else x.take(used))
+    if (
+        inputs.kind == "text"
+    ):  # the directions of text vectors come in order of importance, which scaling each would undo
+        return Standardize(found.mean.numpy(), np.full(len(found.std), found.std.square().mean().sqrt().item()))
+    return found
 
 
 def network_maker(
@@ -240,18 +247,19 @@ def method_maker(
 ) -> Callable[[], Method]:
     """A function that makes the method around a fresh network."""
 
-    def build() -> Method:
-        f, kind = make(), METHODS[name]
-        try:
-            return kind(f, spec, **options)
-        except TypeError as error:
-            if "unexpected keyword" not in str(error):
-                raise
-            raise UsageError(
-                f"Method '{name}' has no option {str(error).split()[-1]}; see `pidual methods`."
-            ) from error
+    method = METHODS[name]
+    check_options(f"method '{name}'", method, options, taken=("f", "spec"))
+    return lambda: method(make(), spec, **options)
 
-    return build
+
+def check_build(build: Callable[[], Method]) -> None:
+    """Build once, so that options that cannot be are refused before anything is written."""
+    try:
+        build()
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"The networks cannot be built with these options ({error}).") from error
 
 
 # --- train and assess ---
@@ -396,6 +404,7 @@ def fit_table(
     options: FitOptions | None = None,
     *,
     source: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
     force: bool = False,
     resume: bool = False,
     save_every: float = 15.0,
@@ -413,6 +422,8 @@ def fit_table(
     options : FitOptions
     source : mapping, optional
         Where table and inputs came from, for the record.
+    notes : sequence of str
+        Warnings from reading them, for the record.
     force : bool
         Replace a run that is there.
     resume : bool
@@ -426,6 +437,7 @@ def fit_table(
     out, options, progress = Path(out), options or FitOptions(), progress or Progress()
     check_directory(out, force=force, resume=resume)
     job = prepare(table, inputs, options)
+    job.warnings[:0] = notes
     config = describe(job, source or {})
     fabric = make_fabric(options.accelerator, job.training.precision)
     first = fabric.global_rank == 0
@@ -439,6 +451,8 @@ def fit_table(
     recorder = Recorder(progress, out / "metrics.jsonl" if first else None)
     started = time.monotonic()
     fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
+    if stop():
+        raise Interrupted("stopped after training, before the labels were judged")
     if first:
         write_history(out / "metrics.jsonl", fitted.history)
         results = assess(job, fitted, fabric)
@@ -453,12 +467,18 @@ def check_directory(out: Path, *, force: bool, resume: bool) -> None:
         raise UsageError("--force starts anew and --resume continues; give one of them.")
     if not out.exists() or not any(out.iterdir() if out.is_dir() else [out]):
         return
-    if not (out / "config.json").exists():
+    if not is_run(out):
         raise RunError(f"{out} exists and is not a run directory; choose another with --out.")
     if not (force or resume):
         raise RunError(
             f"{out} already holds a run; continue it with --resume, replace it with --force, or choose another --out."
         )
+
+
+def is_run(out: Path) -> bool:
+    """Whether this is a directory of ours, finished or not; another program's config.json does not name pidual."""
+    config = out / "config.json"
+    return config.is_file() and '"pidual"' in config.read_text(encoding="utf-8", errors="replace")[:1000]
 
 
 def start_directory(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> None:
@@ -477,20 +497,20 @@ def start_directory(out: Path, config: dict[str, Any], *, force: bool, resume: b
 
 def check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to continue a run with other data or options."""
-    old = read_json(out / "config.json")
-    for part in ("data", "method", "setting", "seed", "method_options", "training", "network"):
-        new = json.loads(json.dumps(config[part]))
-        if old.get(part) == new:
-            continue
-        if isinstance(new, dict) and isinstance(old.get(part), dict):
-            key = next(k for k in {**old[part], **new} if old[part].get(k) != new.get(k))
-            where, before, after = f"{part}.{key}", old[part].get(key), new.get(key)
-        else:
-            where, before, after = part, old.get(part), new
-        raise RunError(
-            f"The run in {out} was started with {where} = {before!r}, and now it is {after!r}; "
-            "resume with the data and options it was started with, or use another --out."
-        )
+    old = Run(out).config
+    way_out = "resume with the data and options it was started with, or use another --out."
+    for part in ("method", "setting", "seed", "method_options", "training", "network", "data"):
+        before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
+        if not isinstance(after, dict):
+            before, after = {part: before}, {part: after}
+        for name in {**before, **after}:
+            if before.get(name) == after.get(name) or name in ("table", "x"):  # the same data may have moved
+                continue
+            if name in ("fingerprint", "x_fingerprint"):
+                which = config["data"]["table" if name == "fingerprint" else "x"]
+                raise RunError(f"The run in {out} was started with other contents of {which}; {way_out}")
+            was, now = before.get(name), after.get(name)
+            raise RunError(f"The run in {out} was started with {name} = {was!r}, and now it is {now!r}; {way_out}")
 
 
 def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
@@ -537,11 +557,13 @@ def describe_pi(column: Any, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def fingerprint(inputs: Inputs) -> str:
-    """A digest of evenly spaced rows of x, to tell another file from the same one."""
-    n = len(inputs.array)
-    rows = np.unique(np.linspace(0, n - 1, min(n, 256)).astype(np.int64))
-    sample = inputs.array[rows] if isinstance(inputs.array, np.ndarray) else inputs.array.take(rows)
-    return hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=16).hexdigest()
+    """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
+    x, n = inputs.array, len(inputs)
+    rows = np.arange(0, n, max(1, (x.nbytes if isinstance(x, np.ndarray) else n * 2**20) // 2**28))
+    digest = hashlib.blake2b(digest_size=16)
+    for part in np.array_split(rows, max(1, len(rows) // 4096)):
+        digest.update(np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes())
+    return digest.hexdigest()
 
 
 def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:

@@ -43,7 +43,7 @@ class StateStore:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             save_tensors(self.path, tensors, values)
-        except (OSError, SafetensorError) as error:
+        except OSError as error:
             kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
             raise RunError(
                 f"cannot write {self.path} ({error}); {kept}. Make room, then continue with --resume."
@@ -51,14 +51,25 @@ class StateStore:
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The stored tensors and values, or None where there is no state."""
+        for left_behind in self.path.parent.glob(f".{self.path.name}.*.tmp"):  # by a kill while saving
+            left_behind.unlink(missing_ok=True)
         return load_tensors(self.path) if self.path.exists() else None
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
     """Write tensors, and JSON values beside them, to one file, atomically."""
-    with replacing(path) as temporary:
+    with replacing(path) as temporary, disk_errors():
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         save_file(plain, temporary, metadata={"values": json.dumps(values)})
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """safetensors reports a full disk in an error of its own; make it the usual one."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

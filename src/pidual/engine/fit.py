@@ -20,7 +20,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..batch import Batch, Rows
-from ..errors import PidualError
+from ..errors import PidualError, UsageError
 from ..methods.base import Method
 from ..random_pi import derive_seed
 from . import guard
@@ -86,13 +86,17 @@ def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric
     """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=local,
-        num_nodes=max(1, world // local),
-        strategy="ddp" if world > 1 else "auto",
-        precision=precision,
-    )
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=local,
+            num_nodes=max(1, world // local),
+            strategy="ddp" if world > 1 else "auto",
+            precision=precision,
+        )
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).rstrip(".")
+        raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
     fabric.launch()
     return fabric
 
@@ -235,13 +239,19 @@ class Trainer:
             at.step += 1
             self.progress.step(at.epoch, at.step)
             now = time.monotonic()
-            stopping = self.stop()
+            stopping = self.asked_to_stop()
             if stopping or now > self.save_due:
                 at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, now - started
                 self.save()
                 if stopping:
                     raise Interrupted(f"stopped in epoch {at.epoch + 1} of {self.training.epochs}, step {at.step}")
         at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, time.monotonic() - started
+
+    def asked_to_stop(self) -> bool:
+        """Whether any process was asked to stop; all of them hear of it at the same step."""
+        if self.fabric.world_size == 1:
+            return self.stop()
+        return bool(self.fabric.all_reduce(torch.tensor(float(self.stop())), reduce_op="max"))
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
         """One update of the parameters."""

@@ -64,16 +64,22 @@ class Training:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.milestones, list | tuple) or not all(isinstance(at, int) for at in self.milestones):
+            raise UsageError(f"milestones must be a list of epochs, such as [30, 60], not {self.milestones!r}.")
         object.__setattr__(self, "milestones", tuple(self.milestones))
         for name, low in {"epochs": 1, "batch_size": 1, "crop_pad": 0, "loader_workers": 0, "seed": 0}.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < low:
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
                 raise UsageError(f"{name} must be a whole number of at least {low}, not {value!r}.")
         for name in ("lr", "weight_decay", "momentum", "warmup_epochs", "lr_decay"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
                 raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
-        if self.clip is not None and not self.clip > 0:
+        if self.momentum >= 1:
+            raise UsageError(f"momentum must be below 1, not {self.momentum!r}.")
+        if not isinstance(self.flip, bool):
+            raise UsageError(f"flip must be true or false, not {self.flip!r}.")
+        if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
             raise UsageError(f"clip must be above 0 or none, not {self.clip!r}.")
         for name, known in {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS}.items():
             if getattr(self, name) not in known:

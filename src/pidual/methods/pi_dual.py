@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import PI, Batch, Spec
+from ..errors import UsageError
 from ..nets import PILinear, mlp
 from .base import Method
 
@@ -58,6 +59,8 @@ class PiDual(Method):
         pi_weight_decay: bool = False,
     ):
         super().__init__(f, spec)
+        if width < 1 or depth < 2:
+            raise UsageError(f"The noise and gate networks need width >= 1 and depth >= 2, not {width} and {depth}.")
         self.random_pi = random_pi
         self.pi_weight_decay = pi_weight_decay
         many = bool(sum(spec.cardinalities) * width > SPARSE_ABOVE) and not pi_weight_decay

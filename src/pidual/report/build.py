@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..detect.reasons import find_reasons
@@ -89,7 +90,10 @@ class _Run:
         file = path / "predictions.parquet"
         if not file.is_file():
             raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
-        columns = pq.read_schema(file).names
+        try:
+            columns = pq.read_schema(file).names
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RunError(f"{file} is not a Parquet file that can be read ({error}); fit again.") from error
         counted = [
             "given_label",
             "predicted_label",

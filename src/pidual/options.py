@@ -1,0 +1,44 @@
+"""Options given by name, checked against the signature of what takes them."""
+
+import inspect
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from .errors import UsageError
+
+
+def check_options(
+    what: str, function: Callable[..., Any], options: Mapping[str, Any], taken: Collection[str] = ()
+) -> None:
+    """Refuse options that the function does not take, or whose values are not of the kind its signature says.
+
+    Parameters
+    ----------
+    what : str
+        What messages call the function, such as "method 'pi_dual'".
+    function : callable
+        Takes the options by name.
+    options : mapping
+        The options.
+    taken : collection of str
+        Arguments that are no options.
+    """
+    parameters = {name: p for name, p in inspect.signature(function).parameters.items() if name not in taken}
+    for name, value in options.items():
+        if name not in parameters:
+            raise UsageError(f"The {what} has no option '{name}'; it takes {', '.join(parameters) or 'none'}.")
+        check_value(f"The option {name} of the {what}", value, parameters[name].annotation)
+
+
+def check_value(name: str, value: Any, kind: Any) -> None:
+    """Refuse a value that is not of this kind; kinds other than int, float and bool are not checked."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    known = {
+        int: (number and isinstance(value, int), "a whole number of at least 0"),
+        float: (number, "a number of at least 0"),
+        bool: (isinstance(value, bool), "true or false"),
+    }
+    good, words = known.get(kind, (True, ""))
+    if not good:
+        raise UsageError(f"{name} must be {words}, not {value!r}.")
