@@ -33,10 +33,10 @@ def check_options(
 
 def check_value(name: str, value: Any, kind: Any) -> None:
     """Refuse a value that is not of this kind; kinds other than int, float and bool are not checked."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     known = {
-        int: (number and isinstance(value, int), "a whole number of at least 0"),
-        float: (number, "a number of at least 0"),
+        int: (number and isinstance(value, int) and value >= 0, "a whole number of at least 0"),
+        float: (number, "a number"),
         bool: (isinstance(value, bool), "true or false"),
     }
     good, words = known.get(kind, (True, ""))

@@ -255,7 +255,8 @@ def method_maker(
 def check_build(build: Callable[[], Method]) -> None:
     """Build once, so that options that cannot be are refused before anything is written."""
     try:
-        build()
+        with torch.random.fork_rng(devices=[]):
+            build()
     except (RuntimeError, ValueError) as error:
         if isinstance(error, UsageError):
             raise

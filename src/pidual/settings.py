@@ -60,7 +60,7 @@ def default_settings(method: str, n_train: int) -> Settings:
         "select": "last",
     }
     random_pi = 0 if n_train < RANDOM_PI_FROM else 8
-    pi_dual = {"width": 256, "random_pi": random_pi}
+    pi_dual = {"width": 256, "random_pi": random_pi, "gate_bias": -2.0}
     return Settings(training, pi_dual if method == "pi_dual" else {}, {"width": 128, "depth": 1, "dropout": 0.5})
 
 

@@ -39,6 +39,8 @@ class PiDual(Method):
         Linear layers in each of them, the shared first one included (the paper: 3).
     random_pi : int
         Length of the random vector appended to every row's PI (the paper: tuned over 4, 8, 12, 16; 30 on ImageNet-PI).
+    gate_bias : float
+        Initial bias of the gate's last layer; 0 begins with a gate near 1/2 (the paper does not say), -2 near 0.1.
     pi_weight_decay : bool
         Whether weight decay also applies to the noise and gate networks (the paper: no on CIFAR, yes on ImageNet-PI).
     """
@@ -56,6 +58,7 @@ class PiDual(Method):
         width: int = 1024,
         depth: int = 3,
         random_pi: int = 8,
+        gate_bias: float = 0.0,
         pi_weight_decay: bool = False,
     ):
         super().__init__(f, spec)
@@ -67,6 +70,7 @@ class PiDual(Method):
         self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=many)
         self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
         self.gamma = mlp(width, 1, width=width, depth=depth - 2)
+        nn.init.constant_(self.gamma[-1].bias, gate_bias)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         gamma, eps = self.explain(batch.a)
