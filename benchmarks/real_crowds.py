@@ -5,8 +5,8 @@
 DIR holds `labelme/`, `cifar-10s/` and `cifar-10-batches-bin/` in their authors' formats. For every seed, `ce`
 (per-annotation cross-entropy) and `pi_dual` are fitted with `pidual fit`, and scored with `pidual predict` on clean
 test inputs: LabelMe's test set, and for CIFAR-10S 4,000 images of the CIFAR-10 test set its annotators did not see.
-The default setting selects the last epoch; the best epoch on noisy validation rows is scored too (`select=best`). Fits
-that are there already are not repeated.
+The default setting selects the last epoch; on LabelMe the best epoch on noisy validation rows is scored too
+(`select=best`). Fits that are there already are not repeated.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from PIL import Image
 LABELME = ["highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry"]
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 N_TEST = 4000
+LAST, BEST = (("ce", "last"), ("pi_dual", "last")), (("ce", "best"), ("pi_dual", "best"))
+FITS = {"labelme": LAST + BEST, "cifar10s": LAST}
 
 
 def labelme(data, folder):
@@ -115,7 +117,7 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as temporary:
             options, test = {"labelme": labelme, "cifar10s": cifar10s}[dataset](data, Path(temporary))
             for seed in range(arguments.seeds):
-                for method, select in (("ce", "last"), ("pi_dual", "last"), ("ce", "best"), ("pi_dual", "best")):
+                for method, select in FITS[dataset]:
                     key = {"dataset": dataset, "method": method, "select": select, "seed": seed}
                     if tuple(key.values()) in done:
                         continue

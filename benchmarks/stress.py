@@ -36,6 +36,7 @@ def draw_crowd(seed):
     rng = np.random.default_rng(1000 + seed)
     n_classes = int(rng.integers(2, 9))
     n_annotators = int(np.exp(rng.uniform(np.log(5), np.log(60))))
+    noise = float(rng.uniform(0.2, min(0.8, 0.9 * (1 - 1 / n_classes))))
     return {
         "n_items": int(np.exp(rng.uniform(np.log(80), np.log(800)))),
         "n_annotators": n_annotators,
@@ -43,8 +44,8 @@ def draw_crowd(seed):
         "n_classes": n_classes,
         "n_features": int(rng.integers(5, 100)),
         "class_separation": float(rng.uniform(2, 3.5)),
-        "spammer_share": float(rng.uniform(0, 0.5)),
-        "noise": float(rng.uniform(0.2, min(0.8, 0.9 * (1 - 1 / n_classes)))),
+        "spammer_share": float(rng.uniform(0, min(0.5, 0.6 * noise))),  # they alone must not make more noise
+        "noise": noise,
         "seed": seed,
     }
 

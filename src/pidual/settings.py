@@ -36,34 +36,40 @@ def choose_settings(setting: str, method: str, *, n_train: int, images: bool) ->
     """
     if setting not in SETTINGS:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
-    settings = SETTINGS[setting](method, n_train)
-    if not images:
-        return settings
-    return Settings(settings.training | {"crop_pad": 4, "flip": True}, settings.method, {})
+    return SETTINGS[setting](method, n_train, images)
 
 
-def paper_settings(method: str, n_train: int) -> Settings:
+def paper_settings(method: str, n_train: int, images: bool) -> Settings:
     """The paper's protocol and networks for CIFAR-10H, whatever the data; the guard only watches."""
-    training = paper_protocol() | {"select": "best", "guard": "watch"}
+    training = paper_protocol() | {"select": "best", "guard": "watch"} | (AUGMENTATION if images else {})
     return Settings(training, {"width": 1024, "random_pi": 8} if method == "pi_dual" else {}, {})
 
 
-def default_settings(method: str, n_train: int) -> Settings:
-    """By the size of the data: about as many steps as it takes, and networks too small to remember every label."""
-    epochs, batch_size = next((e, b) for limit, e, b in SIZES if n_train < limit)
+def default_settings(method: str, n_train: int, images: bool) -> Settings:
+    """By the size of the data: the smaller it is, the more must keep a network from remembering every label."""
+    size = next(size for size in SIZES if n_train < size["below"])
     training = {
-        "epochs": epochs,
-        "batch_size": batch_size,
+        "epochs": size["epochs"],
+        "batch_size": size["batch_size"],
         "lr": 0.1,
         "clip": 1.0,
-        "weight_decay": 1e-3,
+        "weight_decay": size["weight_decay"],
         "select": "last",
     }
-    random_pi = 0 if n_train < RANDOM_PI_FROM else 8
-    pi_dual = {"width": 256, "random_pi": random_pi, "gate_bias": -2.0}
-    return Settings(training, pi_dual if method == "pi_dual" else {}, {"width": 128, "depth": 1, "dropout": 0.5})
+    if images:
+        training |= AUGMENTATION | {"epochs": min(20, size["epochs"]), "batch_size": max(64, size["batch_size"])}
+        training["weight_decay"] = min(5e-3, size["weight_decay"])
+    pi_dual = {"width": 256, "random_pi": size["random_pi"], "gate_bias": -2.0}
+    network = {} if images else {"width": 128, "depth": 2, "dropout": 0.5}
+    return Settings(training, pi_dual if method == "pi_dual" else {}, network)
 
 
-SIZES = ((10_000, 60, 64), (100_000, 30, 128), (1_000_000, 10, 512), (float("inf"), 4, 1024))  # rows, epochs, batch
-RANDOM_PI_FROM = 20_000
+AUGMENTATION = {"crop_pad": 4, "flip": True}
+SIZES: tuple[dict[str, Any], ...] = (
+    {"below": 1_000, "epochs": 60, "batch_size": 16, "weight_decay": 1e-2, "random_pi": 0},
+    {"below": 10_000, "epochs": 60, "batch_size": 32, "weight_decay": 1e-2, "random_pi": 0},
+    {"below": 100_000, "epochs": 30, "batch_size": 128, "weight_decay": 1e-3, "random_pi": 8},
+    {"below": 1_000_000, "epochs": 10, "batch_size": 512, "weight_decay": 1e-4, "random_pi": 8},
+    {"below": float("inf"), "epochs": 4, "batch_size": 1024, "weight_decay": 1e-4, "random_pi": 8},
+)
 SETTINGS = {"default": default_settings, "paper": paper_settings}

@@ -70,7 +70,7 @@ class PiDual(Method):
         self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=many)
         self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
         self.gamma = mlp(width, 1, width=width, depth=depth - 2)
-        nn.init.constant_(self.gamma[-1].bias, gate_bias)
+        nn.init.constant_(list(self.gamma.parameters())[-1], gate_bias)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         gamma, eps = self.explain(batch.a)
