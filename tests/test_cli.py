@@ -26,7 +26,7 @@ RUN_FILES = {
 def crowd(tmp_path_factory):
     """A crowd's files and, in `run`, what `pidual fit` makes of them; not to be changed."""
     folder = write_crowd(tmp_path_factory.mktemp("crowd"))
-    code, out, err = fit(folder, "--pi", "annotator,seconds", "--epochs", "4")
+    code, out, err = fit(folder, "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64")
     assert code == 0, err
     (folder / "stdout").write_text(out)
     (folder / "stderr").write_text(err)

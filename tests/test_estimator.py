@@ -496,7 +496,7 @@ def test_routing_asks_before_it_drops_pi(numbered):
 @pytest.mark.parametrize("routing", [False, True])
 def test_pipeline(X, y, pi, crowd, routing):
     with sklearn.config_context(enable_metadata_routing=routing):
-        model = quick()
+        model = quick(epochs=20)
         model = model.set_fit_request(pi=True) if routing else model
         pipeline = make_pipeline(StandardScaler(), model)
         pipeline.fit(X, y, **({"pi": pi} if routing else {"pidualclassifier__pi": pi}))
@@ -540,5 +540,5 @@ def test_a_collapse_is_not_silent():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(160, 3)), rng.integers(0, 2, 160)
     with pytest.warns(ConvergenceWarning, match="The fit collapsed"):
-        model = quick(batch_size=16, lr=0.0, validation_fraction=0).fit(X, y)
+        model = quick(batch_size=16, lr=0.0, validation_fraction=0, random_state=1).fit(X, y)
     assert model.summary_["guard"]["collapsed"]

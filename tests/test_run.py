@@ -22,7 +22,18 @@ from pidual.rundir import Run
 from pidual.table import AnnotationTable, read_table
 
 EPOCHS = 120
-LONG = ("--epochs", EPOCHS, "--set", "random_pi=2", "--set", "network.dropout=0.1", "--set", "select=best")
+LONG = (
+    "--batch-size",
+    "64",
+    "--epochs",
+    EPOCHS,
+    "--set",
+    "random_pi=2",
+    "--set",
+    "network.dropout=0.1",
+    "--set",
+    "select=best",
+)
 QUICK = FitOptions(training={"epochs": 3}, method_options={"width": 16, "random_pi": 2})
 
 
