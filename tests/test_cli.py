@@ -183,7 +183,9 @@ def test_tables_of_other_formats_give_the_same_run(crowd, tmp_path, ending):
     table = tmp_path / f"labels.{ending}"
     frame.to_parquet(table) if ending == "parquet" else frame.to_json(table, orient="records", lines=True)
     shutil.copy(crowd / "x.npy", tmp_path)
-    code, _, err = fit(tmp_path, "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64", "-q", table=table.name)
+    code, _, err = fit(
+        tmp_path, "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64", "-q", table=table.name
+    )
     assert code == 0, err
     weights = (folder / "run" / "model.safetensors" for folder in (crowd, tmp_path))
     assert next(weights).read_bytes() == next(weights).read_bytes()
