@@ -538,9 +538,17 @@ def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    view = Table("dataset", "wrong labels", "method", "test accuracy", "detection AUC", "gate AUC", "seconds")
+    view = Table(
+        Column("dataset", no_wrap=True),
+        "wrong labels",
+        "method",
+        "test accuracy",
+        "detection AUC",
+        "gate AUC",
+        "seconds",
+    )
     for row in rows:
         gate = "" if row["gate_auc"] is None else f"{row['gate_auc']:.3f}"
         view.add_row(

@@ -18,7 +18,7 @@ from .table import AnnotationTable
 
 METHODS = ("ce", "pi_dual")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.
-TRAINING = {"weight_decay": 1e-3, "batch_size": 64}
+TRAINING = {"epochs": 60, "weight_decay": 1e-3, "batch_size": 64}
 NETWORK = {"depth": 1}
 NOISE_LEVELS: tuple[Literal["low", "high"], ...] = ("low", "high")
 
