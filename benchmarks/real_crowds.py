@@ -5,13 +5,12 @@
 DIR holds `labelme/`, `cifar-10s/` and `cifar-10-batches-bin/` in their authors' formats. For every seed, `ce`
 (per-annotation cross-entropy) and `pi_dual` are fitted with `pidual fit`, and scored with `pidual predict` on clean
 test inputs: LabelMe's test set, and for CIFAR-10S 4,000 images of the CIFAR-10 test set its annotators did not see.
-The default setting selects the last epoch; on LabelMe the best epoch on noisy validation rows is scored too
-(`select=best`). Fits that are there already are not repeated.
+Cross-entropy on clean labels shows what there is to gain. The default setting selects the last epoch; on LabelMe the
+best epoch on noisy validation rows is scored too (`select=best`). Fits that are there already are not repeated.
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,14 +18,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from common import write_result
+from common import RESULTS, Log, data_folder, write_result
 from PIL import Image
 
 LABELME = ["highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry"]
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 N_TEST = 4000
 LAST, BEST = (("ce", "last"), ("pi_dual", "last")), (("ce", "best"), ("pi_dual", "best"))
-FITS = {"labelme": LAST + BEST, "cifar10s": LAST}
+CLEAN = (("ce on clean labels", "last"),)  # what could be gained at most by finding every wrong label
+FITS = {"labelme": LAST + BEST + CLEAN, "cifar10s": LAST + CLEAN}
 
 
 def labelme(data, folder):
@@ -77,12 +77,15 @@ def pidual(folder, *arguments):
 
 def fit_and_score(folder, options, test, method, seed, select):
     """One fit: clean test accuracy and detection AUC."""
-    run = f"run-{method}-{seed}-{select}"
+    run = f"run-{method.replace(' ', '-')}-{seed}-{select}"
     chosen = ["--set", f"select={select}"] if select == "best" else []
+    if method == "ce on clean labels":
+        at = options.index("--y")
+        options, method = [*options[:at], "--label", "gold", *options[at + 2 :]], "ce"
     arguments = ["fit", "labels.csv", *options, "--method", method, "--seed", seed, "--out", run, *chosen]
     summary = pidual(folder, *arguments, "--force", "--json", "--quiet")
     accuracy = pidual(folder, "predict", run, test, "--y", "test.csv", "--json")["accuracy"]
-    evaluation = summary["evaluation"]
+    evaluation = summary["evaluation"] or dict.fromkeys(("detection_auc", "gate_auc", "noise_rate"))
     return {
         "test_accuracy": accuracy,
         "detection_auc": evaluation["detection_auc"],
@@ -106,24 +109,17 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="labelme,cifar10s")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "real_crowds.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "real_crowds.json")
     arguments = parser.parse_args()
-    data = Path(os.environ.get("PIDUAL_DATA", "data")).resolve()
-    log = arguments.out.with_suffix(".jsonl")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    done = {(row["dataset"], row["method"], row["select"], row["seed"]) for row in rows}
+    data = data_folder().resolve()
+    log = Log(arguments.out, "dataset", "method", "select", "seed")
     for dataset in arguments.only.split(","):
         with tempfile.TemporaryDirectory() as temporary:
             options, test = {"labelme": labelme, "cifar10s": cifar10s}[dataset](data, Path(temporary))
             for seed in range(arguments.seeds):
                 for method, select in FITS[dataset]:
                     key = {"dataset": dataset, "method": method, "select": select, "seed": seed}
-                    if tuple(key.values()) in done:
-                        continue
-                    rows.append(key | fit_and_score(Path(temporary), options, test, method, seed, select))
-                    with log.open("a") as file:
-                        file.write(json.dumps(rows[-1]) + "\n")
-                    print(rows[-1], flush=True)
-    write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
-    print(pd.DataFrame(summarise(rows)).to_string())
+                    if log.find(**key) is None:
+                        log.add(key | fit_and_score(Path(temporary), options, test, method, seed, select))
+    write_result(arguments.out, {"summary": summarise(log.rows), "fits": log.rows}, seeds=arguments.seeds)
+    print(pd.DataFrame(summarise(log.rows)).to_string())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import write_result
+from common import RESULTS, Log, write_result
 
 from pidual.batch import Rows
 from pidual.datasets.synthetic import make_crowd
@@ -103,21 +103,14 @@ def summarise(rows):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=40)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "stress.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "stress.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    log = arguments.out.with_suffix(".jsonl")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    for seed in range(len(rows), arguments.seeds):
-        shape = draw_crowd(seed)
-        rows.append({"crowd": shape} | {name: run_fit(shape, *fit) for name, fit in FITS.items()})
-        with log.open("a") as file:
-            file.write(json.dumps(rows[-1]) + "\n")
-        print(
-            seed,
-            {n: (rows[-1][n]["test_accuracy"], rows[-1][n]["last_accuracy"], rows[-1][n]["z"]) for n in FITS},
-            flush=True,
-        )
+    log = Log(arguments.out, "seed")
+    for seed in range(arguments.seeds):
+        if log.find(seed=seed) is None:
+            shape = draw_crowd(seed)
+            log.add({"seed": seed, "crowd": shape} | {name: run_fit(shape, *fit) for name, fit in FITS.items()})
+    rows = log.rows[: arguments.seeds]
     write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
     print(json.dumps(summarise(rows), indent=2))

@@ -2,9 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
-from pidual.batch import Rows
-from pidual.encode import EncodedPI
+from contract import make_rows
 
 torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
 
@@ -17,14 +15,7 @@ def _seeded():
 @pytest.fixture
 def rows():
     """240 annotations of 80 items in three classes; two of six annotators guess; PI: who answered, numbers."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 80)
-    x = (rng.normal(size=(80, 5)) + 3 * np.eye(3, 5)[y]).astype(np.float32)
-    item = np.repeat(np.arange(80), 3)
-    annotator = rng.integers(0, 6, 240)
-    label = np.where(annotator < 2, rng.integers(0, 3, 240), y[item])
-    numbers = rng.normal(size=(240, 2)).astype(np.float32)
-    return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers))
+    return make_rows()
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
+import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageEnhance, ImageOps
+from sklearn.datasets import load_sample_images
 from torch.nn import functional as F
 
-from pidual.augment import crop_flip
+from pidual.augment import DRAWS_AUTO_AUGMENT, DRAWS_CUTOUT, OPERATIONS, auto_augment, crop_flip, cutout
 from pidual.errors import UsageError
 
 
@@ -57,3 +60,228 @@ def test_wrong_sizes_are_refused():
         crop_flip(torch.rand(5, 3, 8, 8), torch.rand(5, 2), pad=2)
     with pytest.raises(UsageError, match="-1"):
         crop_flip(torch.rand(5, 3, 8, 8), torch.rand(5, 3), pad=-1)
+
+
+# Strong augmentation against Pillow: the oracle below shares nothing with pidual.augment but the names of operations.
+
+MAGNITUDES = {
+    "ShearX": np.linspace(0, 0.3, 10),
+    "ShearY": np.linspace(0, 0.3, 10),
+    "TranslateX": np.linspace(0, 150 / 331, 10),
+    "TranslateY": np.linspace(0, 150 / 331, 10),
+    "Rotate": np.linspace(0, 30, 10),
+    "Color": np.linspace(0, 0.9, 10),
+    "Contrast": np.linspace(0, 0.9, 10),
+    "Sharpness": np.linspace(0, 0.9, 10),
+    "Brightness": np.linspace(0, 0.9, 10),
+    "Posterize": [8, 8, 7, 7, 6, 6, 5, 5, 4, 4],
+    "Solarize": np.linspace(256, 0, 10),
+    "AutoContrast": [0] * 10,
+    "Equalize": [0] * 10,
+    "Invert": [0] * 10,
+}
+WITHOUT_SIGN = {"Posterize", "Solarize", "AutoContrast", "Equalize", "Invert"}
+POLICY = """
+    Invert 0.1 7        Contrast 0.2 6
+    Rotate 0.7 2        TranslateX 0.3 9
+    Sharpness 0.8 1     Sharpness 0.9 3
+    ShearY 0.5 8        TranslateY 0.7 9
+    AutoContrast 0.5 8  Equalize 0.9 2
+    ShearY 0.2 7        Posterize 0.3 7
+    Color 0.4 3         Brightness 0.6 7
+    Sharpness 0.3 9     Brightness 0.7 9
+    Equalize 0.6 5      Equalize 0.5 1
+    Contrast 0.6 7      Sharpness 0.6 5
+    Color 0.7 7         TranslateX 0.5 8
+    Equalize 0.3 7      AutoContrast 0.4 8
+    TranslateY 0.4 3    Sharpness 0.2 6
+    Brightness 0.9 6    Color 0.2 8
+    Solarize 0.5 2      Invert 0.0 3
+    Equalize 0.2 0      AutoContrast 0.6 0
+    Equalize 0.2 8      Equalize 0.6 4
+    Color 0.9 9         Equalize 0.6 6
+    AutoContrast 0.8 4  Solarize 0.2 8
+    Brightness 0.1 3    Color 0.7 0
+    Solarize 0.4 5      AutoContrast 0.9 3
+    TranslateY 0.9 9    TranslateY 0.7 9
+    AutoContrast 0.9 2  Solarize 0.8 3
+    Equalize 0.8 8      Invert 0.1 3
+    TranslateY 0.7 9    AutoContrast 0.9 1
+"""
+SUB_POLICIES = [line.split() for line in POLICY.strip().splitlines()]
+
+
+def with_pillow(image, name, magnitude, sign):
+    value = MAGNITUDES[name][magnitude] * (1 if name in WITHOUT_SIGN else sign)
+
+    def affine(*matrix):
+        grey = 128 if image.mode == "L" else (128, 128, 128)
+        return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=grey)
+
+    match name:
+        case "ShearX":
+            return affine(1, value, 0, 0, 1, 0)
+        case "ShearY":
+            return affine(1, 0, 0, value, 1, 0)
+        case "TranslateX":
+            return affine(1, 0, value * image.width, 0, 1, 0)
+        case "TranslateY":
+            return affine(1, 0, 0, 0, 1, value * image.height)
+        case "Rotate":  # the way of the public policies: turn with transparency, then lay over grey
+            turned = image.convert("RGBA").rotate(value)
+            return Image.composite(turned, Image.new("RGBA", turned.size, (128,) * 4), turned).convert(image.mode)
+        case "Color" | "Contrast" | "Sharpness" | "Brightness":
+            return getattr(ImageEnhance, name)(image).enhance(1 + value)
+        case "Posterize":
+            return ImageOps.posterize(image, value)
+        case "Solarize":
+            return ImageOps.solarize(image, value)
+        case _:
+            return getattr(ImageOps, name.lower())(image)
+
+
+def to_pillow(image):
+    array = image.permute(1, 2, 0).numpy()
+    return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
+
+
+def from_pillow(image):
+    array = np.array(image)
+    return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1))
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    return [torch.tensor(photograph).permute(2, 0, 1) for photograph in load_sample_images().images]
+
+
+@pytest.fixture(scope="module", params=[(3, 32, 32), (3, 33, 47), (1, 32, 32), (1, 33, 47)], ids=str)
+def images(request, photographs):
+    """Patches of two photographs (30 in colour, 10 in grey), then noise, plain and two-valued images."""
+    channels, height, width = request.param
+    generator = torch.Generator().manual_seed(0)
+    patches = []
+    for i in range(30 if channels == 3 else 10):
+        photograph = photographs[i % 2]
+        top = int(torch.randint(photograph.shape[1] - height, (), generator=generator))
+        left = int(torch.randint(photograph.shape[2] - width, (), generator=generator))
+        patches.append(photograph[:channels, top : top + height, left : left + width])
+    shape = (3, channels, height, width)
+    noise = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+    plain = torch.tensor([0, 77, 255], dtype=torch.uint8).view(3, 1, 1, 1).expand(shape)
+    two_valued = torch.where(noise < torch.tensor([1, 100, 250]).view(3, 1, 1, 1), 40, 191)
+    return torch.cat([torch.stack(patches), noise, plain, two_valued.to(torch.uint8)])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_returns_the_bytes_of_pillow(name, images):
+    settings = [(magnitude, sign) for magnitude in range(10) for sign in ([1] if name in WITHOUT_SIGN else [1, -1])]
+    if name in {"AutoContrast", "Equalize", "Invert"}:
+        settings = [(0, 1)]
+    operation = OPERATIONS[name]
+    assert operation.signed == (name not in WITHOUT_SIGN)
+    x = images.repeat(len(settings), 1, 1, 1)  # images of all magnitudes in one batch
+    value = torch.tensor([operation.value(magnitude) * sign for magnitude, sign in settings], dtype=torch.float64)
+    out = operation.apply(x, value.repeat_interleave(len(images)))
+    pictures = [to_pillow(image) for image in images]
+    expected = [from_pillow(with_pillow(picture, name, *setting)) for setting in settings for picture in pictures]
+    assert out.dtype == torch.uint8
+    assert torch.equal(out, torch.stack(expected))
+
+
+def policy_by_loop(x, draws):
+    out = []
+    for image, (which, *rest) in zip(x, draws.double().tolist(), strict=True):
+        steps = SUB_POLICIES[min(int(which * 25), 24)]
+        picture = to_pillow(image)
+        for i in range(2):
+            name, probability, magnitude = steps[3 * i : 3 * i + 3]
+            if rest[2 * i] < float(probability):
+                picture = with_pillow(picture, name, int(magnitude), -1 if rest[2 * i + 1] < 0.5 else 1)
+        out.append(from_pillow(picture))
+    return torch.stack(out)
+
+
+def draws_for(n, seed=1):
+    """Draws that go through the sub-policies in turn."""
+    draws = torch.rand(n, DRAWS_AUTO_AUGMENT, generator=torch.Generator().manual_seed(seed))
+    draws[:, 0] = (torch.arange(n) % 25 + draws[:, 0]) / 25
+    return draws
+
+
+def test_the_policy_equals_a_plain_loop_with_pillow(images):
+    x = images.repeat(8, 1, 1, 1)[:200]
+    before = x.clone()
+    draws = draws_for(len(x))
+    probability = torch.tensor([[float(p) for p in steps[1::3]] for steps in SUB_POLICIES])
+    draws[:100, [1, 3]] = (probability.repeat(4, 1) - 0.01).clamp(min=0)  # both operations just apply
+    draws[100:150, [1, 3]] = probability.repeat(2, 1) + 0.01  # and just do not
+    out = auto_augment(x, draws)
+    assert out.dtype == torch.uint8
+    assert torch.equal(out, policy_by_loop(x, draws))
+    assert torch.equal(x, before)
+
+
+def test_the_policy_does_not_depend_on_how_the_batch_is_split(images):
+    draws = draws_for(len(images), seed=2)
+    whole = auto_augment(images, draws)
+    parts = [auto_augment(x, d) for x, d in zip(images.split(7), draws.split(7), strict=True)]
+    backwards = auto_augment(images.flip(0), draws.flip(0)).flip(0)
+    assert torch.equal(torch.cat(parts), whole)
+    assert torch.equal(backwards, whole)
+
+
+def test_the_policy_takes_any_layout_an_empty_batch_tiny_images_and_draws_at_the_ends():
+    x = torch.randint(0, 256, (50, 3, 9, 8), dtype=torch.uint8)
+    draws = draws_for(50)
+    assert torch.equal(auto_augment(x.contiguous(memory_format=torch.channels_last), draws), auto_augment(x, draws))
+    assert auto_augment(x[:0], draws[:0]).shape == (0, 3, 9, 8)
+    tiny = x[:, :, :2, :1].contiguous()
+    assert torch.equal(auto_augment(tiny, draws), policy_by_loop(tiny, draws))
+    ends = torch.tensor([[0.0] * 5, [1.0] * 5])
+    assert torch.equal(auto_augment(x[:2], ends), policy_by_loop(x[:2], ends))
+
+
+@pytest.mark.parametrize(("size", "fill"), [(16, 0), (5, 200), (1, 7.4), (0, 9), (99, 3), (6, [10, 20.6, 255])])
+def test_cutout_equals_a_plain_loop(size, fill):
+    x = torch.randint(0, 256, (40, 3, 20, 27), dtype=torch.uint8)
+    before = x.clone()
+    draws = torch.rand(40, DRAWS_CUTOUT)
+    draws[:4] = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    expected = x.clone()
+    for image, (row, column) in zip(expected, draws, strict=True):
+        centre = min(int(row * 20), 19), min(int(column * 27), 26)
+        top, left = centre[0] - size // 2, centre[1] - size // 2
+        for channel, value in enumerate(fill if isinstance(fill, list) else [fill] * 3):
+            image[channel, max(top, 0) : max(top + size, 0), max(left, 0) : max(left + size, 0)] = round(value)
+    out = cutout(x, draws, size=size, fill=torch.tensor(fill) if isinstance(fill, list) else fill)
+    assert out.dtype == torch.uint8
+    assert torch.equal(out, expected)
+    assert torch.equal(x, before)
+
+
+def test_cutout_covers_a_whole_square_inside_and_a_quarter_of_it_in_the_corner():
+    x = torch.full((2, 1, 32, 32), 255, dtype=torch.uint8)
+    out = cutout(x, torch.tensor([[0.5, 0.5], [0.0, 0.0]]))
+    assert (out == 0).sum((1, 2, 3)).tolist() == [16 * 16, 8 * 8]
+    assert not out[1, 0, :8, :8].any()
+
+
+@pytest.mark.parametrize(("function", "n_draws"), [(auto_augment, DRAWS_AUTO_AUGMENT), (cutout, DRAWS_CUTOUT)])
+def test_strong_augmentation_refuses_other_images_and_draws(function, n_draws):
+    x = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
+    with pytest.raises(UsageError, match=r"uint8.*float32"):
+        function(x.float(), torch.rand(5, n_draws))
+    with pytest.raises(UsageError, match=r"\(5, 2, 8, 8\)"):
+        function(x[:, :2], torch.rand(5, n_draws))
+    with pytest.raises(UsageError, match=r"\(4, "):
+        function(x, torch.rand(4, n_draws))
+
+
+def test_cutout_refuses_a_fill_or_size_that_cannot_be():
+    x = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
+    for fill in (256, -1, torch.zeros(2)):
+        with pytest.raises(UsageError, match="0 to 255"):
+            cutout(x, torch.rand(5, 2), fill=fill)
+    with pytest.raises(UsageError, match="-1"):
+        cutout(x, torch.rand(5, 2), size=-1)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from command_line import environment, run_cli, write_crowd, write_pictures
 
 from pidual.cli import cli
+from pidual.methods import METHODS
 from pidual.predictions import read_frame
 
 RUN_FILES = {
@@ -368,12 +369,43 @@ def test_report_is_built_again(own_run):
 
 def test_methods_are_listed():
     code, out, err = run_cli(["methods"])
-    assert (code, err) == (0, "")
-    assert "Pi-DUAL (uses PI)" in out
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()] == list(METHODS)
+    assert "keeps u (1) and v (K) per row" in out
     rows = {row["name"]: row for row in json.loads(run_cli(["methods", "--json"])[1])}
-    assert rows["pi_dual"]["uses_pi"] is True
-    assert rows["ce"]["uses_pi"] is False
-    assert "gate" in rows["pi_dual"]["scores"]
+    fields = {"name", "title", "reference", "uses_pi", "networks", "stages", "per_row_state", "scores"}
+    assert all(set(row) == fields for row in rows.values())
+    assert rows["pi_dual"]["uses_pi"]
+    assert rows["pi_dual"]["scores"] == ["confidence", "gate"]
+    assert not rows["ce"]["uses_pi"]
+    assert rows["elr"]["per_row_state"]
+    assert rows["ce"]["per_row_state"] is None
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_any_method_fits_scores_and_predicts(method, tmp_path):
+    folder = write_crowd(tmp_path)
+    run = fitted(folder, "--method", method, "--pi", "annotator,seconds")
+    predictions, scores = read_frame(run / "predictions.parquet"), METHODS[method].scores[1:]
+    trained = predictions["split"] == "train"
+    assert all(predictions.loc[trained, score].notna().all() for score in scores)
+    assert set(read_json(run / "summary.json")["evaluation"]["score_auc"]) == set(scores)
+    code, out, err = run_cli(["predict", run, folder / "x_test.npy", "--y", folder / "y_test.csv", "--json"])
+    assert code == 0, err
+    assert 0 <= json.loads(out)["accuracy"] <= 1
+
+
+def test_options_of_a_method_are_set_by_name_and_wrong_ones_refused(tmp_path):
+    folder = write_crowd(tmp_path)
+    options = ["--pi", "annotator,seconds", "--method", "pi_dual", "--set"]
+    run = fitted(folder, *options, "leave_out=seconds", "--set", "corrupt_pi=0.25")
+    assert read_json(run / "config.json")["method_options"]["leave_out"] == "seconds"
+    code, _, err = fit(folder, "--force", *options, "leave_out=second")
+    assert code != 0
+    assert "'second'; the PI columns are annotator, seconds" in err
+    code, _, err = fit(folder, "--force", "--method", "sop", "--set", "memory_dtype=float16")
+    assert code != 0
+    assert "use bfloat16 or float32" in err
 
 
 # --- the command itself ---

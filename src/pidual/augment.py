@@ -1,13 +1,24 @@
 """Batched augmentation: whole batches of images at once, with the random draws supplied by the caller.
 
 The caller owns the randomness, so that an augmented epoch is the same after resuming and on any number of processes.
+`crop_flip` is the weak augmentation; `auto_augment` and `cutout` are the strong one. The operations of `auto_augment`
+return the very bytes Pillow does, with nearest-neighbour resampling and grey outside the image, so they follow its
+arithmetic.
+
+Cubuk et al., "AutoAugment", CVPR 2019, arXiv 1805.09501; DeVries and Taylor, "Cutout", 2017, arXiv 1708.04552.
 """
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from .errors import UsageError
+
+DRAWS_AUTO_AUGMENT = 5  # numbers per image: the sub-policy, then application and sign for each of its two operations
+DRAWS_CUTOUT = 2  # row and column of the centre
 
 
 def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
@@ -46,3 +57,240 @@ def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
     pixel = rows[:, :, None] * (width + 2 * pad) + columns[:, None, :]  # (B, H, W), places in the padded image
     index = pixel.view(batch, 1, height * width).expand(batch, channels, height * width)
     return padded.flatten(2).gather(2, index).view(x.shape)
+
+
+def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
+    """Change each image by one of the 25 sub-policies that AutoAugment found for CIFAR-10.
+
+    Parameters
+    ----------
+    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
+        Images, on any device.
+    draws : Tensor of shape (B, 5)
+        Uniform numbers in [0, 1): the sub-policy; then, for its first and for its second operation, whether it applies
+        (below its probability) and the sign of its magnitude (negative below 0.5; not every operation has one).
+
+    Returns
+    -------
+    Tensor
+        Images of the same type and shape, each a function of its own draws alone; `x` is left as it is.
+    """
+    _check("auto_augment", x, draws, DRAWS_AUTO_AUGMENT)
+    draws = draws.cpu().double()  # what happens to which image is decided on the CPU
+    sub_policy = (draws[:, 0] * len(CIFAR10_POLICY)).long().clamp_(0, len(CIFAR10_POLICY) - 1)
+    out = x.clone()
+    for place in range(2):
+        number, probability, value, signed = _POLICY[sub_policy, place].unbind(1)  # each (B,)
+        applies = draws[:, 1 + 2 * place] < probability
+        value = torch.where((signed == 1) & (draws[:, 2 + 2 * place] < 0.5), -value, value)
+        for i, operation in enumerate(OPERATIONS.values()):
+            chosen = (applies & (number == i)).nonzero()[:, 0]
+            if len(chosen):
+                images = chosen.to(x.device)
+                out[images] = operation.apply(out[images], value[chosen])
+    return out
+
+
+def cutout(x: Tensor, draws: Tensor, *, size: int = 16, fill: Tensor | float = 0) -> Tensor:
+    """Cover one square of each image; its centre lies anywhere in the image, and the border cuts it off.
+
+    Parameters
+    ----------
+    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
+        Images, on any device.
+    draws : Tensor of shape (B, 2)
+        Uniform numbers in [0, 1): row and column of the centre.
+    size : int
+        Side of the square in pixels; of an even number, one pixel more lies before the centre than after it.
+    fill : float or Tensor of shape (C,)
+        Value of the covered pixels, 0 to 255, rounded; a tensor gives each channel its own.
+
+    Returns
+    -------
+    Tensor
+        Images of the same type and shape; `x` is left as it is.
+    """
+    _check("cutout", x, draws, DRAWS_CUTOUT)
+    channels, height, width = x.shape[1:]
+    colour = torch.as_tensor(fill, dtype=torch.float32).round()
+    if colour.shape not in ((), (channels,)) or not bool(((colour >= 0) & (colour <= 255)).all()):
+        raise UsageError(f"cutout fills with a value from 0 to 255, or one for each of {channels} channels, not {fill}")
+    if size < 0:
+        raise UsageError(f"cutout needs a square of 0 or more pixels a side, not {size}")
+
+    def covered(draw: Tensor, length: int) -> Tensor:  # (B,) to (B, length)
+        first = (draw * length).long().clamp_(0, length - 1).to(x.device)[:, None] - size // 2
+        position = torch.arange(length, device=x.device)
+        return (position >= first) & (position < first + size)
+
+    square = covered(draws[:, 0], height)[:, None, :, None] & covered(draws[:, 1], width)[:, None, None, :]
+    return torch.where(square, colour.to(x).view(1, -1, 1, 1), x)
+
+
+def _check(name: str, x: Tensor, draws: Tensor, n_draws: int) -> None:
+    if x.dtype != torch.uint8:
+        raise UsageError(f"{name} takes images of bytes (torch.uint8, 0 to 255), not of {x.dtype}")
+    if x.ndim != 4 or x.shape[1] not in (1, 3) or draws.shape != (len(x), n_draws):
+        raise UsageError(
+            f"{name} takes images (B, 3, H, W) or (B, 1, H, W) and draws (B, {n_draws}), "
+            f"not {tuple(x.shape)} and {tuple(draws.shape)}"
+        )
+
+
+# Operations on images (B, C, H, W) with a value for each (B,), in float64 on the CPU. Short ones stand in OPERATIONS.
+
+
+def _rotate(x: Tensor, degrees: Tensor) -> Tensor:
+    """Counter-clockwise about the middle of the image."""
+    cos, sin = degrees.deg2rad().cos(), degrees.deg2rad().sin()
+    middle_row, middle_column = x.shape[2] / 2, x.shape[3] / 2
+    left = middle_column - cos * middle_column + sin * middle_row
+    top = middle_row - sin * middle_column - cos * middle_row
+    return _resample(x, column=(cos, -sin, left), row=(sin, cos, top))
+
+
+def _contrast(x: Tensor, change: Tensor) -> Tensor:
+    n_pixels = x.shape[2] * x.shape[3]
+    total = _greyscale(x).sum((1, 2, 3), keepdim=True)
+    return _blend((2 * total + n_pixels) // (2 * n_pixels), x, change)  # with the mean, rounded half up
+
+
+def _sharpness(x: Tensor, change: Tensor) -> Tensor:
+    wide = x.int()
+    rows = wide[:, :, :-2] + wide[:, :, 1:-1] + wide[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * wide[:, :, 1:-1, 1:-1]
+    wide[:, :, 1:-1, 1:-1] = (total + 6) // 13  # the smoothed image; its border stays as it was
+    return _blend(wide, x, change)
+
+
+def _posterize(x: Tensor, bits: Tensor) -> Tensor:
+    kept = 256 - 2 ** (8 - bits.round())
+    return x.bitwise_and(_per_image(kept, x).to(torch.uint8))
+
+
+def _solarize(x: Tensor, threshold: Tensor) -> Tensor:
+    return torch.where(x < _per_image(threshold, x), x, 255 - x)
+
+
+def _auto_contrast(x: Tensor, _: Tensor) -> Tensor:
+    """Stretch each channel to 0 to 255; one of a single value stays."""
+    low = x.amin((2, 3)).cpu().double()[..., None]
+    span = x.amax((2, 3)).cpu().double()[..., None] - low
+    level = torch.arange(256.0, dtype=torch.float64)
+    scale = level[-1] / span  # float64 as in Pillow; with the number 255 torch would multiply by the reciprocal
+    stretched = (level * scale - low * scale).clamp(0, 255)
+    return _look_up(torch.where(span > 0, stretched, level), x)
+
+
+def _equalize(x: Tensor, _: Tensor) -> Tensor:
+    """Flatten the histogram of each channel; one too plain to be flattened stays."""
+    batch, channels, height, width = x.shape
+    first = torch.arange(0, batch * channels * 256, 256, device=x.device).view(batch, channels, 1, 1)
+    counts = torch.bincount((first + x).flatten(), minlength=batch * channels * 256).view(batch, channels, 256)
+    brightest = counts.gather(2, x.amax((2, 3))[..., None].long())
+    step = (height * width - brightest) // 255
+    below = counts.cumsum(2) - counts
+    level = torch.arange(256, device=x.device)
+    return _look_up(torch.where(step > 0, (below + step // 2) // step.clamp(min=1), level).clamp(max=255), x)
+
+
+Coordinate = tuple[Tensor | float, Tensor | float, Tensor | float]  # times the column, times the row, constant
+
+
+def _resample(x: Tensor, *, column: Coordinate = (1, 0, 0), row: Coordinate = (0, 1, 0)) -> Tensor:
+    """Fetch each pixel from the column and row given as linear functions of its own, in 16.16 fixed point as Pillow."""
+    height, width = x.shape[2:]
+
+    def fixed(number: Tensor | float) -> Tensor:
+        numbers = torch.as_tensor(number, dtype=torch.float64)
+        return (numbers * 65536 + 0.5).floor().long().view(-1, 1, 1).to(x.device)
+
+    def source(by_column: Tensor | float, by_row: Tensor | float, constant: Tensor | float) -> Tensor:
+        start = fixed(constant + by_column * 0.5 + by_row * 0.5)  # pixels are taken at their middle
+        columns, rows = torch.arange(width, device=x.device), torch.arange(height, device=x.device)[:, None]
+        return (start + fixed(by_column) * columns + fixed(by_row) * rows) // 65536  # (B or 1, H, W)
+
+    from_column, from_row = source(*column), source(*row)
+    inside = (from_column >= 0) & (from_column < width) & (from_row >= 0) & (from_row < height)
+    pixel = torch.where(inside, from_row * width + from_column, height * width)  # the one added below is grey
+    index = pixel.flatten(1)[:, None].expand(-1, x.shape[1], -1)
+    return F.pad(x.flatten(2), (0, 1), value=128).gather(2, index).view(x.shape)
+
+
+def _blend(plain: Tensor, x: Tensor, change: Tensor) -> Tensor:
+    """Move from `plain` (change -1) to `x` (change 0) and on beyond it, in float32 as Pillow."""
+    start = plain.float()
+    return (start + _per_image(1 + change, x) * (x.float() - start)).clamp_(0, 255).to(torch.uint8)
+
+
+def _greyscale(x: Tensor) -> Tensor:
+    if x.shape[1] == 1:
+        return x.int()
+    red, green, blue = x.int().unbind(1)
+    return ((red * 19595 + green * 38470 + blue * 7471 + 32768) // 65536)[:, None]
+
+
+def _per_image(value: Tensor, x: Tensor) -> Tensor:
+    return value.float().to(x.device).view(-1, 1, 1, 1)
+
+
+def _look_up(table: Tensor, x: Tensor) -> Tensor:
+    """Replace each byte by its entry in the table (B, C, 256) of its image and channel."""
+    return table.to(x).gather(2, x.flatten(2).long()).view(x.shape)
+
+
+class Operation(NamedTuple):
+    """An operation of the policy, with its values at magnitudes 0 and 9; those between are evenly spaced."""
+
+    apply: Callable[[Tensor, Tensor], Tensor]
+    weakest: float = 0
+    strongest: float = 0
+    signed: bool = False  # whether the value is negated at random
+
+    def value(self, magnitude: int) -> float:
+        """Value at a magnitude, before its sign."""
+        return self.weakest + (self.strongest - self.weakest) * magnitude / 9
+
+
+OPERATIONS = {
+    "ShearX": Operation(lambda x, slope: _resample(x, column=(1, slope, 0)), 0, 0.3, signed=True),
+    "ShearY": Operation(lambda x, slope: _resample(x, row=(slope, 1, 0)), 0, 0.3, signed=True),
+    "TranslateX": Operation(lambda x, part: _resample(x, column=(1, 0, part * x.shape[3])), 0, 150 / 331, signed=True),
+    "TranslateY": Operation(lambda x, part: _resample(x, row=(0, 1, part * x.shape[2])), 0, 150 / 331, signed=True),
+    "Rotate": Operation(_rotate, 0, 30, signed=True),
+    "Color": Operation(lambda x, change: _blend(_greyscale(x), x, change), 0, 0.9, signed=True),
+    "Contrast": Operation(_contrast, 0, 0.9, signed=True),
+    "Brightness": Operation(lambda x, change: _blend(torch.zeros_like(x), x, change), 0, 0.9, signed=True),
+    "Sharpness": Operation(_sharpness, 0, 0.9, signed=True),
+    "Posterize": Operation(_posterize, 8, 4),
+    "Solarize": Operation(_solarize, 256, 0),
+    "AutoContrast": Operation(_auto_contrast),
+    "Equalize": Operation(_equalize),
+    "Invert": Operation(lambda x, _: 255 - x),
+}
+
+# fmt: off
+CIFAR10_POLICY = (  # pairs of operation, probability, magnitude
+    (("Invert", 0.1, 7), ("Contrast", 0.2, 6)),         (("Rotate", 0.7, 2), ("TranslateX", 0.3, 9)),
+    (("Sharpness", 0.8, 1), ("Sharpness", 0.9, 3)),     (("ShearY", 0.5, 8), ("TranslateY", 0.7, 9)),
+    (("AutoContrast", 0.5, 8), ("Equalize", 0.9, 2)),   (("ShearY", 0.2, 7), ("Posterize", 0.3, 7)),
+    (("Color", 0.4, 3), ("Brightness", 0.6, 7)),        (("Sharpness", 0.3, 9), ("Brightness", 0.7, 9)),
+    (("Equalize", 0.6, 5), ("Equalize", 0.5, 1)),       (("Contrast", 0.6, 7), ("Sharpness", 0.6, 5)),
+    (("Color", 0.7, 7), ("TranslateX", 0.5, 8)),        (("Equalize", 0.3, 7), ("AutoContrast", 0.4, 8)),
+    (("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)),    (("Brightness", 0.9, 6), ("Color", 0.2, 8)),
+    (("Solarize", 0.5, 2), ("Invert", 0.0, 3)),         (("Equalize", 0.2, 0), ("AutoContrast", 0.6, 0)),
+    (("Equalize", 0.2, 8), ("Equalize", 0.6, 4)),       (("Color", 0.9, 9), ("Equalize", 0.6, 6)),
+    (("AutoContrast", 0.8, 4), ("Solarize", 0.2, 8)),   (("Brightness", 0.1, 3), ("Color", 0.7, 0)),
+    (("Solarize", 0.4, 5), ("AutoContrast", 0.9, 3)),   (("TranslateY", 0.9, 9), ("TranslateY", 0.7, 9)),
+    (("AutoContrast", 0.9, 2), ("Solarize", 0.8, 3)),   (("Equalize", 0.8, 8), ("Invert", 0.1, 3)),
+    (("TranslateY", 0.7, 9), ("AutoContrast", 0.9, 1)),
+)
+# fmt: on
+
+
+def _as_numbers(name: str, probability: float, magnitude: int) -> tuple[int, float, float, bool]:
+    operation = OPERATIONS[name]
+    return list(OPERATIONS).index(name), probability, operation.value(magnitude), operation.signed
+
+
+_POLICY = torch.tensor([[_as_numbers(*step) for step in pair] for pair in CIFAR10_POLICY], dtype=torch.float64)

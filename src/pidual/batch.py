@@ -57,12 +57,19 @@ class Spec:
         Number of codes of each categorical PI column.
     n_numbers : int
         Numeric PI columns, without random PI.
+    epochs : int
+        Passes over the training set; phases of a method are shares of it.
+    code_names, number_names : tuple of str
+        PI column that each code and each number comes from, where that is known.
     """
 
     n_train: int
     n_classes: int
     cardinalities: tuple[int, ...] = ()
     n_numbers: int = 0
+    epochs: int = 100
+    code_names: tuple[str, ...] = ()
+    number_names: tuple[str, ...] = ()
 
     @property
     def pi_dim(self) -> int:

@@ -510,6 +510,9 @@ def methods(as_json: bool) -> None:
             "title": method.title,
             "reference": method.reference,
             "uses_pi": method.needs_pi,
+            "networks": method.networks,
+            "stages": method.stages,
+            "per_row_state": method.per_row_state or None,
             "scores": list(method.scores),
         }
         for name, method in METHODS.items()
@@ -517,8 +520,12 @@ def methods(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    for row in rows:
-        click.echo(f"{row['name']:12} {row['title']}{' (uses PI)' if row['uses_pi'] else ''}: {row['reference']}")
+    for name, method in METHODS.items():
+        facts = [f"{method.networks} networks"] if method.networks > 1 else []
+        facts += [f"{method.stages} stages"] if method.stages > 1 else []
+        facts += ["uses PI"] if method.needs_pi else []
+        facts += [f"keeps {method.per_row_state} per row"] if method.per_row_state else []
+        click.echo(f"{name:15} {method.title}: {method.reference}{'; ' + ', '.join(facts) if facts else ''}")
 
 
 @cli.command()
@@ -541,13 +548,10 @@ def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
     from rich.table import Column, Table
 
     view = Table(
-        Column("dataset", no_wrap=True),
-        "wrong labels",
-        "method",
-        "test accuracy",
-        "detection AUC",
-        "gate AUC",
-        "seconds",
+        *(
+            Column(name, no_wrap=True)
+            for name in ("dataset", "wrong", "method", "accuracy", "AUC", "gate AUC", "seconds")
+        )
     )
     for row in rows:
         gate = "" if row["gate_auc"] is None else f"{row['gate_auc']:.3f}"

@@ -138,6 +138,17 @@ class PIEncoder:
         """Width of the numeric part."""
         return sum(1 + column.missing for column in self.columns_ if column.kind != "category")
 
+    @property
+    def code_names(self) -> tuple[str, ...]:
+        """PI column of each code."""
+        return tuple(column.name for column in self.columns_ if column.kind == "category")
+
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """PI column of each number."""
+        numeric = [column for column in self.columns_ if column.kind != "category"]
+        return tuple(column.name for column in numeric for _ in range(1 + column.missing))
+
     def to_json(self) -> list[dict[str, Any]]:
         """The fitted schema as JSON values."""
         return [

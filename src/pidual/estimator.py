@@ -28,7 +28,7 @@ from .table import SPLITS, AnnotationTable
 UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs
 
 
-class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classifier for labels that cannot be fully trusted.
 
     Parameters

@@ -24,11 +24,26 @@ def check_options(
     taken : collection of str
         Arguments that are no options.
     """
-    parameters = {name: p for name, p in inspect.signature(function).parameters.items() if name not in taken}
+    parameters = {name: p for name, p in signature(function).items() if name not in taken}
     for name, value in options.items():
         if name not in parameters:
             raise UsageError(f"The {what} has no option '{name}'; it takes {', '.join(parameters) or 'none'}.")
         check_value(f"The option {name} of the {what}", value, parameters[name].annotation)
+
+
+def signature(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Parameters by name; a class that hands on **options to its parent also takes the parent's."""
+    parameters = dict(inspect.signature(function).parameters)
+    passed_on = [name for name, p in parameters.items() if p.kind is p.VAR_KEYWORD]
+    if passed_on and isinstance(function, type):
+        del parameters[passed_on[0]]
+        parameters |= {n: p for n, p in signature(function.__mro__[1]).items() if n not in parameters}
+    return parameters
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Options by name with their default values."""
+    return {name: p.default for name, p in signature(function).items() if p.default is not p.empty}
 
 
 def check_value(name: str, value: Any, kind: Any) -> None:

@@ -10,6 +10,7 @@
     is_label_issue    bool        the given label looks wrong
     gate              float32     in [0, 1], high = the label looks wrong; Pi-DUAL only
     noise_label       category    the label the noise network finds most likely; Pi-DUAL only
+    ...               float32     other methods' own scores (`pidual methods`), high = the label looks wrong
     split             category    train, valid or test
     y                 category    clean label; only where it was given
     ...               the PI columns; one that has a name from above is called pi_<name>
@@ -19,7 +20,7 @@ Label columns hold every class as a category, also one that no row uses, and int
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,6 +82,7 @@ class Predictions:
         label_quality: npt.ArrayLike,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
+        scores: Mapping[str, npt.ArrayLike] | None = None,
         split: Sequence[str] | npt.NDArray[Any] | pd.Series | None = None,
         pi_columns: Iterable[str] = (),
     ) -> "Predictions":
@@ -98,6 +100,8 @@ class Predictions:
             Probability of the predicted, and of the given label.
         gate : array (N,), optional
             Gate of every annotation.
+        scores : mapping of name to array (N,), optional
+            Further scores of the method, high = the label looks wrong; NaN where there is none.
         split : array (N,) of str, optional
             train, valid or test; all train when not given.
         pi_columns : list of str
@@ -116,10 +120,13 @@ class Predictions:
             columns["gate"] = _float32("gate", gate, n)
         if noise is not None:
             columns["noise_label"] = label_column(noise, classes)
+        scores = dict(scores or {})
+        columns |= {name: np.asarray(values, np.float32) for name, values in scores.items()}
         columns["split"] = _splits(split, n)
         if "y" in annotations:
             columns["y"] = _as_category(annotations["y"])
-        renamed = {name: f"pi_{name}" if name in OWN_COLUMNS else name for name in pi_columns if name != "annotator"}
+        taken = {*OWN_COLUMNS, *scores}
+        renamed = {name: f"pi_{name}" if name in taken else name for name in pi_columns if name != "annotator"}
         columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
         columns["reason"] = pd.Series("", index=range(n), dtype="str")
         frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})

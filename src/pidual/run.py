@@ -44,7 +44,7 @@ from .inputs import Inputs, load_inputs, x_rows
 from .methods import METHODS, Method
 from .metrics import detection_auc, finite_or_none, precision_recall
 from .nets import Standardize, build_network, network_for
-from .options import check_options
+from .options import check_options, defaults
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import THUMBNAILS, Run
@@ -161,7 +161,15 @@ def prepare(
     rows = Rows.build(
         inputs.array, x_row, table.label_codes, encoder.transform(table), sample_weight, derive_seed(options.seed, 7)
     )
-    spec = Spec(n_train, len(table.classes), encoder.cardinalities, encoder.n_numbers)
+    spec = Spec(
+        n_train,
+        len(table.classes),
+        encoder.cardinalities,
+        encoder.n_numbers,
+        training.epochs,
+        encoder.code_names,
+        encoder.number_names,
+    )
     network = {
         "name": options.network or network_for(in_shape),
         "in_shape": list(in_shape),
@@ -188,7 +196,8 @@ def resolve_options(
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
     training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
     network = {} if options.network else settings.network  # a setting's network options are for the network it implies
-    return training, settings.method | dict(options.method_options), network | dict(options.network_options)
+    method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
+    return training, method, network | dict(options.network_options)
 
 
 def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDArray[np.int8]:
@@ -289,12 +298,11 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     predicted = np.zeros(n, np.int64)
     probability, quality = np.zeros(n, np.float32), np.zeros(n, np.float32)
     extra: dict[str, NDArray[Any]] = {}
-    for scored in score_rows(fitted.method, job.rows, items, fabric):
+    for scored in score_rows(fitted.method, job.rows, items, fabric, job.split == 0):
         at, p = scored.rows, scored.probabilities
         predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
         for name, values in scored.columns.items():
             extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
-    gate = extra.get("gate")
     split = pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS)))
     predictions = Predictions.build(
         table.frame,
@@ -302,8 +310,9 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
         predicted=predicted,
         predicted_probability=probability,
         label_quality=quality,
-        gate=gate,
-        noise=extra.get("noise_label"),
+        gate=extra.pop("gate", None),
+        noise=extra.pop("noise_label", None),
+        scores=extra,
         split=split,
         pi_columns=table.pi_columns,
     )
@@ -347,10 +356,22 @@ def evaluation(job: Job, predictions: Predictions) -> dict[str, Any] | None:
         "noise_rate": float(wrong.mean()) if len(wrong) else None,
         "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
         "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
+        "score_auc": native_aucs(job, predictions, y),
         "issue_precision": finite_or_none(precision),
         "issue_recall": finite_or_none(recall),
         "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
     }
+
+
+def native_aucs(job: Job, predictions: Predictions, y: NDArray[np.integer[Any]]) -> dict[str, float | None]:
+    """Detection AUC of the method's own scores, high = wrong, on the rows they are known for."""
+    aucs = {}
+    for name in METHODS[job.options.method].scores[1:]:
+        if name in predictions.frame:
+            score = predictions.frame[name].to_numpy(dtype=np.float32)
+            known = (y >= 0) & (job.split != 2) & ~np.isnan(score)
+            aucs[name] = finite_or_none(detection_auc(-score[known], (predictions.given != y)[known]))
+    return aucs
 
 
 # --- the run directory ---
@@ -360,7 +381,8 @@ def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, 
     """The trained method of a run, and the arrays its inputs are made with."""
     model = run.model
     tensors, _ = load_tensors(run.path / ("model.safetensors" if weights == "selected" else "model-last.safetensors"))
-    spec = Spec(**model["spec"] | {"cardinalities": tuple(model["spec"]["cardinalities"])})
+    sizes: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in model["spec"].items()}
+    spec = Spec(**sizes)
     size = model["network"]["standardize"]
     standardize = Standardize(np.zeros(size), np.ones(size)) if size else None
     make = network_maker(model["network"], spec.n_classes, standardize)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .engine.training import paper_protocol
 from .errors import UsageError
+from .methods import METHODS
 
 Options = dict[str, Any]
 
@@ -42,7 +43,7 @@ def choose_settings(setting: str, method: str, *, n_train: int, images: bool) ->
 def paper_settings(method: str, n_train: int, images: bool) -> Settings:
     """The paper's protocol and networks for CIFAR-10H, whatever the data; the guard only watches."""
     training = paper_protocol() | {"select": "best", "guard": "watch"} | (AUGMENTATION if images else {})
-    return Settings(training, {"width": 1024, "random_pi": 8} if method == "pi_dual" else {}, {})
+    return Settings(training, {}, {})
 
 
 def default_settings(method: str, n_train: int, images: bool) -> Settings:
@@ -58,16 +59,18 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     }
     if images:
         training |= AUGMENTATION | {"epochs": min(20, size["epochs"]), "batch_size": max(64, size["batch_size"])}
-        training["weight_decay"] = min(5e-3, size["weight_decay"])
-    pi_dual = {"width": 256, "random_pi": size["random_pi"], "gate_bias": -2.0}
+        training["weight_decay"] = min(3e-3, size["weight_decay"])
+    options: Options = {"width": 256} if METHODS[method].needs_pi else {}
+    if method in ("pi_dual", "pi_dual_plus"):
+        options |= {"random_pi": size["random_pi"], "gate_bias": -2.0}
     network = {} if images else {"width": 128, "depth": 2, "dropout": 0.5}
-    return Settings(training, pi_dual if method == "pi_dual" else {}, network)
+    return Settings(training, options, network)
 
 
 AUGMENTATION = {"crop_pad": 4, "flip": True}
 SIZES: tuple[dict[str, Any], ...] = (
     {"below": 1_000, "epochs": 60, "batch_size": 16, "weight_decay": 1e-2, "random_pi": 0},
-    {"below": 10_000, "epochs": 30, "batch_size": 64, "weight_decay": 1e-2, "random_pi": 0},
+    {"below": 10_000, "epochs": 30, "batch_size": 32, "weight_decay": 3e-3, "random_pi": 0},
     {"below": 100_000, "epochs": 30, "batch_size": 128, "weight_decay": 1e-3, "random_pi": 8},
     {"below": 1_000_000, "epochs": 10, "batch_size": 512, "weight_decay": 1e-4, "random_pi": 8},
     {"below": float("inf"), "epochs": 4, "batch_size": 1024, "weight_decay": 1e-4, "random_pi": 8},

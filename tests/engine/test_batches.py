@@ -109,3 +109,25 @@ def test_no_augmentation_unless_asked():
         for i in range(16)
     ]
     assert all(inside)  # shifted, never mirrored
+
+
+def test_the_last_views_are_strongly_augmented():
+    x = np.random.default_rng(0).integers(0, 256, (12, 3, 16, 16), dtype=np.uint8)
+    rows = Rows.build(x, np.arange(12), np.zeros(12, int))
+    training = Training(batch_size=12, crop_pad=2, flip=True)
+    weak, strong = Batches(rows, training, n_views=2, strong_views=1).augment(rows.x, 1, 2)
+    assert torch.equal(weak, Batches(rows, training).augment(rows.x, 1, 2)[0])
+    assert strong.dtype == torch.uint8
+    assert strong.shape == x.shape
+    mean = torch.from_numpy(x).float().mean((0, 2, 3)).round()
+    assert all((image == mean.view(3, 1, 1)).all(0).sum() >= 8 * 8 for image in strong)  # Cutout, cut off at most twice
+    halves = [
+        Batches(rows, training, 0, 2, 1, rank, 2).augment(rows.x[6 * rank : 6 * rank + 6], 1, 2) for rank in (0, 1)
+    ]
+    assert torch.equal(torch.cat([half[1] for half in halves]), strong)
+
+
+def test_vectors_have_views_but_no_augmentation(rows):
+    weak, strong = Batches(rows, Training(), n_views=2, strong_views=1).augment(rows.x, 0, 0)
+    assert torch.equal(weak, rows.x)
+    assert torch.equal(strong, rows.x)

@@ -159,7 +159,7 @@ def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
     class Student(CE):
         """Learns from the answers of a teacher that is fitted first."""
 
-        before_training = {"epochs": 3}  # noqa: RUF012
+        before_training = {"epochs": 3}  # noqa: RUF012 - never changed
 
         def __init__(self, f, spec):
             super().__init__(f, spec)
@@ -181,7 +181,7 @@ def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
     for stop_at in (12, 35):  # in the first stage, then in the second
         counter = itertools.count(1)
         with pytest.raises(Interrupted):
-            fit(build_student, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == stop_at)  # noqa: B023
+            fit(build_student, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == stop_at)  # noqa: B023 - called at once
     resumed = fit(build_student, rows, rows, training, store=StateStore(tmp_path))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
 

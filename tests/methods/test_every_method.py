@@ -1,25 +1,25 @@
 """The contract every method keeps; a new one is tested the moment its line joins METHODS."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
+from command_line import environment
+from contract import build, everything, fit_method
+from safetensors.torch import load_file
 
-from pidual.batch import Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.predict import evaluate
 from pidual.methods import METHODS
-from pidual.nets import MLP
-
-SPEC = Spec(240, 3, (6,), 2)
-
-
-def build(name):
-    return METHODS[name](MLP(5, 3, width=16, depth=1), SPEC)
 
 
 def select(method, rows, n=32):
     index = torch.arange(n)
     random = rows.random_pi(index, method.random_pi) if method.random_pi else None
-    return rows.select(index, random=random)
+    batch = rows.select(index, random=random)
+    return batch._replace(views=batch.views * method.n_views)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -29,22 +29,27 @@ def test_loss_is_finite_and_reaches_every_parameter(name, rows):
     assert logs["loss"].shape == ()
     assert torch.isfinite(logs["loss"])
     logs["loss"].backward()
-    without = [key for key, parameter in method.named_parameters() if parameter.grad is None]
-    assert without == []
+    trained = [(key, parameter) for key, parameter in method.named_parameters() if parameter.requires_grad]
+    assert [key for key, parameter in trained if parameter.grad is None] == []
+    grouped = [parameter for group in method.param_groups() for parameter in group["params"]]
+    assert sorted(map(id, grouped)) == sorted(id(parameter) for _, parameter in trained)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_predicts_from_x_alone(name, rows):
     method = build(name).eval()
     assert method.logits(rows.x[:7]).shape == (7, 3)
+    alone = torch.cat([method.logits(rows.x[i : i + 1]) for i in range(7)])
+    assert torch.allclose(method.logits(rows.x[:7]), alone, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_extra_columns_have_one_value_per_row(name, rows):
+def test_scores_have_one_value_per_row(name, rows):
     method = build(name).eval()
     batch = select(method, rows)
     columns = method.per_row(batch._replace(views=()), method.logits(batch.x))
     assert all(value.shape == (32,) for value in columns.values())
+    assert set(method.scores[1:]) <= set(columns)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -67,9 +72,44 @@ def test_saved_weights_predict_the_same(name, rows):
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_stopped_and_resumed_is_bitwise_the_same(name, tmp_path):
+    whole, resumed = everything(fit_method(name)), everything(fit_method(name, tmp_path, stop_at=11))
+    assert whole.keys() == resumed.keys()
+    assert [key for key, value in whole.items() if not torch.equal(value, resumed[key])] == []
+
+
+@pytest.fixture(scope="module")
+def on_two_processes(tmp_path_factory):
+    """Weights and memories of every method, stopped and resumed on two processes."""
+    folder = tmp_path_factory.mktemp("two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = Path(__file__).parents[1] / "contract.py"
+    done = subprocess.run(
+        [*command, str(script), str(folder)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_processes_with_resume_learn_what_one_does(name, on_two_processes):
+    one, two = everything(fit_method(name)), load_file(on_two_processes / f"{name}.safetensors")
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_says_what_it_is(name):
     method = METHODS[name]
     assert method.title
     assert method.reference
     assert method.scores[0] == "confidence"
     assert method.__doc__
+    assert method.networks >= 1
+    assert method.stages >= 1

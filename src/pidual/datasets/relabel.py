@@ -176,7 +176,7 @@ def relabel(
     codes = np.searchsorted(classes, y)
     if sizes is None:
         sizes = np.log([max(1, count_parameters(model)) for model in models])
-    beta = calibrate_rate(probs, codes, noise, seed=seed) if rate is None else rate  # type: ignore[arg-type]
+    beta = calibrate_rate(probs, codes, noise, seed=seed) if rate is None else rate  # type: ignore[arg-type]  # one of the two is given: checked above
     frame = sample_annotations(
         probs,
         codes,

@@ -6,12 +6,13 @@ that are read when needed come through a DataLoader whose workers make the same 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..augment import crop_flip
+from ..augment import DRAWS_AUTO_AUGMENT, DRAWS_CUTOUT, auto_augment, crop_flip, cutout
 from ..batch import Batch, Rows
 from ..random_pi import derive_seed
 from .training import Training
@@ -31,8 +32,8 @@ class Batches:
         Batch size, seed and augmentation.
     random_pi : int
         Length of the random PI.
-    n_views : int
-        Augmented views of each input.
+    n_views, strong_views : int
+        Augmented views of each input, and how many of them, the last ones, are strongly augmented.
     rank, world_size : int
         Which of how many processes this is.
     """
@@ -41,6 +42,7 @@ class Batches:
     training: Training
     random_pi: int = 0
     n_views: int = 1
+    strong_views: int = 0
     rank: int = 0
     world_size: int = 1
 
@@ -73,16 +75,35 @@ class Batches:
             yield from DataLoader(LazyBatches(self, order), batch_size=None, num_workers=self.training.loader_workers)
 
     def augment(self, x: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
-        """The views of a batch of inputs, with random crops and flips where these are asked for."""
+        """The views of a batch of inputs: random crops and flips where these are asked for, then AutoAugment and Cutout
+        on the strong ones. Inputs that are not images have no augmentation.
+        """
         training = self.training
-        if x.ndim != 4 or not (training.crop_pad or training.flip):
+        if x.ndim != 4 or not (training.crop_pad or training.flip or self.strong_views):
             return (x,) * self.n_views
         generator = torch.Generator().manual_seed(derive_seed(training.seed, epoch, step, 2))
-        draws = torch.rand(self.n_views, self.batch_size, 3, generator=generator)  # drawn for the global batch
-        draws = draws[:, self.rank * len(x) : (self.rank + 1) * len(x)].to(x.device)
-        if not training.flip:
-            draws[..., 2] = 1.0
-        return tuple(crop_flip(x, view, pad=training.crop_pad) for view in draws)
+        views = []
+        for view in range(self.n_views):
+            strong = view >= self.n_views - self.strong_views
+            n_draws = 3 + (DRAWS_AUTO_AUGMENT + DRAWS_CUTOUT if strong else 0)
+            draws = torch.rand(self.batch_size, n_draws, generator=generator)  # drawn for the global batch
+            draws = draws[self.rank * len(x) : (self.rank + 1) * len(x)].to(x.device)
+            if not training.flip:
+                draws[:, 2] = 1.0
+            augmented = crop_flip(x, draws[:, :3], pad=training.crop_pad)
+            views.append(self._strengthen(augmented, draws[:, 3:]) if strong else augmented)
+        return tuple(views)
+
+    @cached_property
+    def mean_colour(self) -> Tensor:
+        """Mean of every channel over a selection of the images: what Cutout covers with, 0 once standardised."""
+        some = torch.linspace(0, len(self.rows.x) - 1, min(256, len(self.rows.x))).long()
+        return self.rows.take_x(some).float().mean((0, 2, 3))
+
+    def _strengthen(self, x: Tensor, draws: Tensor) -> Tensor:
+        """AutoAugment's CIFAR-10 policy, then Cutout."""
+        x = auto_augment(x, draws[:, :DRAWS_AUTO_AUGMENT])
+        return cutout(x, draws[:, DRAWS_AUTO_AUGMENT:], fill=self.mean_colour)
 
     def _select(self, order: Tensor) -> Iterator[Batch]:
         """Select every row of `order` (steps, share), making random PI for many steps at a time."""

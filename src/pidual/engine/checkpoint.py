@@ -1,4 +1,8 @@
-"""The resume point of a run: one safetensors file, replaced in one step, so that it is always readable."""
+"""The resume point of a run: one safetensors file, replaced in one step, so that it is always readable.
+
+Memories with a value per training row may be larger than the machine's: each is written to a file of its own, which
+the state names. The files a state names stay until the next one is in place.
+"""
 
 import contextlib
 import json
@@ -13,6 +17,7 @@ from torch import Tensor
 
 from ..errors import RunError
 from ..files import replacing
+from ..methods.parts import SampleMemory
 
 
 class StateStore:
@@ -27,31 +32,53 @@ class StateStore:
     """
 
     def __init__(self, folder: Path, save_every: float = 15.0):
+        self.folder = folder
         self.path = folder / "state.safetensors"
         self.save_every = save_every
 
     def part(self, name: str) -> "StateStore":
         """A store of its own for a part of the run."""
-        return StateStore(self.path.parent / name, self.save_every)
+        return StateStore(self.folder / name, self.save_every)
 
     def values(self) -> dict[str, Any] | None:
         """The stored values without the tensors, or None where there is no state."""
         return load_values(self.path) if self.path.exists() else None
 
-    def save(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    def save(
+        self,
+        tensors: Mapping[str, Tensor],
+        values: Mapping[str, Any],
+        memories: Mapping[str, SampleMemory] | None = None,
+    ) -> None:
         """Replace the stored state."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            save_tensors(self.path, tensors, values)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            before = (self.values() or {}).get("memories", {}) if memories else {}
+            files = {
+                name: f"{name}-{'b' if before.get(name, '').endswith('-a.rows') else 'a'}.rows"
+                for name in memories or {}
+            }
+            for name, memory in (memories or {}).items():
+                memory.save(self.folder / files[name])
+            save_tensors(self.path, tensors, {**values, "memories": files})
+            for file in before.values():
+                (self.folder / file).unlink(missing_ok=True)
         except OSError as error:
             kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
             raise RunError(
                 f"cannot write {self.path} ({error}); {kept}. Make room, then continue with --resume."
             ) from error
 
+    def load_memories(self, memories: Mapping[str, SampleMemory], files: Mapping[str, str]) -> None:
+        """Read back the memories of the stored state."""
+        for name, memory in memories.items():
+            path = self.folder / files[name]
+            with readable(path):
+                memory.load(path)
+
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The stored tensors and values, or None where there is no state."""
-        for left_behind in self.path.parent.glob(f".{self.path.name}.*.tmp"):  # by a kill while saving
+        for left_behind in self.folder.glob(".*.tmp"):  # by a kill while saving
             left_behind.unlink(missing_ok=True)
         return load_tensors(self.path) if self.path.exists() else None
 

@@ -190,6 +190,8 @@ class Trainer:
         seed, attempt = self.training.seed, self.at.attempt
         torch.manual_seed(derive_seed(seed, attempt, 3))
         self.method = self.build()
+        for name, memory in self.method.memories.items():
+            memory.open(self.store.folder / f"{name}.memory" if self.store else None)
         if self.method.before is not None:
             self.fit_first(self.method.before)
         self.batches = Batches(
@@ -197,6 +199,7 @@ class Trainer:
             self.training,
             self.method.random_pi,
             self.method.n_views,
+            self.method.strong_views,
             self.fabric.global_rank,
             self.fabric.world_size,
         )
@@ -327,9 +330,9 @@ class Trainer:
         index = torch.linspace(0, len(self.train) - 1, min(len(self.train), guard.SAMPLE_ROWS)).long()
         return predict_labels(self.method, self.train.subset(index), self.fabric), self.train.y_noisy[index].numpy()
 
-    def scan(self, function: Callable[[Batch], Tensor]) -> Tensor:
+    def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True) -> Tensor:
         """A function of the batch on all training rows, without gradient or augmentation."""
-        return scan_rows(self.method, function, self.train, self.fabric)
+        return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x)
 
     def save(self) -> None:
         """Replace the stored state by the present one."""
@@ -341,7 +344,7 @@ class Trainer:
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
-            self.store.save(tensors, {"position": vars(self.at), "optimizer": values})
+            self.store.save(tensors, {"position": vars(self.at), "optimizer": values}, self.method.memories)
         now = time.monotonic()
         self.save_due = now + max(self.store.save_every, SAVE_SHARE * (now - started))
 
@@ -353,6 +356,8 @@ class Trainer:
             parts[part][name] = value
         self.method.load_state_dict(parts["method"])
         self.best = parts["best"]
+        if self.store is not None:
+            self.store.load_memories(self.method.memories, values.get("memories", {}))
         unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
 
     def result(self) -> Fitted:

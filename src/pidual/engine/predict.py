@@ -78,8 +78,15 @@ def predict_probabilities(method: Method, rows: Rows, fabric: Fabric) -> Iterato
         yield predict_logits(method, rows, x_rows, fabric).softmax(1).numpy()
 
 
-def score_rows(method: Method, rows: Rows, items: NDArray[np.integer], fabric: Fabric) -> Iterator[Scored]:
-    """Predictions for every annotation, grouped by item, a chunk of items at a time."""
+def score_rows(
+    method: Method, rows: Rows, items: NDArray[np.integer], fabric: Fabric, trained: NDArray[np.bool_] | None = None
+) -> Iterator[Scored]:
+    """Predictions for every annotation, grouped by item, a chunk of items at a time.
+
+    `trained` says which rows the method was trained on, in this order (all by default): it may remember them.
+    """
+    trained = np.ones(len(rows), bool) if trained is None else trained
+    position = torch.from_numpy(np.where(trained, np.cumsum(trained) - 1, -1))
     order = torch.from_numpy(np.argsort(items, kind="stable"))
     grouped = torch.from_numpy(items.astype(np.int64))[order]
     starts = torch.cat(
@@ -91,7 +98,7 @@ def score_rows(method: Method, rows: Rows, items: NDArray[np.integer], fabric: F
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
         logits = predict_logits(method, rows, x_rows, fabric)[where]
         columns = [
-            per_row(method, rows, part, logits_part, fabric)
+            per_row(method, rows, part, position[part], logits_part, fabric)
             for part, logits_part in zip(index.split(8 * CHUNK), logits.split(8 * CHUNK), strict=True)
         ]
         yield Scored(
@@ -102,23 +109,27 @@ def score_rows(method: Method, rows: Rows, items: NDArray[np.integer], fabric: F
         )
 
 
-def per_row(method: Method, rows: Rows, index: Tensor, logits: Tensor, fabric: Fabric) -> dict[str, Tensor]:
-    """The method's own values for these annotations."""
+def per_row(
+    method: Method, rows: Rows, index: Tensor, position: Tensor, logits: Tensor, fabric: Fabric
+) -> dict[str, Tensor]:
+    """The method's own values for these annotations, whose places among the training rows are `position`."""
     random = rows.random_pi(index, method.random_pi) if method.random_pi else None
-    batch = fabric.to_device(rows.select(index, random=random, with_x=False))
+    batch = fabric.to_device(rows.select(index, random=random, with_x=False)._replace(index=position))
     with torch.inference_mode():
         values = method.per_row(batch, fabric.to_device(logits))
     return {name: value.cpu() for name, value in values.items()}
 
 
-def scan_rows(method: Method, function: Callable[[Batch], Tensor], rows: Rows, fabric: Fabric) -> Tensor:
+def scan_rows(
+    method: Method, function: Callable[[Batch], Tensor], rows: Rows, fabric: Fabric, *, with_x: bool = True
+) -> Tensor:
     """A function of the batch on all rows in order, in evaluation mode, without gradient."""
     was_training = method.training
     method.eval()
     parts = []
     with torch.no_grad(), fabric.autocast():
-        for index in torch.arange(len(rows)).split(CHUNK):
+        for index in torch.arange(len(rows)).split(CHUNK if with_x else 64 * CHUNK):
             random = rows.random_pi(index, method.random_pi) if method.random_pi else None
-            parts.append(function(fabric.to_device(rows.select(index, random=random))).float().cpu())
+            parts.append(function(fabric.to_device(rows.select(index, random=random, with_x=with_x))).cpu())
     method.train(was_training)
     return torch.cat(parts)

@@ -2,7 +2,7 @@
 
 Write `forward`, and `logits` where prediction is not f alone; the others are there for the papers that need them:
 
-    a value per row (SOP, ELR)           parameters or buffers indexed by `batch.index`, in a group of their own
+    a value per row (SOP, ELR)           a `parts.SampleMemory`, read and written at `batch.index`
     two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
     data split anew each epoch           `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
     layers re-initialised mid-run (PES)  `on_epoch_start` does it and returns True: the optimizer is built again
@@ -10,13 +10,20 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
+from .parts import SampleMemory
 
-Scan = Callable[[Callable[[Batch], Tensor]], Tensor]
+
+@runtime_checkable
+class Scan(Protocol):
+    """Evaluates a function of the batch on all training rows, in order, without gradient or augmentation."""
+
+    def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True) -> Tensor:
+        """The function's values; `with_x=False` does not read the inputs."""
 
 
 class Method(nn.Module):
@@ -30,8 +37,12 @@ class Method(nn.Module):
     title: ClassVar[str] = ""
     reference: ClassVar[str] = ""
     needs_pi: ClassVar[bool] = False
-    n_views: ClassVar[int] = 1
-    scores: ClassVar[tuple[str, ...]] = ("confidence",)
+    networks: ClassVar[int] = 1  # prediction networks trained
+    stages: ClassVar[int] = 1  # trainings one after the other
+    per_row_state: ClassVar[str] = ""  # what is kept for every training row
+    n_views: ClassVar[int] = 1  # augmented views of every input
+    strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
+    scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
 
     random_pi: int = 0  # length of the random PI the engine appends to a
     before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
@@ -51,11 +62,14 @@ class Method(nn.Module):
         return logits
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """Further values per annotation for the predictions; `batch` comes without x, `logits` are of its inputs."""
+        """Further values per annotation for the predictions.
+
+        `batch` comes without x, `logits` are of its inputs; `batch.index` is -1 for rows that were not trained on.
+        """
         return {}
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
-        """Change phase; True rebuilds the optimizer. `scan` evaluates a function of the batch on all training rows."""
+        """Change phase; True rebuilds the optimizer. What is remembered from here to `forward` has to be a buffer."""
         return False
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
@@ -65,3 +79,8 @@ class Method(nn.Module):
     def param_groups(self) -> list[dict[str, Any]]:
         """Parameters in groups, each with the optimizer settings in which it differs from the run's."""
         return [{"params": list(self.parameters())}]
+
+    @property
+    def memories(self) -> dict[str, SampleMemory]:
+        """The memories of this method, by attribute; the engine places them and saves them with the run's state."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, SampleMemory)}

@@ -25,7 +25,7 @@ class CE(Method):
     """
 
     title = "Cross-entropy"
-    reference = "the usual baseline"
+    reference = "The usual baseline"
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": batch.mean(F.cross_entropy(self.f(batch.x), batch.y_noisy, reduction="none"))}

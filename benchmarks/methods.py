@@ -1,0 +1,182 @@
+"""All methods on four datasets, and the ablations of Pi-DUAL, with the paper's selection protocol at CPU scale.
+
+    PIDUAL_DATA=DIR python benchmarks/methods.py [--seeds 5] [--only DATASET,...] [--methods NAME,...]
+
+For every method and dataset the same number of settings is drawn from the paper's grid of that method (rate, weight
+decay and its own options); each is fitted once, and the one with the best accuracy on noisy validation rows, held out
+by item, is kept. It is then fitted with five other seeds. Reported: clean test accuracy and detection AUC at the epoch
+that noisy validation selects and at the last one, and wall time relative to cross-entropy on the same data. The
+ablations take Pi-DUAL's chosen setting on Digits-PI and change one thing. Fits that are there already are not repeated;
+datasets that DIR does not have are left out. Writes results/methods.json and results/ablations.json.
+"""
+
+import argparse
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from common import RESULTS, Log, cifar10s, digits_pi, fit_and_score, labelme, write_result
+
+from pidual.methods import METHODS
+from pidual.run import FitOptions
+
+BUDGET = 6  # settings tried per method and dataset
+SEARCH_SEED = 100
+
+MLP = {"network": "mlp", "network_options": {"width": 128, "depth": 2}}
+CNN = {"network": "small_cnn", "network_options": {"width": 16}}
+DATASETS = {
+    "digits_pi_low": (lambda: digits_pi("low"), MLP, {"epochs": 60, "batch_size": 64}),
+    "digits_pi_high": (lambda: digits_pi("high"), MLP, {"epochs": 60, "batch_size": 64}),
+    "labelme": (labelme, MLP, {"epochs": 30, "batch_size": 64}),
+    "cifar10s": (cifar10s, CNN, {"epochs": 10, "batch_size": 64, "crop_pad": 4, "flip": True}),
+}
+SHARED_GRID = {"lr": [0.01, 0.1], "weight_decay": [1e-4, 1e-3]}  # METHODS 1.1
+WIDTHS = [256, 1024]  # CPU scale: the paper's 1024 to 2048, and a smaller one
+GRIDS = {  # METHODS 2 and 3, grids of the paper; lists with one entry where it names none
+    "ce": {},
+    "elr": {"beta": [0.5, 0.7, 0.9], "lam": [1.0, 3.0, 7.0]},
+    "sop": {"lr_u": [1.0, 10.0, 100.0], "lr_v": [1.0, 10.0, 100.0, 1000.0]},
+    "cores": {},
+    "het": {"tau": [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0], "rank": [3]},
+    "het_xl": {},
+    "tram": {"width": WIDTHS},
+    "tram_plus_plus": {"width": WIDTHS, "random_pi": [8, 14, 28], "head_weight": [0.1, 0.5]},
+    "afm": {"width": WIDTHS},
+    "pi_dual": {"width": WIDTHS, "random_pi": [4, 8, 12, 16]},
+    "pi_dual_plus": {"width": WIDTHS, "random_pi": [4, 8], "smoothing": [0.0, 0.4], "lam": [0.5, 1.0]},
+}
+ABLATIONS = {
+    "Pi-DUAL": {},
+    "no gate": {"use_gate": False},
+    "no noise network": {"use_noise": False},
+    "gate on probabilities": {"gate_on": "probabilities"},
+    "only random PI": {"only_random_pi": True},
+    "noise network on (x, a)": {"noise_input": "x_and_pi"},
+    "TRAM's loss": {"tram_loss": 1.0},
+    "width 512": {"width": 512},
+    "width 2048": {"width": 2048},
+    "depth 2": {"depth": 2},
+    "depth 4": {"depth": 4},
+    "corrupted PI 25%": {"corrupt_pi": 0.25},
+    "corrupted PI 50%": {"corrupt_pi": 0.5},
+    "corrupted PI 75%": {"corrupt_pi": 0.75},
+    "corrupted PI 100%": {"corrupt_pi": 1.0},
+    "without annotator": {"leave_out": "annotator"},
+    "without confidence": {"leave_out": "confidence"},
+    "without annotator accuracy": {"leave_out": "annotator_accuracy"},
+    "without annotator size": {"leave_out": "annotator_size"},
+    "without random PI": {"random_pi": 0},
+    "random PI 16": {"random_pi": 16},
+}
+
+
+def settings_to_try(method, fixed=None):
+    """`BUDGET` points of the method's grid, or all of them where there are fewer; the same for every dataset."""
+    grid = SHARED_GRID | GRIDS[method]
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    order = np.random.default_rng(SEARCH_SEED).permutation(len(points))[:BUDGET]
+    return [points[i] for i in order]
+
+
+def options_of(method, dataset, point, seed, **changes):
+    """Options of a fit at a point of the grid: the paper's schedule on this dataset's network and epochs."""
+    _, network, training = DATASETS[dataset]
+    epochs = training["epochs"]
+    schedule = {"schedule": "steps", "milestones": [round(0.4 * epochs), round(0.8 * epochs)], "lr_decay": 0.2}
+    shared = {name: point[name] for name in SHARED_GRID}
+    own = {name: value for name, value in point.items() if name not in SHARED_GRID} | changes
+    return FitOptions(
+        method=method,
+        setting="paper",
+        method_options=own,
+        training=training | schedule | shared | {"select": "best", "guard": "watch"},
+        seed=seed,
+        **network,
+    )
+
+
+def search(log, method, dataset, data):
+    """The point of the grid with the best accuracy on noisy validation rows (the first of equals)."""
+    tried = []
+    for number, point in enumerate(settings_to_try(method)):
+        keys = {"dataset": dataset, "method": method, "variant": f"search {number}", "seed": SEARCH_SEED}
+        row = log.find(**keys)
+        if row is None:
+            row = log.add(
+                keys | {"point": point} | fit_and_score(data, options_of(method, dataset, point, SEARCH_SEED))
+            )
+        tried.append(row)
+    return max(tried, key=lambda row: row["valid_accuracy"])["point"]
+
+
+def summarise(rows, by):
+    """Mean and standard deviation over seeds at both epochs, and time relative to cross-entropy."""
+    flat = pd.DataFrame(
+        [
+            {"dataset": row["dataset"], by: row[by], "seconds": row["seconds"]}
+            | {f"{epoch}_{name}": row[epoch][name] for epoch in ("selected", "last") for name in ("accuracy", "auc")}
+            for row in rows
+        ]
+    )
+    groups = flat.groupby(["dataset", by], sort=False)
+    table = groups.mean().round(4)
+    table = table.join(groups.std(ddof=0).round(4).add_suffix("_std")).assign(seeds=groups.size())
+    baseline = flat[flat[by] == "ce"].groupby("dataset")["seconds"].mean()
+    if len(baseline):
+        ratio = table["seconds"] / table.index.get_level_values("dataset").map(baseline)
+        table["time_relative_to_ce"] = ratio.round(2)
+    return table.reset_index()
+
+
+def show(title, table, by):
+    """Print one table with a column for every dataset."""
+    print(f"\n{title}")
+    for value in ("selected_accuracy", "last_accuracy", "selected_auc", "last_auc"):
+        print(f"\n{value}")
+        print(table.pivot_table(index=by, columns="dataset", values=value, sort=False).round(3).to_string())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(DATASETS), help="datasets, with commas")
+    parser.add_argument("--methods", default=",".join(METHODS), help="methods, with commas")
+    parser.add_argument("--out", type=Path, default=RESULTS / "methods.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    log = Log(arguments.out, "dataset", "method", "variant", "seed")
+    for dataset in arguments.only.split(","):
+        try:
+            data = DATASETS[dataset][0]()
+        except FileNotFoundError as error:
+            print(f"{dataset} is left out: {error}")
+            continue
+        for method in arguments.methods.split(","):
+            point = search(log, method, dataset, data)
+            for seed in range(arguments.seeds):
+                keys = {"dataset": dataset, "method": method, "variant": "final", "seed": seed}
+                if log.find(**keys) is None:
+                    log.add(keys | {"point": point} | fit_and_score(data, options_of(method, dataset, point, seed)))
+        if not (dataset.startswith("digits_pi") and "pi_dual" in arguments.methods.split(",")):
+            continue
+        point = search(log, "pi_dual", dataset, data)
+        for (variant, change), seed in itertools.product(ABLATIONS.items(), range(arguments.seeds)):
+            keys = {"dataset": dataset, "method": "pi_dual", "variant": variant, "seed": seed}
+            if log.find(**keys) is None:
+                log.add(
+                    keys | {"point": point} | fit_and_score(data, options_of("pi_dual", dataset, point, seed, **change))
+                )
+    final = [row for row in log.rows if row["variant"] == "final"]
+    ablations = [row for row in log.rows if row["variant"] in ABLATIONS]
+    methods_table = summarise(final, "method")
+    show("Methods", methods_table, "method")
+    about = {"seeds": arguments.seeds, "budget": BUDGET, "scale": "cpu"}
+    chosen = {f"{row['dataset']} {row['method']}": row["point"] for row in final}
+    write_result(arguments.out, {"summary": methods_table.to_dict("records"), "chosen": chosen}, **about)
+    if ablations:
+        ablation_table = summarise(ablations, "variant")
+        show("Ablations of Pi-DUAL", ablation_table, "variant")
+        write_result(arguments.out.with_name("ablations.json"), {"summary": ablation_table.to_dict("records")}, **about)

@@ -1,0 +1,73 @@
+"""Put the numbers of the result files into the docs.
+
+    python benchmarks/tables.py          # rewrites the tables of docs/benchmarks.md between their markers
+
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in the page is left as it is.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+from common import RESULTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PERCENT = ("selected_accuracy", "last_accuracy")
+
+
+def load(name):
+    """A result file, or None where it is not there yet."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def markdown(table, index, value):
+    """A row for every `index`, a column for every dataset, mean and standard deviation over seeds."""
+    scale, digits = (100, 1) if value in PERCENT else (1, 3)
+    table = table.assign(
+        cell=[
+            f"{scale * m:.{digits}f} ± {scale * s:.{digits}f}"
+            for m, s in zip(table[value], table[f"{value}_std"], strict=True)
+        ]
+    )
+    wide = table.pivot_table(index=index, columns="dataset", values="cell", aggfunc="first", sort=False).fillna("")
+    lines = [f"| {index} | " + " | ".join(wide.columns) + " |", "|---" * (1 + len(wide.columns)) + "|"]
+    return "\n".join(
+        lines + [f"| {name} | " + " | ".join(row) + " |" for name, row in zip(wide.index, wide.to_numpy(), strict=True)]
+    )
+
+
+def tables():
+    """Every table of the page by name."""
+    made = {}
+    for file, index in (("methods", "method"), ("ablations", "variant")):
+        result = load(file)
+        if result is None:
+            continue
+        summary = pd.DataFrame(result["results"]["summary"])
+        for value in ("selected_accuracy", "last_accuracy", "selected_auc", "last_auc"):
+            made[f"{file} {value}"] = markdown(summary, index, value)
+        if "time_relative_to_ce" in summary:
+            ratio = summary.pivot_table(index=index, columns="dataset", values="time_relative_to_ce", sort=False)
+            lines = [f"| {index} | " + " | ".join(ratio.columns) + " |", "|---" * (1 + len(ratio.columns)) + "|"]
+            lines += [
+                f"| {name} | " + " | ".join(f"{v:.1f}" for v in row) + " |"
+                for name, row in zip(ratio.index, ratio.to_numpy(), strict=True)
+            ]
+            made[f"{file} time"] = "\n".join(lines)
+        about = {key: result[key] for key in ("date", "commit", "hardware", "torch")} | result["settings"]
+        made[f"{file} about"] = ", ".join(f"{key} {value}" for key, value in about.items())
+    return made
+
+
+def fill(page, made):
+    """The page with its tables replaced."""
+    for name, table in made.items():
+        page = re.sub(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", rf"\g<1>{table}\n\g<2>", page, flags=re.S)
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(fill(PAGE.read_text(), tables()))
+    print(f"written: {PAGE}")

@@ -1,0 +1,72 @@
+"""ELR, early-learning regularisation: do not move away from what was predicted early, when f fits the clean labels.
+
+    t_i <- beta t_i + (1 - beta) p_i / |p_i|_1          p = softmax f(x), clamped; no gradient
+    L   =  CE(f(x), y_noisy) + lam * log(1 - <t_i, p_i>)
+
+Training keeps one target vector t per row, which begins at zero and already contains the present prediction when the
+loss is computed. Prediction uses f.
+
+Liu et al., "Early-learning regularization prevents memorization of noisy labels", NeurIPS 2020, arXiv 2007.00151.
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from .base import Method
+from .parts import SampleMemory
+
+TINY = 1e-4
+
+
+class ELR(Method):
+    """Cross-entropy with a pull towards the row's own earlier predictions.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K).
+    spec : Spec
+        Sizes of the training set.
+    beta : float
+        How slowly the targets move (authors, CIFAR-10: 0.7; the Pi-DUAL paper tunes over 0.5, 0.7, 0.9).
+    lam : float
+        Strength of the pull (authors, CIFAR-10: 3; the Pi-DUAL paper tunes over 1, 3, 7).
+    memory : "auto", "memory" or "disk"
+        Where the targets lie; "auto" puts more than a gigabyte into a file.
+    memory_dtype : "float32", "float16" or "bfloat16"
+        How they are stored.
+    """
+
+    title = "ELR"
+    reference = "Liu et al., NeurIPS 2020, arXiv 2007.00151"
+    per_row_state = "target probabilities (K)"
+    scores = ("confidence", "target_disagreement")
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        beta: float = 0.7,
+        lam: float = 3.0,
+        memory: str = "auto",
+        memory_dtype: str = "float32",
+    ):
+        super().__init__(f, spec)
+        self.beta, self.lam = beta, lam
+        self.targets = SampleMemory(spec.n_train, spec.n_classes, dtype=memory_dtype, where=memory)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        logits = self.f(batch.x)
+        p = logits.float().softmax(1).clamp(TINY, 1 - TINY)
+        t = self.beta * self.targets[batch.index] + (1 - self.beta) * (p / p.sum(1, keepdim=True)).detach()
+        self.targets.update(batch.index, t)
+        pull = (1 - (t * p).sum(1)).log()
+        cross_entropy = F.cross_entropy(logits, batch.y_noisy, reduction="none")
+        return {"loss": batch.mean(cross_entropy + self.lam * pull), "pull": batch.mean(pull).detach()}
+
+    def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
+        """1 - t[given label], t scaled to sum 1: the authors call a label wrong where t's largest entry is another."""
+        t = self.targets[batch.index]
+        return {"target_disagreement": 1 - (t / t.sum(1, keepdim=True)).gather(1, batch.y_noisy[:, None])[:, 0]}

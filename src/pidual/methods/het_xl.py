@@ -1,0 +1,98 @@
+"""HET-XL: the noise of HET put on the features, so that its size does not depend on the number of classes.
+
+    e_s(x) = V(x) r_s + d(x) * r'_s               r_s ~ N(0, I_R), r'_s ~ N(0, I_D), s = 1 .. S
+    p      = mean over s of softmax(head(phi(x) + e_s(x)) / tau)
+    L      = -log p[y_noisy]
+
+V (D x R) and d > 0 (D) are linear in f's features phi; the temperature tau is learned between two bounds. Training and
+prediction use the same Monte-Carlo estimate; the draws of a step are shared by the batch.
+
+Collier et al., "Massively scaling heteroscedastic classifiers", ICLR 2023, arXiv 2301.12860. The Pi-DUAL paper lists
+it but runs HET.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from ..errors import UsageError
+from ..nets import glorot_linear
+from .base import Method
+from .het import MIN_DIAGONAL, TINY
+from .parts import Draws, check_range, mean_probability, split_network
+
+
+class HETXL(Method):
+    """Cross-entropy of a classifier with input-dependent normal noise on its features.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, head(features(x)) with logits of shape (B, K) and features of width D.
+    spec : Spec
+        Sizes of the training set.
+    rank : int
+        Rank R of the covariance, at most D (not stated in the paper; 3 as in HET).
+    tau_min, tau_max : float
+        Bounds of the learned temperature, which begins half-way (edward2: 0.3 and 3; those of the HET-XL paper are
+        not known to us).
+    draws : int
+        Monte-Carlo draws S (not stated).
+    """
+
+    title = "HET-XL"
+    reference = "Collier et al., ICLR 2023, arXiv 2301.12860"
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        rank: int = 3,
+        tau_min: float = 0.3,
+        tau_max: float = 3.0,
+        draws: int = 1000,
+    ):
+        super().__init__(f, spec)
+        check_range("tau_min", tau_min, 0, inclusive=False)
+        check_range("tau_max", tau_max, tau_min, inclusive=False)
+        n_features = split_network(f)[1].in_features
+        if not 1 <= rank <= n_features:
+            raise UsageError(f"rank must be between 1 and the number of features, {n_features}, not {rank}.")
+        self.rank, self.tau_min, self.tau_max = rank, tau_min, tau_max
+        self.factors = glorot_linear(n_features, n_features * rank)
+        self.diagonal = glorot_linear(n_features, n_features)
+        self.rho = nn.Parameter(torch.zeros(()))
+        self.draws = Draws(draws)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        losses = F.cross_entropy(self.logits(batch.x), batch.y_noisy, reduction="none")
+        return {"loss": batch.mean(losses), "tau": self.tau().detach()}
+
+    def logits(self, x: Tensor) -> Tensor:
+        """log p, of which the softmax is p."""
+        features, head = split_network(self.f)
+        phi = features(x)
+        V = self.factors(phi).view(*phi.shape, self.rank)
+        d = F.softplus(self.diagonal(phi)) + MIN_DIAGONAL
+
+        def noisy(r: Tensor, r_diagonal: Tensor) -> Tensor:
+            z: Tensor = head(phi[:, None] + torch.einsum("bdr,sr->bsd", V, r) + d[:, None] * r_diagonal)
+            return z / self.tau()
+
+        return (
+            mean_probability(noisy, len(phi) * max(head.weight.shape), *self.draws(self.rank, phi.shape[1]))
+            .clamp(min=TINY)
+            .log()
+        )
+
+    def tau(self) -> Tensor:
+        """The temperature."""
+        return self.tau_min + (self.tau_max - self.tau_min) * self.rho.sigmoid()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        others = [parameter for parameter in self.parameters() if parameter is not self.rho]
+        return [{"params": others}, {"params": [self.rho], "weight_decay": 0.0}]

@@ -1,0 +1,77 @@
+"""Pi-DUAL+: Pi-DUAL with smoothed labels, and an f that answers the same on a strongly augmented view.
+
+    L = CE_smooth(h(x, a), y_noisy) + lam * KL( sg(softmax f(x)) || softmax f(strong x) )
+
+h as in Pi-DUAL. The second term touches f only. Both views go through f in one concatenated batch, so batch
+normalisation sees them together. For images the strong view is AutoAugment's CIFAR-10 policy and Cutout 16 after crop
+and flip; other inputs have no strong augmentation, and the two passes differ by dropout alone. Prediction uses f.
+
+Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from noisy labels", ICML 2024, arXiv
+2310.06600, appendix. The paper names "UDA augmentation" without its policy, and does not say whether the first
+argument is detached; UDA, SOP+ and CORES* detach it.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from ..errors import UsageError
+from .parts import check_range
+from .pi_dual import PiDual
+
+
+class PiDualPlus(PiDual):
+    """Pi-DUAL with label smoothing and consistency.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K).
+    spec : Spec
+        Sizes of the training set: rows, classes, PI.
+    smoothing : float
+        Share of the label spread over all classes (the paper tunes over 0 and 0.4).
+    lam : float
+        Weight of the consistency term (the paper tunes over 0.5 and 1).
+    detach : bool
+        Whether the prediction on the weak view is a fixed target (our reading).
+    **options
+        Those of Pi-DUAL but `tram_loss` and `noise_input`; random PI of length 4 or 8 in the paper.
+    """
+
+    title = "Pi-DUAL+"
+    n_views = 2
+    strong_views = 1
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        smoothing: float = 0.4,
+        lam: float = 1.0,
+        detach: bool = True,
+        **options: Any,
+    ):
+        super().__init__(f, spec, **options)
+        if self.sees_x or self.tram_loss:
+            raise UsageError("Pi-DUAL+ takes neither noise_input=x_and_pi nor tram_loss; use method pi_dual.")
+        check_range("smoothing", smoothing, 0, 1)
+        check_range("lam", lam, 0)
+        self.smoothing, self.lam, self.detach = smoothing, lam, detach
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        f_weak, f_strong = self.f(torch.cat(batch.views)).chunk(2)
+        h, logs = self.mix(f_weak, batch)
+        losses = F.cross_entropy(h, batch.y_noisy, reduction="none", label_smoothing=self.smoothing)
+        target = f_weak.log_softmax(1)
+        target = target.detach() if self.detach else target
+        consistency = F.kl_div(f_strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
+        return {
+            "loss": batch.mean(losses + self.lam * consistency),
+            "consistency": batch.mean(consistency).detach(),
+            **logs,
+        }

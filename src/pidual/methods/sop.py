@@ -1,0 +1,101 @@
+"""SOP, sparse over-parameterisation: give every row parameters of its own to explain a wrong label with.
+
+    U = u^2 * Y,  V = v^2 * (1 - Y)          Y one-hot of y_noisy; u one number per row, v one per row and class
+    q = softmax f(x) + U - sg(V), clamped and scaled to sum 1
+    L = -log q[y_noisy] + || onehot(argmax f(x)) + U - V - Y ||^2
+
+f learns from the first term alone, v from the second, u from both. u and v begin with standard deviation 1e-8 and are
+moved by plain gradient descent at their own constant rates: implicitly, that keeps them sparse. Prediction uses f.
+
+Liu et al., "Robust training under label noise by over-parameterization", ICML 2022, arXiv 2202.14026. As the released
+code does (changed after the camera-ready version), V has no gradient in the first term and U has one in both.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from .base import Method
+from .parts import SampleMemory, n_processes
+
+TINY = 1e-4
+
+
+class SOP(Method):
+    """Cross-entropy of a prediction that is corrected by a sparse noise term of each row.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K).
+    spec : Spec
+        Sizes of the training set.
+    lr_u, lr_v : float
+        Rates of u and v; the loss is a mean over the batch, so a row moves by rate / B (authors, CIFAR-100 and
+        symmetric noise: 1 and 10; the Pi-DUAL paper tunes over 1 to 100 and 1 to 1000).
+    std : float
+        Standard deviation of the initial u and v (authors: 1e-8). At 0 they would never move.
+    memory : "auto", "memory" or "disk"
+        Where u and v lie; "auto" puts more than a gigabyte into a file.
+    memory_dtype : "float32" or "bfloat16"
+        How they are stored; float16 cannot hold 1e-8.
+    """
+
+    title = "SOP"
+    reference = "Liu et al., ICML 2022, arXiv 2202.14026"
+    per_row_state = "u (1) and v (K)"
+    scores = ("confidence", "estimated_noise")
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        lr_u: float = 1.0,
+        lr_v: float = 10.0,
+        std: float = 1e-8,
+        memory: str = "auto",
+        memory_dtype: str = "float32",
+    ):
+        super().__init__(f, spec)
+        self.lr_u, self.lr_v = lr_u, lr_v
+        self.u = SampleMemory(spec.n_train, 1, std=std, dtype=memory_dtype, where=memory)
+        self.v = SampleMemory(spec.n_train, spec.n_classes, std=std, dtype=memory_dtype, where=memory)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        p = self.f(batch.x).float().softmax(1)
+        u, v = self.u[batch.index], self.v[batch.index]
+        self.descend(batch, p.detach(), u, v)
+        U, V = self.noise(u, v, batch.y_noisy)
+        return {"loss": batch.mean(self.corrected(p, U, V, batch.y_noisy)), "noise": (U - V).abs().sum(1).mean()}
+
+    def descend(self, batch: Batch, p: Tensor, u: Tensor, v: Tensor) -> None:
+        """One step of plain gradient descent on the u and v of this batch; no other row moves."""
+        u, v = u.requires_grad_(), v.requires_grad_()
+        with torch.enable_grad():
+            U, V = self.noise(u, v, batch.y_noisy)
+            Y = F.one_hot(batch.y_noisy, p.shape[1])
+            answer = F.one_hot(p.argmax(1), p.shape[1])
+            squares = (answer + U - V - Y).square().sum(1)
+            loss = batch.mean(self.corrected(p, U, V, batch.y_noisy) + squares) / n_processes()
+            grad_u, grad_v = torch.autograd.grad(loss, (u, v))
+        self.u.update(batch.index, u - self.lr_u * grad_u)
+        self.v.update(batch.index, v - self.lr_v * grad_v)
+        u.requires_grad_(False), v.requires_grad_(False)
+
+    def noise(self, u: Tensor, v: Tensor, y_noisy: Tensor) -> tuple[Tensor, Tensor]:
+        """U and V, (B, K) each, in [0, 1]."""
+        Y = F.one_hot(y_noisy, v.shape[1])
+        return (u.square() * Y).clamp(0, 1), (v.square() * (1 - Y)).clamp(0, 1)
+
+    def corrected(self, p: Tensor, U: Tensor, V: Tensor, y_noisy: Tensor) -> Tensor:
+        """-log q[y_noisy] of the corrected prediction q, (B,)."""
+        q = (p + U - V.detach()).clamp(min=TINY)
+        q = (q / q.sum(1, keepdim=True)).clamp(TINY, 1)
+        return -q.gather(1, y_noisy[:, None])[:, 0].log()
+
+    def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
+        """||U - V||: the label error that u and v have come to stand for."""
+        U, V = self.noise(self.u[batch.index], self.v[batch.index], batch.y_noisy)
+        return {"estimated_noise": (U - V).norm(dim=1)}

@@ -1,0 +1,77 @@
+"""TRAM: learn the features with the help of PI, and a head without PI on top of them.
+
+    L = CE(tower(phi(x), a), y_noisy) + w * CE(head(sg(phi(x))), y_noisy)
+
+The tower reads features phi and PI; it alone trains the features. The head without PI is a linear probe on them,
+trained beside it; prediction uses that head, f(x) = head(phi(x)).
+
+Collier et al., "Transfer and marginalize: explaining away label noise with privileged information", ICML 2022, arXiv
+2202.09244.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from ..nets import PILinear
+from .base import Method
+from .parts import PITower, check_range, split_network
+
+
+class TRAM(Method):
+    """A tower with PI that trains the features, and a head without PI that predicts.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, head(features(x)) with logits of shape (B, K).
+    spec : Spec
+        Sizes of the training set.
+    width : int
+        Width of the tower (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
+    head_weight : float
+        Weight w of the head's loss: in effect, a factor of its learning rate (the code base: 1).
+    residual : bool
+        Whether the tower adds its first to its second layer (the code base: in its network for CIFAR only).
+    random_pi : int
+        Length of the random PI (plain TRAM: none).
+    pi_weight_decay : bool
+        Whether weight decay applies to the hidden layers of the tower (the code base: not on CIFAR).
+    """
+
+    title = "TRAM"
+    reference = "Collier et al., ICML 2022, arXiv 2202.09244"
+    needs_pi = True
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        width: int = 1024,
+        head_weight: float = 1.0,
+        residual: bool = True,
+        random_pi: int = 0,
+        pi_weight_decay: bool = False,
+    ):
+        super().__init__(f, spec)
+        self.head_weight, self.random_pi, self.pi_weight_decay = head_weight, random_pi, pi_weight_decay
+        check_range("width", width, 1)
+        check_range("head_weight", head_weight, 0)
+        first = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width)
+        self.tower = PITower(split_network(f)[1].in_features, spec.n_classes, first, residual=residual)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        features, head = split_network(self.f)
+        phi = features(batch.x)
+        with_pi = F.cross_entropy(self.tower(phi, batch.a), batch.y_noisy, reduction="none")
+        # detached: the features must not learn what PI cannot explain
+        without = F.cross_entropy(head(phi.detach()), batch.y_noisy, reduction="none")
+        return {"loss": batch.mean(with_pi + self.head_weight * without), "head_loss": batch.mean(without).detach()}
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        hidden = self.tower.hidden()
+        others = [*self.f.parameters(), *self.tower.third.parameters()]
+        return [{"params": others}, {"params": hidden, **({} if self.pi_weight_decay else {"weight_decay": 0.0})}]

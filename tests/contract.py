@@ -1,0 +1,82 @@
+"""What the contract fits every method on; run under torchrun, it does so on several processes at once.
+
+torchrun --nproc-per-node 2 tests/contract.py OUT      # OUT/<method>.safetensors, memories among the weights
+"""
+
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.torch import save_file
+
+from pidual.batch import Rows, Spec
+from pidual.encode import EncodedPI
+from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine.checkpoint import StateStore
+from pidual.methods import METHODS
+from pidual.nets import MLP
+
+SPEC = Spec(240, 3, (6,), 2, epochs=4)
+OPTIONS = {
+    "elr": {"memory": "disk"},
+    "sop": {"std": 0.3, "lr_v": 30.0},
+    "het": {"draws": 20},
+    "het_xl": {"draws": 20},
+    "cores": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
+}
+TRAINING = Training(epochs=4, batch_size=40, lr=0.05, clip=1.0, seed=3, guard="off")
+
+
+def make_rows():
+    """240 annotations of 80 items in three classes; two of six annotators guess; PI: who answered, numbers."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 80)
+    x = (rng.normal(size=(80, 5)) + 3 * np.eye(3, 5)[y]).astype(np.float32)
+    item = np.repeat(np.arange(80), 3)
+    annotator = rng.integers(0, 6, 240)
+    label = np.where(annotator < 2, rng.integers(0, 3, 240), y[item])
+    numbers = rng.normal(size=(240, 2)).astype(np.float32)
+    return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers))
+
+
+def build(name):
+    """The method, small."""
+    width = {"width": 16} if METHODS[name].needs_pi else {}
+    return METHODS[name](MLP(5, 3, width=16, depth=1), SPEC, **width, **OPTIONS.get(name, {}))
+
+
+def fit_method(name, folder=None, stop_at=None):
+    """Fit, keeping the state in `folder`; with `stop_at`, stop after so many steps and continue from the state."""
+    rows, fabric = make_rows(), make_fabric("cpu")
+    if stop_at is not None:
+        steps = itertools.count(1)
+        try:
+            fit(
+                lambda: build(name),
+                rows,
+                rows,
+                TRAINING,
+                fabric=fabric,
+                store=StateStore(folder),
+                stop=lambda: next(steps) == stop_at,
+            )
+        except Interrupted:
+            pass
+        else:
+            raise AssertionError("was not stopped")
+    return fit(lambda: build(name), rows, rows, TRAINING, fabric=fabric, store=StateStore(folder) if folder else None)
+
+
+def everything(fitted):
+    """Last weights and memories by name."""
+    memories = {f"memory.{name}": memory.values for name, memory in fitted.method.memories.items()}
+    return {name: value.clone() for name, value in (fitted.last | memories).items()}
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    for name in METHODS:
+        tensors = everything(fit_method(name, out / name, stop_at=11))
+        if make_fabric("cpu").global_rank == 0:
+            save_file(tensors, out / f"{name}.safetensors")

@@ -1,0 +1,395 @@
+"""The paper's ablations of Pi-DUAL against plain formulas, and in their limiting cases."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from pidual.batch import PI, Batch, Spec
+from pidual.errors import UsageError
+from pidual.methods import PiDual
+from pidual.nets import Network
+
+D, K, W, L, B = 5, 4, 6, 3, 8
+SIZES, NUMBERS = (3, 2), 2
+SPEC = Spec(100, K, SIZES, NUMBERS, code_names=("annotator", "tool"), number_names=("seconds", "trial"))
+DEFAULTS = {
+    "use_gate": True,
+    "use_noise": True,
+    "gate_on": "logits",
+    "only_random_pi": False,
+    "noise_input": "pi",
+    "tram_loss": 0.0,
+    "depth": 3,
+    "corrupt_pi": 0.0,
+    "leave_out": (),
+}
+
+
+class Net(Network):
+    """head(tanh(body(x))): smooth, and of the type of its input."""
+
+    def __init__(self):
+        super().__init__(D, K, None)
+        self.body = nn.Linear(3, D)
+
+    def features(self, x):
+        return torch.tanh(self.body(x))
+
+
+def build(dtype=torch.float64, **options):
+    """A small method whose biases are not zero."""
+    method = PiDual(Net(), SPEC, **{"width": W, "random_pi": L, **options}).to(dtype)
+    for parameter in method.parameters():
+        nn.init.normal_(parameter, std=0.7)
+    return method
+
+
+@pytest.fixture
+def batch():
+    return make_batch()
+
+
+def make_batch(dtype=torch.float64, random_pi=L):
+    codes = torch.stack([torch.randint(0, size, (B,), dtype=torch.int32) for size in SIZES], 1)
+    a = PI(codes, torch.randn(B, NUMBERS + random_pi, dtype=dtype))
+    x, y = torch.randn(B, 3, dtype=dtype), torch.randint(0, K, (B,))
+    return Batch(torch.arange(B), (x,), y, a, torch.rand(B, dtype=dtype) + 0.5)
+
+
+def dense(a, i):
+    """PI of row i as the vector the paper writes: one-hot, one-hot, numbers, random PI."""
+    hot = [float(a.codes[i, j] == code) for j, size in enumerate(SIZES) for code in range(size)]
+    return torch.tensor(hot + a.numbers[i].tolist(), dtype=a.numbers.dtype)
+
+
+def layers_by_hand(net, v):
+    """Linear layers with ReLU between them."""
+    linear = [layer for layer in net if isinstance(layer, nn.Linear)]
+    for layer in linear[:-1]:
+        v = (layer.weight @ v + layer.bias).clamp(min=0)
+    return linear[-1].weight @ v + linear[-1].bias
+
+
+def softmax_by_hand(z):
+    powers = [math.exp(value) for value in z.tolist()]
+    return [power / sum(powers) for power in powers]
+
+
+def loss_by_hand(method, batch, options):
+    """The loss of the paper's formulas, row by row."""
+    options = DEFAULTS | options
+    A1 = torch.cat([method.shared.table, method.shared.dense]).T
+    total = 0.0
+    for i in range(B):
+        y, a = int(batch.y_noisy[i]), dense(batch.a, i)
+        if options["only_random_pi"]:
+            s = (A1[:, -L:] @ a[-L:] + method.shared.bias).clamp(min=0)
+        else:
+            s = (A1 @ a + method.shared.bias).clamp(min=0)
+        phi = method.f.features(batch.x[i : i + 1])[0]
+        f = method.f.head.weight @ phi + method.f.head.bias
+        if options["use_noise"]:
+            eps = layers_by_hand(method.eps, torch.cat([phi, s]) if options["noise_input"] == "x_and_pi" else s)
+        else:
+            eps = torch.zeros(K)
+        if options["use_gate"]:
+            gamma = 1 / (1 + math.exp(-layers_by_hand(method.gamma, s).item()))
+            h = (1 - gamma) * f + gamma * eps
+        else:
+            h = f + eps
+        if options["gate_on"] == "probabilities":
+            loss = -math.log((1 - gamma) * softmax_by_hand(f)[y] + gamma * softmax_by_hand(eps)[y])
+        else:
+            loss = -math.log(softmax_by_hand(h)[y])
+        loss += options["tram_loss"] * -math.log(softmax_by_hand(f)[y])
+        total += batch.weight[i].item() * loss
+    return total / B
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_gate": False},
+        {"use_noise": False},
+        {"gate_on": "probabilities"},
+        {"only_random_pi": True},
+        {"noise_input": "x_and_pi"},
+        {"tram_loss": 0.7},
+        {"depth": 2},
+        {"depth": 4},
+        {"width": 11},
+        {"use_gate": False, "noise_input": "x_and_pi", "depth": 4},
+        {"use_noise": False, "only_random_pi": True, "depth": 2},
+        {"gate_on": "probabilities", "noise_input": "x_and_pi", "tram_loss": 2.0, "only_random_pi": True},
+    ],
+    ids=lambda options: ",".join(f"{key}={value}" for key, value in options.items()) or "defaults",
+)
+def test_loss_equals_the_formula(options, batch):
+    method = build(**options)
+    assert method(batch)["loss"].item() == pytest.approx(loss_by_hand(method, batch, options), abs=1e-10)
+
+
+def test_defaults_are_plain_pi_dual_bitwise():
+    methods = []
+    for options in ({}, DEFAULTS):
+        torch.manual_seed(7)
+        methods.append(PiDual(Net(), SPEC, width=W, random_pi=L, **options))
+    plain, explicit = methods
+    assert plain.state_dict().keys() == explicit.state_dict().keys()
+    assert all(torch.equal(value, explicit.state_dict()[key]) for key, value in plain.state_dict().items())
+    batch = make_batch(torch.float32)
+    s = F.relu(plain.shared(*batch.a))
+    gamma = plain.gamma(s).sigmoid()
+    h = (1 - gamma) * plain.f(batch.x) + gamma * plain.eps(s)
+    expected = (F.cross_entropy(h, batch.y_noisy, reduction="none") * batch.weight).mean()
+    assert torch.equal(plain(batch)["loss"], expected)
+    assert torch.equal(explicit(batch)["loss"], expected)
+
+
+@pytest.mark.parametrize("option", [{"use_gate": False}, {"use_noise": False}, {"only_random_pi": True}])
+def test_prediction_is_f_in_every_ablation(option, batch):
+    method = build(**option)
+    assert torch.equal(method.logits(batch.x), method.f(batch.x))
+
+
+def gradients(method, batch):
+    method.zero_grad()
+    method(batch)["loss"].backward()
+    return {name: parameter.grad.clone() for name, parameter in method.named_parameters() if parameter.grad is not None}
+
+
+def names_with_gradient(method, batch):
+    return {
+        name.rsplit(".", 1)[0] for name, gradient in gradients(method, batch).items() if bool((gradient != 0).any())
+    }
+
+
+def fix_gate(method, logit):
+    """The same gate for every row."""
+    nn.init.zeros_(method.gamma[-1].weight)
+    nn.init.constant_(method.gamma[-1].bias, logit)
+
+
+# gate or noise network left out
+
+
+def test_a_network_that_is_left_out_has_no_parameters_and_no_column(batch):
+    without_gate, without_noise = build(use_gate=False), build(use_noise=False)
+    assert not any(name.startswith("gamma") for name, _ in without_gate.named_parameters())
+    assert not any(name.startswith("eps") for name, _ in without_noise.named_parameters())
+    rows = batch._replace(views=())
+    assert set(without_gate.per_row(rows, torch.zeros(B, K))) == {"noise_label"}
+    assert set(without_noise.per_row(rows, torch.zeros(B, K))) == {"gate"}
+    assert "gate" not in without_gate(batch)
+    assert "gate" in without_noise(batch)
+
+
+def test_without_noise_network_a_gated_row_is_uniform(batch):
+    method = build(use_noise=False)
+    fix_gate(method, 200.0)
+    batch = batch._replace(weight=torch.ones(B, dtype=torch.float64))
+    assert method(batch)["loss"].item() == pytest.approx(math.log(K), abs=1e-12)
+    assert all(bool((gradient == 0).all()) for name, gradient in gradients(method, batch).items() if name[:2] == "f.")
+
+
+def test_without_gate_f_learns_at_full_strength(batch):
+    method = build(use_gate=False)
+    for parameter in method.eps.parameters():
+        nn.init.zeros_(parameter)
+    expected = (F.cross_entropy(method.f(batch.x), batch.y_noisy, reduction="none") * batch.weight).mean()
+    assert torch.equal(method(batch)["loss"], expected)
+
+
+# the gate in probability space
+
+
+@pytest.mark.parametrize("logit", [-200.0, 200.0, -30.0, 30.0])
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_probability_mix_is_finite_for_extreme_gates_and_logits(logit, scale):
+    method, batch = build(torch.float32, gate_on="probabilities"), make_batch(torch.float32)
+    fix_gate(method, logit)
+    for last in (method.f.head, method.eps[-1]):
+        last.weight.data *= scale
+    loss = method(batch)["loss"]
+    assert bool(torch.isfinite(loss))
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients(method, batch).values())
+    if abs(logit) == 200 and scale == 1:  # else the branch that is gated out can still explain the label better
+        _, eps = method.explain(batch.a)
+        answer = eps if logit > 0 else method.f(batch.x)
+        expected = (F.cross_entropy(answer, batch.y_noisy, reduction="none") * batch.weight).mean()
+        assert torch.allclose(loss, expected, rtol=1e-5)
+
+
+def test_probability_mix_sums_to_one(batch):
+    method = build(gate_on="probabilities")
+    log_p, _ = method.mix(method.f(batch.x), batch)
+    assert torch.allclose(log_p.exp().sum(1), torch.ones(B, dtype=torch.float64))
+
+
+# only random PI
+
+
+def test_only_random_pi_hides_everything_else_from_noise_and_gate(batch):
+    method = build(only_random_pi=True)
+    numbers = batch.a.numbers.clone()
+    numbers[:, :NUMBERS] += 5
+    others = batch._replace(a=PI((batch.a.codes + 1) % 2, numbers))
+    assert torch.equal(method(others)["loss"], method(batch)["loss"])
+    for name, column in method.per_row(batch, torch.zeros(B, K)).items():
+        assert torch.equal(method.per_row(others, torch.zeros(B, K))[name], column)
+    numbers = batch.a.numbers.clone()
+    numbers[:, NUMBERS:] += 1
+    changed = method.explain(method.edits(PI(batch.a.codes, numbers), batch.index))
+    for after, before in zip(changed, method.explain(method.edits(batch.a, batch.index)), strict=True):
+        assert not torch.allclose(after, before, atol=1e-3)
+
+
+def test_random_pi_is_left_out_by_length_zero():
+    method, batch = build(random_pi=0), make_batch(random_pi=0)
+    assert method.random_pi == 0
+    assert method.shared.dense.shape == (NUMBERS, W)
+    assert method(batch)["loss"].item() == pytest.approx(loss_by_hand(method, batch, {}), abs=1e-10)
+
+
+# the noise network sees x
+
+
+def test_noise_network_on_x_trains_the_backbone_but_not_through_f_s_head(batch):
+    for noise_input, reached in (("pi", False), ("x_and_pi", True)):
+        method = build(noise_input=noise_input)
+        fix_gate(method, 200.0)  # h = eps
+        names = names_with_gradient(method, batch)
+        assert ("f.body" in names) == reached
+        assert "f.head" not in names
+
+
+def test_gate_does_not_see_x(batch):
+    method = build(noise_input="x_and_pi")
+    other = batch._replace(views=(batch.x + 3,))
+    phi, other_phi = method.f.features(batch.x), method.f.features(other.x)
+    (g, eps), (other_g, other_eps) = method.explain(batch.a, phi), method.explain(batch.a, other_phi)
+    assert torch.equal(g, other_g)
+    assert not torch.allclose(eps, other_eps, atol=1e-3)
+    columns = method.per_row(batch._replace(views=()), torch.zeros(B, K))
+    assert set(columns) == {"gate"}  # the noise network cannot be asked without x
+    assert torch.allclose(columns["gate"], g.sigmoid()[:, 0])
+
+
+@pytest.mark.parametrize("options", [{"noise_input": "x_and_pi"}, {"tram_loss": 1.0}, {}])
+def test_one_pass_through_the_backbone(options, batch):
+    method, seen = build(**options), []
+    method.f.body.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    method(batch)
+    assert seen == [B]
+
+
+# TRAM's loss
+
+
+def test_second_term_of_tram_loss_trains_the_head_alone(batch):
+    method = build(tram_loss=0.7)
+    fix_gate(method, 200.0)  # h = eps: the first term gives f nothing
+    found = gradients(method, batch)
+    assert bool((found["f.body.weight"] == 0).all())
+    assert bool((found["f.body.bias"] == 0).all())
+    head = method.f.head(method.f.features(batch.x).detach())
+    losses = F.cross_entropy(head, batch.y_noisy, reduction="none")
+    (expected,) = torch.autograd.grad((losses * batch.weight).mean(), method.f.head.weight)
+    assert torch.allclose(found["f.head.weight"], 0.7 * expected, rtol=0, atol=1e-12)
+
+
+def test_second_term_of_tram_loss_changes_no_gradient_but_the_head_s(batch):
+    method = build(tram_loss=0.7)
+    weak = gradients(method, batch)
+    method.tram_loss = 70.0
+    strong = gradients(method, batch)
+    changed = {name for name in weak if not torch.allclose(weak[name], strong[name], rtol=0, atol=1e-12)}
+    assert changed == {"f.head.weight", "f.head.bias"}
+
+
+# size
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize("width", [1, 6, 11])
+def test_parameter_count_by_depth_and_width(depth, width):
+    method = build(depth=depth, width=width)
+    p = sum(SIZES) + NUMBERS + L
+    hidden = 2 * (depth - 2) * (width + 1) * width
+    expected = (p + 1) * width + hidden + (width + 1) * K + (width + 1)
+    assert sum(parameter.numel() for name, parameter in method.named_parameters() if name[:2] != "f.") == expected
+
+
+def test_first_layer_is_shared_at_every_depth(batch):
+    for depth in (2, 3, 4):
+        for option in ({"use_gate": False}, {"use_noise": False}):
+            names = names_with_gradient(build(depth=depth, **option), batch)
+            assert "shared" in names
+
+
+# corrupted and left-out PI reach both networks
+
+
+def test_corrupted_pi_reaches_the_loss_and_both_networks(batch):
+    method = build(corrupt_pi=1.0)
+    other = batch._replace(a=PI((batch.a.codes + 1) % 2, batch.a.numbers.clone()))
+    other.a.numbers[:, :NUMBERS] += 5
+    assert torch.equal(method(other)["loss"], method(batch)["loss"])  # what is replaced does not matter
+    elsewhere = batch._replace(index=batch.index + 50)
+    assert method(elsewhere)["loss"] != method(batch)["loss"]  # what replaces it belongs to the row
+    changed = method.edits(batch.a, batch.index)
+    clean = build()
+    clean.load_state_dict(method.state_dict())
+    assert torch.equal(method(batch)["loss"], clean(batch._replace(a=changed))["loss"])
+    nothing = torch.zeros(B, K)
+    for trained, a in ((True, changed), (False, batch.a)):  # rows not trained on are not corrupted
+        index = batch.index if trained else torch.full((B,), -1)
+        columns = method.per_row(batch._replace(index=index, views=()), nothing)
+        expected = clean.per_row(batch._replace(a=a, views=()), nothing)
+        assert all(torch.equal(columns[name], expected[name]) for name in ("gate", "noise_label"))
+
+
+def test_column_left_out_does_not_reach_loss_gate_and_noise(batch):
+    method = build(leave_out="annotator")
+    codes = batch.a.codes.clone()
+    codes[:, 0] = (codes[:, 0] + 1) % 3
+    other = batch._replace(a=PI(codes, batch.a.numbers))
+    assert torch.equal(method(other)["loss"], method(batch)["loss"])
+    columns, again = (method.per_row(rows, torch.zeros(B, K)) for rows in (batch, other))
+    assert all(torch.equal(columns[name], again[name]) for name in ("gate", "noise_label"))
+    codes[:, 1] = (codes[:, 1] + 1) % 2
+    assert method(other)["loss"] != method(batch)["loss"]  # the other column is still seen
+
+
+# what cannot be
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"use_gate": False, "use_noise": False}, "use method ce"),
+        ({"gate_on": "probabilities", "use_gate": False}, "needs both"),
+        ({"gate_on": "probabilities", "use_noise": False}, "needs both"),
+        ({"gate_on": "odds"}, "gate_on must be logits or probabilities, not 'odds'"),
+        ({"noise_input": "x"}, "noise_input must be pi or x_and_pi, not 'x'"),
+        ({"depth": 1}, "depth >= 2"),
+        ({"width": 0}, "width >= 1"),
+        ({"corrupt_pi": 1.5}, "corrupt_pi"),
+        ({"leave_out": "speed"}, r"'speed'.*annotator, tool, seconds, trial"),
+        ({"only_random_pi": True, "random_pi": 0}, "random_pi"),
+        ({"noise_input": "x_and_pi", "use_noise": False}, "noise_input"),
+    ],
+)
+def test_wrong_options_are_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        build(**options)
+
+
+@pytest.mark.parametrize("options", [{"noise_input": "x_and_pi"}, {"tram_loss": 1.0}])
+def test_a_network_without_features_is_refused_before_training(options):
+    with pytest.raises(UsageError, match="linear `head`"):
+        PiDual(nn.Linear(3, K), SPEC, **options)

@@ -1,0 +1,194 @@
+"""Changes to the PI that the paper's ablations make: which rows and columns, and by what."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare, kstest
+
+from pidual.batch import PI, Spec
+from pidual.errors import UsageError
+from pidual.methods.pi_edits import PIEdits
+from pidual.random_pi import random_pi
+
+N, L = 20_000, 3
+SIZES = (7, 4)
+SPEC = Spec(
+    N, 5, SIZES, 3, code_names=("annotator", "tool"), number_names=("seconds", "seconds", "trial")
+)  # seconds: value and flag
+INDEX = torch.arange(N)
+
+
+def edits(spec=SPEC, *, leave_out=(), everything=False, corrupt=0.0):
+    return PIEdits(spec, leave_out=leave_out, everything=everything, corrupt=corrupt)
+
+
+@pytest.fixture(scope="module")
+def a():
+    """Two codes, three numbers far from anything a standard normal gives, random PI of length 3."""
+    generator = torch.Generator().manual_seed(5)
+    codes = torch.stack([torch.randint(0, size, (N,), generator=generator) for size in SIZES], 1).int()
+    return PI(codes, torch.cat([torch.full((N, 3), 100.0), torch.randn(N, L, generator=generator)], 1))
+
+
+def replaced(after):
+    """Rows that were corrupted: in these, and only in these, all three numbers are new."""
+    new = after.numbers[:, :3] != 100.0
+    assert torch.equal(new.any(1), new.all(1))
+    return new.all(1)
+
+
+def test_nothing_asked_for_changes_nothing(a):
+    assert edits()(a, INDEX) is a
+
+
+# corrupted rows
+
+
+@pytest.mark.parametrize("q", [0.25, 0.5, 0.75])
+def test_a_share_q_of_the_rows_is_corrupted(a, q):
+    n = int(replaced(edits(corrupt=q)(a, INDEX)).sum())
+    assert abs(n - q * N) < 5 * math.sqrt(N * q * (1 - q))
+
+
+def test_all_rows_are_corrupted_at_one(a):
+    assert bool(replaced(edits(corrupt=1.0)(a, INDEX)).all())
+
+
+def test_rows_that_are_not_corrupted_keep_their_pi(a):
+    after = edits(corrupt=0.5)(a, INDEX)
+    kept = ~replaced(after)
+    assert torch.equal(after.codes[kept], a.codes[kept])
+    assert torch.equal(after.numbers[kept], a.numbers[kept])
+
+
+def test_random_pi_is_not_touched(a):
+    assert torch.equal(edits(corrupt=1.0)(a, INDEX).numbers[:, 3:], a.numbers[:, 3:])
+
+
+@pytest.mark.parametrize("q", [0.5, 1.0])
+def test_new_codes_are_uniform_over_the_categories_and_unrelated_to_the_old_ones(a, q):
+    after = edits(corrupt=q)(a, INDEX)
+    hit = replaced(after)
+    assert after.codes.dtype == a.codes.dtype
+    for j, size in enumerate(SIZES):
+        new, old = after.codes[hit, j].long(), a.codes[hit, j].long()
+        pairs = torch.bincount(old * size + new, minlength=size * size)
+        assert len(pairs) == size * size  # within the range of the codes
+        assert chisquare(pairs.reshape(size, size).sum(0)).pvalue > 1e-4
+        assert chisquare(pairs, pairs.reshape(size, size).sum(1).repeat_interleave(size) / size).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("q", [0.5, 1.0])
+def test_new_numbers_are_independent_standard_normals(a, q):
+    after = edits(corrupt=q)(a, INDEX)
+    hit = replaced(after)
+    numbers = after.numbers[hit][:, [0, 2]]
+    for column in numbers.T:
+        assert kstest(column.numpy(), "norm").pvalue > 1e-4
+    together = torch.cat([numbers, after.codes[hit].float()], 1)
+    assert torch.allclose(together.T.corrcoef(), torch.eye(4), atol=0.06)
+    assert bool((after.numbers[hit, 1] == 0).all())  # the flag: a number that was missing is there now
+
+
+def test_the_same_rows_get_the_same_values_whatever_the_batch(a):
+    one = edits(corrupt=0.5)
+    whole = one(a, INDEX)
+    order = torch.randperm(N)[:500]
+    part = one(PI(a.codes[order], a.numbers[order]), order)
+    assert torch.equal(part.codes, whole.codes[order])
+    assert torch.equal(part.numbers, whole.numbers[order])
+    again = one(a, INDEX)
+    assert torch.equal(again.numbers, whole.numbers)
+
+
+def test_each_run_corrupts_rows_of_its_own(a):
+    one, two = edits(corrupt=0.5), edits(corrupt=0.5)
+    assert 0.4 < (replaced(one(a, INDEX)) == replaced(two(a, INDEX))).float().mean() < 0.6
+    torch.manual_seed(9)
+    first = edits(corrupt=0.5)(a, INDEX)
+    torch.manual_seed(9)
+    assert torch.equal(edits(corrupt=0.5)(a, INDEX).numbers, first.numbers)
+
+
+def test_other_rows_get_other_values(a):
+    after = edits(corrupt=1.0)(a, INDEX)
+    assert len(after.numbers[:, 0].unique()) > 0.99 * N
+
+
+def test_rows_that_were_not_trained_on_are_never_corrupted(a):
+    after = edits(corrupt=1.0)(a, torch.full((N,), -1))
+    assert torch.equal(after.codes, a.codes)
+    assert torch.equal(after.numbers, a.numbers)
+    mixed = edits(corrupt=1.0)(a, torch.where(INDEX % 2 == 0, INDEX, -1))
+    assert torch.equal(replaced(mixed), INDEX % 2 == 0)
+
+
+def test_corruption_works_without_codes_and_without_numbers(a):
+    numbers_only = edits(Spec(N, 5, (), 3), corrupt=1.0)(PI(a.codes[:, :0], a.numbers), INDEX)
+    assert bool((numbers_only.numbers[:, :3] != 100.0).all())
+    codes_only = edits(Spec(N, 5, SIZES, 0), corrupt=1.0)(PI(a.codes, a.numbers[:, 3:]), INDEX)
+    assert torch.equal(codes_only.numbers, a.numbers[:, 3:])
+    assert not torch.equal(codes_only.codes, a.codes)
+
+
+@pytest.mark.parametrize("pi_seed", [0, 1, 2])
+def test_random_pi_does_not_tell_which_rows_are_corrupted_nor_their_values(a, pi_seed):
+    after = edits(corrupt=0.5)(a, INDEX)
+    hit, random = replaced(after), torch.from_numpy(random_pi(pi_seed, np.arange(N), 8))
+    related = torch.cat([hit[:, None].float(), random], 1).T.corrcoef()[0, 1:]
+    assert float(related.abs().max()) < 0.05
+    values = torch.cat([after.numbers[hit][:, [0, 2]], random[hit]], 1).T.corrcoef()[:2, 2:]
+    assert float(values.abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
+def test_a_share_outside_0_1_is_refused(q):
+    with pytest.raises(UsageError, match="corrupt_pi must be at least 0 and at most 1"):
+        edits(corrupt=q)
+
+
+# columns left out
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "codes", "numbers"),
+    [
+        ("annotator", [0], []),
+        ("seconds", [], [0, 1]),  # with its flag
+        (("tool", "trial"), [1], [2]),
+        (("annotator", "tool", "seconds", "trial"), [0, 1], [0, 1, 2]),
+    ],
+)
+def test_columns_are_left_out_by_name(a, leave_out, codes, numbers):
+    made = edits(leave_out=leave_out)
+    after = made(a, INDEX)
+    kept_codes = [j for j in range(2) if j not in codes]
+    kept_numbers = [j for j in range(3 + L) if j not in numbers]
+    assert torch.equal(after.codes, a.codes[:, kept_codes])
+    assert torch.equal(after.numbers, a.numbers[:, kept_numbers])
+    assert made.cardinalities == tuple(SIZES[j] for j in kept_codes)
+    assert made.n_numbers == len(kept_numbers) - L
+
+
+def test_everything_leaves_random_pi_alone(a):
+    made = edits(everything=True)
+    after = made(a, INDEX)
+    assert after.codes.shape == (N, 0)
+    assert torch.equal(after.numbers, a.numbers[:, 3:])
+    assert (made.cardinalities, made.n_numbers) == ((), 0)
+
+
+def test_a_column_left_out_stays_out_where_rows_are_corrupted(a):
+    after = edits(leave_out=("annotator", "seconds"), corrupt=1.0)(a, INDEX)
+    assert after.codes.shape == (N, 1)
+    assert after.numbers.shape == (N, 1 + L)
+    assert bool((after.numbers[:, 0] != 100.0).all())
+
+
+def test_an_unknown_column_is_refused_with_the_names_of_all():
+    with pytest.raises(UsageError, match=r"'speed'.* annotator, tool, seconds, trial"):
+        edits(leave_out=("annotator", "speed"))
+    with pytest.raises(UsageError, match=r"'annotator'.* not known by name"):
+        edits(Spec(N, 5, SIZES, 3), leave_out="annotator")
