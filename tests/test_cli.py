@@ -390,6 +390,9 @@ def test_any_method_fits_scores_and_predicts(method, tmp_path):
     trained = predictions["split"] == "train"
     assert all(predictions.loc[trained, score].notna().all() for score in scores)
     assert set(read_json(run / "summary.json")["evaluation"]["score_auc"]) == set(scores)
+    report = (run / "report.html").read_text()
+    assert METHODS[method].title in report
+    assert all(f"{score.replace('_', ' ').capitalize()} AUC" in report for score in scores)
     code, out, err = run_cli(["predict", run, folder / "x_test.npy", "--y", folder / "y_test.csv", "--json"])
     assert code == 0, err
     assert 0 <= json.loads(out)["accuracy"] <= 1

@@ -303,8 +303,9 @@ def print_summary(run: Any) -> None:
     if summary["valid_accuracy"] is not None:
         lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
     evaluation = summary["evaluation"] or {}
-    shown = {"test_accuracy": "test accuracy", "detection_auc": "detection AUC", "gate_auc": "gate AUC"}
-    known = [f"{title} {evaluation[key]:.4f}" for key, title in shown.items() if evaluation.get(key) is not None]
+    shown = {"test accuracy": evaluation.get("test_accuracy"), "detection AUC": evaluation.get("detection_auc")}
+    shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in evaluation.get("score_auc", {}).items()}
+    known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
     if known:
         lines.append(f"Against clean labels: {', '.join(known)}.")
     events = summary["guard"]["events"]

@@ -544,6 +544,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "pidual": version("pidual"),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": job.options.method,
+        "method_title": METHODS[job.options.method].title,
         "setting": job.options.setting,
         "seed": job.options.seed,
         "source": dict(source),

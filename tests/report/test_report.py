@@ -299,7 +299,7 @@ def test_a_bare_run(tmp_path):
     page = page_of(run)
     for absent in ("Annotator", "Gate", "Clean label", "Checked against", "Validation", "Mean gate"):
         assert absent not in page.words
-    assert "Judged by cross-entropy" in page.words
+    assert "Judged by ce" in page.words
     (run / "metrics.jsonl").unlink()
     assert "Training loss" not in page_of(run).words
 

@@ -28,7 +28,6 @@ MAX_SETTINGS = 60
 MAX_THUMBNAIL_BYTES = 1_500_000  # of all together
 MAX_EVENTS = 50
 MAX_TEXT = 500
-METHOD_NAMES = {"pi_dual": "Pi-DUAL", "pi_dual_plus": "Pi-DUAL+", "ce": "cross-entropy", "tram": "TRAM", "elr": "ELR"}
 
 Context = dict[str, Any]
 Array = npt.NDArray[Any]
@@ -163,7 +162,7 @@ def _headline(run: _Run) -> Context:
         "title": _title(n, n_issues),
         "table": str(data.get("table", "annotation table")),
         "run_name": run.path.resolve().name,
-        "method": METHOD_NAMES.get(str(run.config.get("method")), str(run.config.get("method", "unknown method"))),
+        "method": str(run.config.get("method_title") or run.config.get("method", "unknown method")),
         "has_gate": run.predictions.gate is not None,
         "created": str(run.config.get("created", ""))[:16].replace("T", " "),
         "version": str(run.config.get("pidual", "")),
@@ -424,7 +423,12 @@ def _evaluation(values: Context | None) -> list[tuple[str, str, str]]:
         ("issue_precision", "Precision", "share of flagged labels that are wrong", _percent),
         ("issue_recall", "Recall", "share of wrong labels that are flagged", _percent),
     ]
-    return [(name, show(_number(values[key])), what) for key, name, what, show in meaning if key in values]
+    shown = [(name, show(_number(values[key])), what) for key, name, what, show in meaning if key in values]
+    native = {name: auc for name, auc in (values.get("score_auc") or {}).items() if name != "gate"}
+    return shown + [
+        (f"{name.replace('_', ' ').capitalize()} AUC", _auc(_number(auc)), "the same, ranked by the method's own score")
+        for name, auc in native.items()
+    ]
 
 
 def _settings(config: Context) -> list[tuple[str, list[tuple[str, str]]]]:
