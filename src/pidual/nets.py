@@ -156,11 +156,11 @@ class MLP(Network):
 def _conv(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Conv2d:
     """A convolution without bias that keeps (or divides by the stride) the image size; truncated He-normal weights."""
     conv = nn.Conv2d(in_channels, out_channels, size, stride, padding=size // 2, bias=False)
-    _he_normal_(conv.weight)
+    he_normal_(conv.weight)
     return conv
 
 
-def _he_normal_(weight: Tensor) -> None:
+def he_normal_(weight: Tensor) -> None:
     """He-normal by fan-in, truncated at two standard deviations and rescaled to keep the variance.
 
     Draws again what falls outside: twice as fast as `nn.init.trunc_normal_`, which inverts the error function.
@@ -267,7 +267,7 @@ class WideResNet(Network):
         if depth < 10 or (depth - 4) % 6:
             raise UsageError(f"WideResNet depth must be 6 n + 4 with n >= 1 (10, 16, 22, 28, ...), not {depth}")
         super().__init__(64 * widen, n_classes, standardize)
-        _he_normal_(self.head.weight)
+        he_normal_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.stem = _conv(in_channels, 16, 3)
         channels, blocks = 16, []

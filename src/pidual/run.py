@@ -469,7 +469,8 @@ def fit_table(
     for text in job.warnings:
         progress.note(f"Warning: {text}")
     store = StateStore(out / "state", save_every)
-    if first and (state := store.values()):  # records of epochs that a kill took back are written again
+    # Records of epochs that a kill took back are written again.
+    if first and (state := store.values() or store.part("before").values()):
         write_history(out / "metrics.jsonl", state["position"]["history"])
     recorder = Recorder(progress, out / "metrics.jsonl" if first else None)
     started = time.monotonic()
@@ -643,8 +644,8 @@ class Recorder(Progress):
     def __init__(self, progress: Progress, path: Path | None):
         self.progress, self.path = progress, path
 
-    def start(self, epochs: int, steps: int, done: int) -> None:
-        self.progress.start(epochs, steps, done)
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+        self.progress.start(epochs, steps, done, stage)
 
     def step(self, epoch: int, step: int) -> None:
         self.progress.step(epoch, step)

@@ -62,7 +62,7 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
         training["weight_decay"] = min(3e-3, size["weight_decay"])
     options: Options = {"width": 256} if METHODS[method].needs_pi else {}
     if method in ("pi_dual", "pi_dual_plus"):
-        options |= {"random_pi": size["random_pi"], "gate_bias": -2.0}
+        options |= {"random_pi": size["random_pi"], "gate_bias": -4.0 if images else -2.0}
     network = {} if images else {"width": 128, "depth": 2, "dropout": 0.5}
     return Settings(training, options, network)
 

@@ -24,11 +24,12 @@ class Silent(Progress):
 class Lines(Progress):
     """Plain lines: the start, an epoch now and then, and a sign of life within long epochs."""
 
-    def start(self, epochs: int, steps: int, done: int) -> None:
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
         self.said = 0.0
         done_text = f", {done / (epochs * steps):.0%} done before" if done else ""
-        click.echo(f"Training: {epochs} epochs of {steps} steps{done_text}.", err=True)
+        named = f" ({stage})" if stage else ""
+        click.echo(f"Training{named}: {epochs} epochs of {steps} steps{done_text}.", err=True)
 
     def step(self, epoch: int, step: int) -> None:
         now = time.monotonic()
@@ -57,8 +58,9 @@ class Bar(Progress):
         self.console = Console(stderr=True)
         self.bar: RichProgress | None = None
 
-    def start(self, epochs: int, steps: int, done: int) -> None:
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.drawn = epochs, steps, 0.0
+        self.stage = f"{stage}, " if stage else ""
         columns: list[Any] = [
             TextColumn("{task.description}"),
             BarColumn(),
@@ -74,7 +76,9 @@ class Bar(Progress):
         if self.bar is not None and now - self.drawn > 0.1:
             self.drawn = now
             self.bar.update(
-                self.task, completed=epoch * self.steps + step, description=f"epoch {epoch + 1}/{self.epochs}"
+                self.task,
+                completed=epoch * self.steps + step,
+                description=f"{self.stage}epoch {epoch + 1}/{self.epochs}",
             )
 
     def epoch(self, record: Record) -> None:
@@ -92,7 +96,8 @@ class Bar(Progress):
 
 def describe(record: Record) -> str:
     """An epoch in a few words."""
-    words = [f"loss {record['loss']:.3f}"]
+    words = [record["stage"]] if "stage" in record else []
+    words.append(f"loss {record['loss']:.3f}")
     if "gate" in record:
         words.append(f"gate {record['gate']:.2f}")
     if "valid_accuracy" in record:

@@ -78,16 +78,24 @@ class Batches:
         """The views of a batch of inputs: random crops and flips where these are asked for, then AutoAugment and Cutout
         on the strong ones. Inputs that are not images have no augmentation.
         """
+        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, step, 2))
+        return self._views(x, generator, self.batch_size, self.rank * len(x))
+
+    def scan_views(self, x: Tensor, first: int, *, epoch: int) -> tuple[Tensor, ...]:
+        """The views of inputs outside of training; `first` is the position of the first of them."""
+        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, first, 4))
+        return self._views(x, generator, len(x), 0)
+
+    def _views(self, x: Tensor, generator: torch.Generator, n: int, first: int) -> tuple[Tensor, ...]:
+        """Views of inputs, with the draws of rows `first` on among `n`."""
         training = self.training
         if x.ndim != 4 or not (training.crop_pad or training.flip or self.strong_views):
             return (x,) * self.n_views
-        generator = torch.Generator().manual_seed(derive_seed(training.seed, epoch, step, 2))
         views = []
         for view in range(self.n_views):
             strong = view >= self.n_views - self.strong_views
             n_draws = 3 + (DRAWS_AUTO_AUGMENT + DRAWS_CUTOUT if strong else 0)
-            draws = torch.rand(self.batch_size, n_draws, generator=generator)  # drawn for the global batch
-            draws = draws[self.rank * len(x) : (self.rank + 1) * len(x)].to(x.device)
+            draws = torch.rand(n, n_draws, generator=generator)[first : first + len(x)].to(x.device)
             if not training.flip:
                 draws[:, 2] = 1.0
             augmented = crop_flip(x, draws[:, :3], pad=training.crop_pad)

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,7 @@ def fit(
     store: StateStore | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
+    stage: str = "",
 ) -> Fitted:
     """Train a method on the rows of `train`.
 
@@ -130,6 +132,8 @@ def fit(
         Told of every step and epoch.
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
+    stage : str
+        Name of this training in the records, where it is one of several.
     """
     trainer = Trainer(
         build,
@@ -140,6 +144,7 @@ def fit(
         store,
         progress or Progress(),
         stop,
+        stage,
     )
     try:
         return trainer.run()
@@ -160,12 +165,16 @@ class Trainer:
         store: StateStore | None,
         progress: Progress,
         stop: Callable[[], bool],
+        stage: str = "",
     ):
+        self.stage = stage
         self.build, self.train, self.valid, self.training = build, train, valid, training
         self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
         self.at = Position()
         self.best: Weights = {}
         self.first: Weights | None = None
+        self.first_records: tuple[list[Record], list[Record]] = ([], [])
+        self.epoch_steps = 1
         self.save_due = time.monotonic() + store.save_every if store else float("inf")
         labels = (valid or train).y_noisy
         self.majority = float(labels.bincount().max() / len(labels))
@@ -178,7 +187,10 @@ class Trainer:
         self.set_up()
         if state:
             self.restore(*state)
-        self.progress.start(self.training.epochs, self.batches.steps, self.at.epoch * self.batches.steps + self.at.step)
+        else:
+            self.at.history[:0], self.at.events[:0] = self.first_records
+        steps = self.batches.steps
+        self.progress.start(self.training.epochs, steps, self.at.epoch * steps + self.at.step, self.stage)
         while self.at.epoch < self.training.epochs:
             self.train_epoch()
             self.finish_epoch()
@@ -211,8 +223,9 @@ class Trainer:
         if self.first is None:
             training = replace(self.training, **self.method.before_training)
             store = self.store.part("before") if self.store else None
-            stage = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
-            self.first = fit(self.build_first, self.train, self.valid, training, **stage).method.state_dict()
+            how = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
+            fitted = fit(self.build_first, self.train, self.valid, training, **how, stage="first stage")
+            self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
         before.load_state_dict(self.first)
         before.requires_grad_(False)
 
@@ -235,6 +248,7 @@ class Trainer:
         self.method.train()
         started = time.monotonic() - at.seconds
         order = self.method.epoch_rows(at.epoch, batches.order(at.epoch))
+        self.epoch_steps = max(1, len(order) // batches.batch_size)
         sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in at.sums.items()}
         for batch in batches.epoch(order, at.step):
             for name, value in self.train_step(batch).items():
@@ -260,11 +274,14 @@ class Trainer:
         """One update of the parameters."""
         at = self.at
         self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
-        factor = self.options.lr_factor(at.epoch * self.batches.steps + at.step, self.batches.steps)
+        done = (
+            at.step * self.batches.steps / self.epoch_steps
+        )  # an epoch may have more or fewer steps than rows would give
+        factor = self.options.lr_factor(at.epoch * self.batches.steps + done, self.batches.steps)
         for optimizer in self.optimizers:
             optimizer.zero_grad()
             for group in optimizer.param_groups:
-                group["lr"] = group["base_lr"] * factor
+                group["lr"] = group["base_lr"] * (1.0 if group["constant"] else factor)
         if self.fabric.device.type != "cpu":
             batch = self.fabric.to_device(batch)
         batch = batch._replace(views=self.batches.augment(batch.x, at.epoch, at.step))
@@ -288,14 +305,17 @@ class Trainer:
         steps = self.batches.steps
         factor = self.options.lr_factor((at.epoch + 1) * steps - 1, steps)
         record: Record = {"epoch": at.epoch, "attempt": at.attempt, "lr": self.options.lr * factor}
+        if self.stage or self.method.phase:
+            record["stage"] = ", ".join(name for name in (self.stage, self.method.phase) if name)
         names = sorted(at.sums)
         means = self.fabric.all_reduce(torch.tensor([at.sums[name] / at.step for name in names]), reduce_op="mean")
         record |= {name: float(mean) for name, mean in zip(names, means, strict=True)}
         if self.valid is not None:
             accuracy, loss = evaluate(self.method, self.valid, self.fabric)
             record |= {"valid_accuracy": accuracy, "valid_loss": loss}
-            if at.best is None or (accuracy, -loss) > tuple(at.best):
-                at.best, at.best_epoch, self.best = (accuracy, -loss), at.epoch, weights(self.method)
+            merit = (-loss, accuracy) if self.training.select == "lowest_loss" else (accuracy, -loss)
+            if at.best is None or merit > tuple(at.best):
+                at.best, at.best_epoch, self.best = merit, at.epoch, weights(self.method)
         record["seconds"] = at.seconds
         at.history.append(record)
         self.progress.epoch(record)
@@ -330,9 +350,10 @@ class Trainer:
         index = torch.linspace(0, len(self.train) - 1, min(len(self.train), guard.SAMPLE_ROWS)).long()
         return predict_labels(self.method, self.train.subset(index), self.fabric), self.train.y_noisy[index].numpy()
 
-    def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True) -> Tensor:
-        """A function of the batch on all training rows, without gradient or augmentation."""
-        return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x)
+    def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
+        """A function of the batch on all training rows, without gradient."""
+        augment = partial(self.batches.scan_views, epoch=self.at.epoch) if augmented else None
+        return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
 
     def save(self) -> None:
         """Replace the stored state by the present one."""
@@ -355,6 +376,7 @@ class Trainer:
             part, name = key.split(".", 1)
             parts[part][name] = value
         self.method.load_state_dict(parts["method"])
+        self.set_up_optimizer()  # of the phase the method is in
         self.best = parts["best"]
         if self.store is not None:
             self.store.load_memories(self.method.memories, values.get("memories", {}))
@@ -363,7 +385,7 @@ class Trainer:
     def result(self) -> Fitted:
         """The selected weights inside the method, and the rest of what happened."""
         at, last = self.at, weights(self.method)
-        best = self.training.select == "best" and bool(self.best)
+        best = self.training.select != "last" and bool(self.best)
         if best:
             self.method.load_state_dict(self.best)
         self.method.eval()

@@ -1,4 +1,4 @@
-"""SGD with Nesterov momentum, for ordinary parameters and for tables of which a batch touches a few rows.
+"""SGD with Nesterov momentum, for ordinary parameters and for tables of which a batch touches a few rows; or Adam.
 
 The gradient of a large table (a row of weights per annotator) is sparse. With momentum every row would move at every
 step, at a cost that grows with the number of annotators. A row's gradient g moves it by lr * g / (1 - momentum) in
@@ -15,19 +15,30 @@ from .training import Training
 
 
 def make_optimizers(method: Method, training: Training) -> list[torch.optim.Optimizer]:
-    """Optimizers of a method's parameter groups; a group with `sparse` gets one that touches few rows."""
+    """Optimizers of a method's parameter groups.
+
+    A group with `sparse` gets one that touches few rows; one with `adam` gets Adam at its own constant rate.
+    """
     defaults = {"lr": training.lr, "momentum": training.momentum, "weight_decay": training.weight_decay}
-    groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    groups: dict[str, list[dict[str, Any]]] = {"dense": [], "sparse": [], "adam": []}
     for group in method.param_groups():
         options = {**defaults, **group}
-        sparse = options.pop("sparse", False)
+        sparse, adam = options.pop("sparse", False), options.pop("adam", False)
         if sparse:
             options |= {"lr": options["lr"] / (1 - options["momentum"]), "momentum": 0.0, "weight_decay": 0.0}
-        options |= {"base_lr": options["lr"], "nesterov": options["momentum"] > 0}
-        groups[sparse].append(options)
-    made: list[torch.optim.Optimizer] = [torch.optim.SGD(groups[False], lr=training.lr, fused=True)]
-    if groups[True]:
-        made.append(torch.optim.SGD(groups[True], lr=training.lr, foreach=False))
+        options |= {"base_lr": options["lr"], "constant": adam}
+        if adam:
+            del options["momentum"]
+        else:
+            options["nesterov"] = options["momentum"] > 0
+        groups["adam" if adam else "sparse" if sparse else "dense"].append(options)
+    made: list[torch.optim.Optimizer] = []
+    if groups["dense"]:
+        made.append(torch.optim.SGD(groups["dense"], lr=training.lr, fused=True))
+    if groups["sparse"]:
+        made.append(torch.optim.SGD(groups["sparse"], lr=training.lr, foreach=False))
+    if groups["adam"]:
+        made.append(torch.optim.Adam(groups["adam"], lr=training.lr))
     return made
 
 

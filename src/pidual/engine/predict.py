@@ -121,15 +121,27 @@ def per_row(
 
 
 def scan_rows(
-    method: Method, function: Callable[[Batch], Tensor], rows: Rows, fabric: Fabric, *, with_x: bool = True
+    method: Method,
+    function: Callable[[Batch], Tensor],
+    rows: Rows,
+    fabric: Fabric,
+    *,
+    with_x: bool = True,
+    augment: Callable[[Tensor, int], tuple[Tensor, ...]] | None = None,
 ) -> Tensor:
-    """A function of the batch on all rows in order, in evaluation mode, without gradient."""
+    """A function of the batch on all rows in order, in evaluation mode, without gradient.
+
+    `augment` makes the views of a chunk of inputs, given the position of its first row.
+    """
     was_training = method.training
     method.eval()
     parts = []
     with torch.no_grad(), fabric.autocast():
         for index in torch.arange(len(rows)).split(CHUNK if with_x else 64 * CHUNK):
             random = rows.random_pi(index, method.random_pi) if method.random_pi else None
-            parts.append(function(fabric.to_device(rows.select(index, random=random, with_x=with_x))).cpu())
+            batch = fabric.to_device(rows.select(index, random=random, with_x=with_x))
+            if augment is not None:
+                batch = batch._replace(views=augment(batch.x, int(index[0])))
+            parts.append(function(batch).cpu())
     method.train(was_training)
     return torch.cat(parts)

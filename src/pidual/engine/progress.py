@@ -6,8 +6,8 @@ from .history import Record
 class Progress:
     """Hears of every step and epoch, and says nothing."""
 
-    def start(self, epochs: int, steps: int, done: int) -> None:
-        """Training begins: `epochs` epochs of `steps` steps, of which `done` steps are behind us."""
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+        """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us."""
 
     def step(self, epoch: int, step: int) -> None:
         """A step of an epoch is done."""

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import UsageError
 
 SCHEDULES = ("cosine", "steps", "constant")
-SELECTIONS = ("best", "last")
+SELECTIONS = ("best", "lowest_loss", "last")
 GUARDS = ("recover", "watch", "off")
 
 
@@ -35,8 +35,9 @@ class Training:
         Images only: random horizontal flip.
     precision : str
         A Lightning Fabric precision, such as "32-true" or "bf16-mixed".
-    select : "best" or "last"
-        Keep the epoch with the best accuracy on the noisy validation rows, or the last one. The other is saved as well.
+    select : "best", "lowest_loss" or "last"
+        Keep the epoch with the best accuracy on the noisy validation rows, the one with the lowest loss there, or the
+        last one, which is saved in any case.
     guard : "recover", "watch" or "off"
         Watch for collapse: start again with a smaller rate when it happens, or only record it.
     loader_workers : int
@@ -85,7 +86,7 @@ class Training:
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}.")
 
-    def lr_factor(self, step: int, steps_per_epoch: int) -> float:
+    def lr_factor(self, step: float, steps_per_epoch: int) -> float:
         """What the learning rate is multiplied by at a step, counted from 0 over the whole run."""
         warmup = self.warmup_epochs * steps_per_epoch
         if step < warmup:

@@ -20,10 +20,10 @@ from .parts import SampleMemory
 
 @runtime_checkable
 class Scan(Protocol):
-    """Evaluates a function of the batch on all training rows, in order, without gradient or augmentation."""
+    """Evaluates a function of the batch on all training rows, in order, in evaluation mode, without gradient."""
 
-    def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True) -> Tensor:
-        """The function's values; `with_x=False` does not read the inputs."""
+    def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
+        """The function's values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
 
 
 class Method(nn.Module):
@@ -44,6 +44,7 @@ class Method(nn.Module):
     strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
     scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
 
+    phase: str = ""  # name of what it is doing, for records and the progress bar; a property where it changes
     random_pi: int = 0  # length of the random PI the engine appends to a
     before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
 
@@ -51,6 +52,13 @@ class Method(nn.Module):
         super().__init__()
         self.f = f
         self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
+
+    def train(self, mode: bool = True) -> "Method":
+        """Training or evaluation mode; a first stage has been trained, and stays in evaluation mode."""
+        super().train(mode)
+        if self.before is not None:
+            self.before.eval()
+        return self
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """One training computation: "loss" is minimised, scalars beside it are logged."""
@@ -77,8 +85,11 @@ class Method(nn.Module):
         return order
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameters in groups, each with the optimizer settings in which it differs from the run's."""
-        return [{"params": list(self.parameters())}]
+        """Parameters in groups, each with the optimizer settings in which it differs from the run's.
+
+        `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr` throughout.
+        """
+        return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]
 
     @property
     def memories(self) -> dict[str, SampleMemory]:

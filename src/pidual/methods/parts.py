@@ -1,14 +1,26 @@
-"""What several methods share: a memory with a value per training row, Monte-Carlo draws, the PI tower."""
+"""What several methods share.
 
+memory       SampleMemory: a value per training row
+processes    gather, sum_over_processes, kept_mean
+estimates    Draws, mean_probability: Monte-Carlo means in pieces
+networks     split_network, reinitialise, fresh_copy, update_average, PITower
+selection    small_loss, clean_posterior, class_weights
+mixing       mixup, sharpen, interleave
+"""
+
+import copy
 import math
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -16,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 from ..batch import PI, Batch
 from ..errors import UsageError
 from ..files import replacing
-from ..nets import PILinear, glorot_linear
+from ..nets import PILinear, glorot_linear, he_normal_
 from ..random_pi import derive_seed
 
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file
@@ -306,3 +318,91 @@ class PITower(nn.Module):
     def hidden(self) -> list[nn.Parameter]:
         """Parameters of the hidden layers, which the paper's code base does not decay on CIFAR."""
         return [*self.first.parameters(), *self.second.parameters()]
+
+
+def reinitialise(module: nn.Module) -> None:
+    """New weights as our networks begin with: He-normal convolutions, Glorot-uniform linear layers, zero biases."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            he_normal_(part.weight)
+        elif isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight)
+        elif callable(reset := getattr(part, "reset_parameters", None)):
+            reset()
+        if isinstance(part, nn.Conv2d | nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)
+
+
+def fresh_copy(f: nn.Module) -> nn.Module:
+    """A network of the same shape with weights of its own."""
+    copied = copy.deepcopy(f)
+    reinitialise(copied)
+    return copied
+
+
+def update_average(average: nn.Module, network: nn.Module, alpha: float) -> None:
+    """Parameters of `average` move to alpha * average + (1 - alpha) * network; buffers do not."""
+    with torch.no_grad():
+        for mean, value in zip(average.parameters(), network.parameters(), strict=True):
+            mean.lerp_(value, 1 - alpha)
+
+
+def small_loss(losses: Tensor, share: float) -> Tensor:
+    """Which rows are among the floor(share * B) smallest losses of the whole batch, but at least one; no gradient."""
+    losses = losses.detach()
+    everywhere = gather(losses) if n_processes() > 1 else losses
+    count = max(1, math.floor(share * len(everywhere) + 1e-6))
+    return losses <= everywhere.kthvalue(count).values
+
+
+def clean_posterior(losses: Tensor) -> Tensor:
+    """Probability of each row to belong to the component with the lower mean of a two-component normal mixture.
+
+    Losses are scaled to [0, 1] first. Where all are the same there is nothing to tell apart, and every row is clean.
+    """
+    spread = losses.max() - losses.min()
+    if len(losses) < 2 or not float(spread) > 0:
+        return torch.ones_like(losses)
+    scaled = ((losses - losses.min()) / spread).double().numpy()[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # ten iterations are the authors' choice
+        mixture = GaussianMixture(2, max_iter=10, tol=1e-2, reg_covar=5e-4, random_state=0).fit(scaled)
+    posterior = mixture.predict_proba(scaled)[:, mixture.means_.argmin()]
+    return torch.from_numpy(posterior).to(losses)
+
+
+def class_weights(counts: Tensor, cap: float = math.inf) -> Tensor:
+    """Mean count / count of each class, at most `cap`; 0 for a class without rows."""
+    counts = counts.float()
+    return torch.where(counts > 0, counts.mean() / counts.clamp(min=1), 0.0).clamp(max=cap)
+
+
+def sharpen(q: Tensor, temperature: float) -> Tensor:
+    """q^(1/T), scaled to sum 1."""
+    return (q.clamp(min=1e-12).log() / temperature).softmax(1)
+
+
+def mixup(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Inputs and targets mixed with those of a random other row; the permutation and the weight l >= 1/2 as well.
+
+    l ~ Beta(alpha, alpha), then max(l, 1 - l).
+    """
+    share = float(torch.distributions.Beta(alpha, alpha).sample()) if alpha > 0 else 1.0
+    share = max(share, 1 - share)
+    other = torch.randperm(len(x), device=x.device)
+    x = x if x.is_floating_point() else x.float()
+    return share * x + (1 - share) * x[other], share * targets + (1 - share) * targets[other], other, share
+
+
+def interleave(parts: Sequence[Tensor], batch_size: int) -> Tensor:
+    """Rows in an order in which every batch of every process holds an equal share of each part, one after the other.
+
+    As many batches as the first part fills; the others are repeated, or cut, to go with it. A batch of a process then
+    falls into equal pieces with `chunk(len(parts))`.
+    """
+    processes = n_processes()
+    piece = batch_size // (len(parts) * processes)
+    n_batches = len(parts[0]) // (piece * processes)
+    wanted = n_batches * piece * processes
+    filled = [part.repeat(-(-wanted // max(1, len(part))))[:wanted] for part in parts]
+    return torch.stack([part.view(n_batches, processes, piece) for part in filled], 2).flatten()

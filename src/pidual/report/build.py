@@ -400,7 +400,8 @@ def _curves(run: _Run) -> list[Context]:
         attempts: dict[Any, list[tuple[int, float]]] = {}
         for epoch in run.epochs:
             if isinstance(epoch.get(key), (int, float)):
-                attempts.setdefault(epoch.get("attempt", 0), []).append((int(epoch["epoch"]), float(epoch[key])))
+                line = (str(epoch.get("stage", "")).startswith("first stage"), epoch.get("attempt", 0))
+                attempts.setdefault(line, []).append((int(epoch["epoch"]), float(epoch[key])))
         if not any(math.isfinite(value) for points in attempts.values() for _, value in points):
             continue
         last = list(attempts.values())[-1]
