@@ -1,14 +1,17 @@
 import itertools
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from pidual.batch import Rows
 from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.checkpoint import StateStore
 from pidual.errors import RunError, UsageError
 from pidual.methods import CE, PiDual
-from pidual.nets import MLP
+from pidual.nets import MLP, SmallCNN
 from pidual.random_pi import derive_seed
 
 
@@ -178,12 +181,80 @@ def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
     teacher = fit(lambda: build_student().before, rows, rows, Training(epochs=3, batch_size=24, lr=0.05))
     state = whole.method.before.state_dict()
     assert all(torch.equal(value, state[key]) for key, value in teacher.method.state_dict().items())
+    assert [record.get("stage") for record in whole.history] == ["first stage"] * 3 + [None] * 4
+    assert not whole.method.train().before.training
     for stop_at in (12, 35):  # in the first stage, then in the second
         counter = itertools.count(1)
         with pytest.raises(Interrupted):
             fit(build_student, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == stop_at)  # noqa: B023 - called at once
     resumed = fit(build_student, rows, rows, training, store=StateStore(tmp_path))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
+    assert [record["epoch"] for record in resumed.history] == [0, 1, 2, 0, 1, 2, 3]
+
+
+def test_a_phase_with_another_optimizer_resumes_in_it(rows, tmp_path):
+    class Refined(CE):
+        """Two epochs of SGD, then Adam on the head alone."""
+
+        def __init__(self, f, spec):
+            super().__init__(f, spec)
+            self.register_buffer("refining", torch.tensor(False))
+
+        @property
+        def phase(self):
+            return "refine" if self.refining else "fit"
+
+        def on_epoch_start(self, epoch, scan):
+            self.refining.fill_(epoch >= 2)
+            return epoch == 2
+
+        def param_groups(self):
+            if not self.refining:
+                return super().param_groups()
+            return [{"params": list(self.f.head.parameters()), "adam": True, "lr": 1e-2}]
+
+    def make():
+        return Refined(MLP(5, 3, width=8, depth=1), rows.spec(3))
+
+    training = Training(epochs=4, batch_size=24, lr=0.05)
+    whole = fit(make, rows, rows, training)
+    assert [record["stage"] for record in whole.history] == ["fit", "fit", "refine", "refine"]
+    short = fit(make, rows, rows, Training(epochs=2, batch_size=24, lr=0.05, schedule="constant"))
+    hidden = "f.hidden.0.weight"
+    constant = fit(make, rows, rows, Training(epochs=4, batch_size=24, lr=0.05, schedule="constant"))
+    assert torch.equal(short.last[hidden], constant.last[hidden])
+    assert not torch.equal(short.last["f.head.weight"], constant.last["f.head.weight"])
+    counter = itertools.count(1)
+    with pytest.raises(Interrupted):
+        fit(make, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == 33)
+    resumed = fit(make, rows, rows, training, store=StateStore(tmp_path))
+    assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
+
+
+def test_the_epoch_with_the_lowest_validation_loss_is_selected(rows):
+    made = fit(build(rows), rows, rows, replace(TRAINING, select="lowest_loss", lr=0.5))
+    losses = [record["valid_loss"] for record in made.history]
+    assert made.selected_epoch == losses.index(min(losses))
+
+
+def test_a_scan_can_see_the_views_of_training():
+    images = np.random.default_rng(0).integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
+    rows = Rows.build(images, np.arange(30), np.arange(30) % 2)
+    seen = {}
+
+    class Looks(CE):
+        n_views = 2
+
+        def on_epoch_start(self, epoch, scan):
+            seen[epoch] = [scan(lambda batch: torch.stack(batch.views, 1), augmented=on) for on in (True, True, False)]
+            return False
+
+    fit(lambda: Looks(SmallCNN(2, width=2), rows.spec(2)), rows, None, Training(epochs=2, crop_pad=1, guard="off"))
+    augmented, again, plain = seen[0]
+    assert torch.equal(augmented, again)
+    assert not torch.equal(augmented[:, 0], augmented[:, 1])
+    assert not torch.equal(augmented, seen[1][0])
+    assert torch.equal(plain[:, 0], torch.from_numpy(images))
 
 
 def test_a_large_table_is_updated_row_by_row_and_resumes(rows, tmp_path, monkeypatch):
