@@ -90,6 +90,11 @@ class Network(nn.Module):
         """What the head sees: one vector of `n_features` numbers per input."""
         raise NotImplementedError
 
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last layers before the head, for methods that train them anew; none where a network does not say."""
+        return []
+
     def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
         """Logits."""
         logits: Tensor = self.head(self.features(x))
@@ -151,6 +156,11 @@ class MLP(Network):
         """The last hidden layer."""
         hidden: Tensor = self.hidden(self.prepare(x).flatten(1))
         return hidden
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last hidden layer; none at depth 0."""
+        return [layer for layer in self.hidden if isinstance(layer, nn.Linear)][-1:]
 
 
 def _conv(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Conv2d:
@@ -220,6 +230,11 @@ class SmallCNN(Network):
         # channels last: a quarter less CPU time on 32 x 32. The weights stay contiguous, as safetensors wants them.
         return _pooled(self.blocks(self.prepare(x).contiguous(memory_format=torch.channels_last)))
 
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last block."""
+        return [self.blocks[-1]]
+
 
 class _WideBlock(nn.Module):
     """BN-ReLU-conv-BN-ReLU-conv plus shortcut; where shapes differ the shortcut is a 1 x 1 conv of the raw input."""
@@ -282,6 +297,11 @@ class WideResNet(Network):
         """Average over the image after the last BN-ReLU."""
         return _pooled(F.relu(self.bn(self.blocks(self.stem(self.prepare(x))))))
 
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last of the three groups, and the batch normalisation after it."""
+        return [*self.blocks[-(len(self.blocks) // 3) :], self.bn]
+
 
 class _Bottleneck(nn.Module):
     """1 x 1, 3 x 3 (with the stride), 1 x 1 convolutions, each with batch normalisation, plus shortcut."""
@@ -329,6 +349,11 @@ class ResNet50(Network):
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
         """Average over the image of the last block."""
         return _pooled(self.blocks(self.stem(self.prepare(x))))
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last three blocks."""
+        return [*self.blocks[-3:]]
 
 
 class PILinear(nn.Module):

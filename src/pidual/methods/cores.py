@@ -12,6 +12,7 @@ authors divide the learning rate by 1 + beta; under their SGD without momentum o
 does, with momentum, decay or clipping it is not quite.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -20,7 +21,7 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .base import Method, Scan
-from .parts import kept_mean, sum_over_processes
+from .parts import gather, kept_mean, n_processes, sum_over_processes
 
 TINY = 1e-8
 
@@ -49,6 +50,7 @@ class CORES(Method):
     counts: Tensor
     dropped: Tensor
     prior: Tensor
+    looks_wrong: Tensor
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class CORES(Method):
         super().__init__(f, spec)
         self.final_beta, self.sieve_after = beta, sieve_from * spec.epochs
         self.ramp = ramp[0] * spec.epochs, ramp[1] * spec.epochs
+        self.record_in = math.floor(0.4 * spec.epochs + 1e-6)  # epoch 40 of the authors' 100
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
         self.register_buffer(
             "counts", torch.ones(spec.n_classes, dtype=torch.int64)
@@ -70,12 +73,17 @@ class CORES(Method):
             "dropped", torch.zeros(spec.n_classes, dtype=torch.int64)
         )  # those left out, in the last epoch or this one
         self.register_buffer("prior", torch.full((spec.n_classes,), 1 / spec.n_classes))
+        self.register_buffer(
+            "looks_wrong", torch.zeros(spec.n_train, dtype=torch.bool)
+        )  # rows with a score above 0 when epoch `record_in` visited them, for CORES*
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x).float()
         minus_log_p = -(logits.softmax(1) + TINY).log()  # l_ik
         cross_entropy = F.cross_entropy(logits, batch.y_noisy, reduction="none")
         keep = self.sieve(cross_entropy, minus_log_p) <= 0
+        if self.epoch == self.record_in:
+            self.record(batch.index, ~keep)
         if self.epoch <= self.sieve_after:
             keep = torch.ones_like(keep)
         self.dropped += sum_over_processes(self.count(batch.y_noisy[~keep]))
@@ -86,6 +94,12 @@ class CORES(Method):
     def sieve(self, cross_entropy: Tensor, minus_log_p: Tensor) -> Tensor:
         """CE_i - mean_k l_ik, above 0 where the label looks wrong; no gradient."""
         return (cross_entropy - minus_log_p.mean(1)).detach()
+
+    def record(self, index: Tensor, looks_wrong: Tensor) -> None:
+        """Remember what the sieve says of these rows, and of those of the other processes."""
+        if n_processes() > 1:
+            index, looks_wrong = gather(index), gather(looks_wrong)
+        self.looks_wrong[index] = looks_wrong
 
     def beta(self) -> float:
         """Strength of the confidence regulariser in this epoch."""

@@ -10,6 +10,7 @@ mixing       mixup, sharpen, interleave
 
 import copy
 import math
+import mmap
 import os
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ from ..random_pi import derive_seed
 
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file
 BLOCK = 2**24  # numbers handled at a time
+RELEASE_AFTER = 2**13  # rows read or written; each may bring 64 kB around it into memory
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -68,6 +70,8 @@ class SampleMemory:
         self.on_disk = where == "disk" or (where == "auto" and n_bytes > DISK_ABOVE)
         self.path: Path | None = None
         self._values: Tensor | None = None
+        self._map: mmap.mmap | None = None
+        self._touched = 0
 
     @property
     def values(self) -> Tensor:
@@ -104,12 +108,14 @@ class SampleMemory:
                     file.write(self._draw(block, generator).view(torch.uint8).numpy().data)
         if n_processes() > 1:
             distributed.barrier()
-        flat = torch.from_file(str(path), shared=True, size=math.prod(shape), dtype=self.dtype)
-        self._values = flat.view(shape)
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._values = torch.frombuffer(self._map, dtype=self.dtype).view(shape)
 
     def __getitem__(self, index: Tensor) -> Tensor:
         """Rows at these positions in float32, on the device of `index`; NaN where the position is -1."""
         rows = self.values[index.cpu().clamp(min=0)].float().to(index.device)
+        self._release(len(index))
         return rows.masked_fill((index < 0)[:, None], math.nan)
 
     def update(self, index: Tensor, values: Tensor) -> None:
@@ -118,6 +124,7 @@ class SampleMemory:
         if n_processes() > 1:
             index, values = gather(index), gather(values)
         self.values[index.cpu()] = values.to(self.dtype).cpu()
+        self._release(len(index))
 
     def save(self, path: Path) -> None:
         """Write all rows to a file, there in full or not at all."""
@@ -148,6 +155,13 @@ class SampleMemory:
     def _draw(self, block: Tensor, generator: torch.Generator) -> Tensor:
         """Initial values in place."""
         return block.copy_(torch.randn(block.shape, generator=generator) * self.std) if self.std else block
+
+    def _release(self, n_rows: int) -> None:
+        """Let go of the pages of a file now and then: it stays in the system's cache, not in this process's memory."""
+        self._touched += n_rows
+        if self._map is not None and self._touched > RELEASE_AFTER and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self._touched = 0
 
     def _rounded(self, values: Tensor) -> Tensor:
         """Values that the store can hold: bfloat16 rounds up or down at random, right on average.

@@ -64,11 +64,14 @@ class SOP(Method):
         self.v = SampleMemory(spec.n_train, spec.n_classes, std=std, dtype=memory_dtype, where=memory)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        p = self.f(batch.x).float().softmax(1)
+        return self.explain(batch, self.f(batch.x).float().softmax(1))
+
+    def explain(self, batch: Batch, p: Tensor) -> dict[str, Tensor]:
+        """The loss by which f learns, given its softmax p; u and v take their step."""
         u, v = self.u[batch.index], self.v[batch.index]
         self.descend(batch, p.detach(), u, v)
         U, V = self.noise(u, v, batch.y_noisy)
-        return {"loss": batch.mean(self.corrected(p, U, V, batch.y_noisy)), "noise": (U - V).abs().sum(1).mean()}
+        return {"loss": self.label_loss(batch, self.corrected(p, U, V)), "noise": (U - V).abs().sum(1).mean()}
 
     def descend(self, batch: Batch, p: Tensor, u: Tensor, v: Tensor) -> None:
         """One step of plain gradient descent on the u and v of this batch; no other row moves."""
@@ -78,7 +81,7 @@ class SOP(Method):
             Y = F.one_hot(batch.y_noisy, p.shape[1])
             answer = F.one_hot(p.argmax(1), p.shape[1])
             squares = (answer + U - V - Y).square().sum(1)
-            loss = batch.mean(self.corrected(p, U, V, batch.y_noisy) + squares) / n_processes()
+            loss = (self.label_loss(batch, self.corrected(p, U, V)) + batch.mean(squares)) / n_processes()
             grad_u, grad_v = torch.autograd.grad(loss, (u, v))
         self.u.update(batch.index, u - self.lr_u * grad_u)
         self.v.update(batch.index, v - self.lr_v * grad_v)
@@ -89,11 +92,14 @@ class SOP(Method):
         Y = F.one_hot(y_noisy, v.shape[1])
         return (u.square() * Y).clamp(0, 1), (v.square() * (1 - Y)).clamp(0, 1)
 
-    def corrected(self, p: Tensor, U: Tensor, V: Tensor, y_noisy: Tensor) -> Tensor:
-        """-log q[y_noisy] of the corrected prediction q, (B,)."""
+    def corrected(self, p: Tensor, U: Tensor, V: Tensor) -> Tensor:
+        """The corrected prediction q, (B, K)."""
         q = (p + U - V.detach()).clamp(min=TINY)
-        q = (q / q.sum(1, keepdim=True)).clamp(TINY, 1)
-        return -q.gather(1, y_noisy[:, None])[:, 0].log()
+        return (q / q.sum(1, keepdim=True)).clamp(TINY, 1)
+
+    def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
+        """-log q[y_noisy], mean over the batch: the term that f and u share."""
+        return batch.mean(-q.gather(1, batch.y_noisy[:, None])[:, 0].log())
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """||U - V||: the label error that u and v have come to stand for."""

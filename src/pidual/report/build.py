@@ -424,7 +424,8 @@ def _evaluation(values: Context | None) -> list[tuple[str, str, str]]:
         ("issue_precision", "Precision", "share of flagged labels that are wrong", _percent),
         ("issue_recall", "Recall", "share of wrong labels that are flagged", _percent),
     ]
-    shown = [(name, show(_number(values[key])), what) for key, name, what, show in meaning if key in values]
+    known = [entry for entry in meaning if _number(values.get(entry[0])) is not None]
+    shown = [(name, show(_number(values[key])), what) for key, name, what, show in known]
     native = {name: auc for name, auc in (values.get("score_auc") or {}).items() if name != "gate"}
     return shown + [
         (f"{name.replace('_', ' ').capitalize()} AUC", _auc(_number(auc)), "the same, ranked by the method's own score")

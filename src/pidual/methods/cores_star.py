@@ -1,0 +1,87 @@
+"""CORES*: sieve with CORES, then let a fresh f learn from kept labels, and from the other rows without their label.
+
+    dropped   rows whose sieve score was above 0 when CORES visited them in one epoch, 0.4 of its run
+    L         = mean over kept rows of CE(f(strong x), y_noisy)
+                + consistency * mean over dropped rows of KL( sg(softmax f(x)) || softmax f(strong x) )
+
+Rows that CORES did not visit in that epoch are kept. For images the strong view is AutoAugment's CIFAR-10 policy and
+Cutout 16 after crop and flip; other inputs have no strong augmentation, and the two passes differ by dropout alone.
+Prediction uses f.
+
+Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. The
+authors draw 320 kept and 240 dropped rows for every step, and show f the strong view of kept rows and both views of
+dropped ones. Ours goes over all rows in one pass, both views in one concatenated batch, so that a batch has as many
+dropped rows as chance gives it; either mean is over those of the whole batch, and 0 where there are none.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from .base import Method
+from .cores import CORES
+from .parts import check_range, fresh_copy, kept_mean
+
+
+class CORESStar(Method):
+    """Cross-entropy on the rows that CORES kept, consistency on those that it dropped.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K); CORES trains a copy with weights of its own.
+    spec : Spec
+        Sizes of the training set, and the epochs of each stage.
+    consistency : float
+        Weight of the consistency between the views of dropped rows (authors: 0.9).
+    record_at : float
+        Share of CORES's run, at most 1, after which the epoch begins whose sieve counts (authors: epoch 40 of
+        100, counted from 0).
+    beta : float
+        CORES: strength of the confidence regulariser in the end (authors: 2).
+    ramp : two float
+        CORES: shares of the run between which beta grows (authors: epochs 10 to 40 of 100).
+    sieve_from : float
+        CORES: share of the run after which it leaves rows out itself (authors: after epoch 30 of 100).
+    """
+
+    title = "CORES*"
+    reference = "Cheng et al., ICLR 2021, arXiv 2010.02347"
+    stages = 2
+    per_row_state = "whether it was dropped (1 bit)"
+    n_views = 2
+    strong_views = 1
+    before_training: Mapping[str, Any] = {"select": "last"}  # weights chosen earlier would not know what was dropped
+    before: CORES
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        consistency: float = 0.9,
+        record_at: float = 0.4,
+        beta: float = 2.0,
+        ramp: Sequence[float] = (0.1, 0.4),
+        sieve_from: float = 0.3,
+    ):
+        super().__init__(f, spec)
+        check_range("consistency", consistency, 0)
+        check_range("record_at", record_at, 0, 1)
+        self.consistency = consistency
+        self.before = CORES(fresh_copy(f), spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
+        self.before.record_in = min(spec.epochs - 1, math.floor(record_at * spec.epochs + 1e-6))
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        dropped = self.before.looks_wrong[batch.index]
+        f_weak, f_strong = self.f(torch.cat(batch.views)).float().chunk(2)
+        cross_entropy = F.cross_entropy(f_strong, batch.y_noisy, reduction="none")
+        target = f_weak.log_softmax(1).detach()
+        kl = F.kl_div(f_strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
+        loss = kept_mean(batch, cross_entropy, ~dropped) + self.consistency * kept_mean(batch, kl, dropped)
+        return {"loss": loss, "kept": (~dropped).float().mean()}

@@ -1,0 +1,76 @@
+"""Distillation-PI, generalised distillation: a teacher that sees the PI explains the labels to an f that does not.
+
+    first    CE(g(x, a), y_noisy)                                                          teacher g
+    then     L = (1 - lam) CE(f(x), y_noisy) + lam CE(f(x), softmax(g(x, a) / T))          student f
+
+The teacher is AFM's network: features of x and a PI tower. It is frozen and in evaluation mode while f, which begins
+with fresh weights, learns; it sees the same augmented input as f, and the row's own PI. There is no temperature on f,
+and no factor T^2. Prediction uses f.
+
+Lopez-Paz et al., "Unifying distillation and privileged information", ICLR 2016, arXiv 1511.03643. Their teacher sees
+the PI alone; that of the Pi-DUAL paper's code base, and ours, sees x as well.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from .afm import AFM
+from .base import Method
+from .parts import check_range, fresh_copy, split_network
+
+
+class DistillPI(Method):
+    """A student of a teacher with PI.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network with features(x), of which the teacher has a copy with weights of its own.
+    spec : Spec
+        Sizes of the training set: rows, classes, PI.
+    lam : float
+        Weight of the teacher's answers, from 0 to 1 (the code base: 0.5).
+    temperature : float
+        T, by which the teacher's logits are divided (the code base: 1 on CIFAR, 3 on ImageNet).
+    width : int
+        Width of the teacher's PI tower (as AFM's: 1024).
+    draws : int
+        PI vectors over which the teacher's validation accuracy is averaged (ours); it chooses the teacher's epoch.
+    """
+
+    title = "Distillation-PI"
+    reference = "Lopez-Paz et al., ICLR 2016, arXiv 1511.03643"
+    needs_pi = True
+    stages = 2
+    before: AFM
+
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        *,
+        lam: float = 0.5,
+        temperature: float = 1.0,
+        width: int = 1024,
+        draws: int = 100,
+    ):
+        super().__init__(f, spec)
+        check_range("lam", lam, 0, 1)
+        check_range("temperature", temperature, 0, inclusive=False)
+        self.lam, self.temperature = lam, temperature
+        self.before = AFM(fresh_copy(f), spec, width=width, draws=draws)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        logits = self.f(batch.x).float()
+        hard = F.cross_entropy(logits, batch.y_noisy, reduction="none")
+        soft = F.cross_entropy(logits, (self.teach(batch) / self.temperature).softmax(1), reduction="none")
+        return {"loss": batch.mean((1 - self.lam) * hard + self.lam * soft), "soft": batch.mean(soft).detach()}
+
+    @torch.no_grad()
+    def teach(self, batch: Batch) -> Tensor:
+        """The teacher's logits g(x, a)."""
+        features, _ = split_network(self.before.f)
+        logits: Tensor = self.before.tower(features(batch.x), batch.a)
+        return logits.float()

@@ -1,0 +1,71 @@
+"""SOP+: SOP with an f that answers the same on a strongly augmented view, and answers that are balanced over classes.
+
+    L_bal = -sum_k (1/K) log mean_i q_ik          q SOP's corrected prediction of the weak view; the mean clamped
+    L     = L_SOP + consistency * KL( sg(softmax f(x)) || softmax f(strong x) ) + balance * L_bal
+
+L_SOP sees the weak view. As in the released code, q carries U with its gradient and V without one, so u learns from
+L_bal too, at its own rate; v does not, nor do u and v from the consistency. The mean of q is over the whole batch, of
+all processes. Both views go through f in one concatenated batch. For images the strong view is AutoAugment's CIFAR-10
+policy and Cutout 16 after crop and flip; other inputs have no strong augmentation, and the two passes differ by
+dropout alone. Prediction uses f.
+
+Liu et al., "Robust training under label noise by over-parameterization", ICML 2022, arXiv 2202.14026. The released
+loader for CIFAR-100 standardises the strong view with the statistics of CIFAR-10; ours treats both views alike.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..batch import Batch, Spec
+from .parts import check_range, n_processes, sum_over_processes
+from .sop import SOP, TINY
+
+
+class SOPPlus(SOP):
+    """SOP with consistency and class balance.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K).
+    spec : Spec
+        Sizes of the training set.
+    consistency : float
+        Weight of the consistency between the views (authors: 0.9).
+    balance : float
+        Weight of the class balance (authors: 0.1).
+    **options
+        Those of SOP.
+    """
+
+    title = "SOP+"
+    n_views = 2
+    strong_views = 1
+
+    def __init__(self, f: nn.Module, spec: Spec, *, consistency: float = 0.9, balance: float = 0.1, **options: Any):
+        super().__init__(f, spec, **options)
+        check_range("consistency", consistency, 0)
+        check_range("balance", balance, 0)
+        self.consistency, self.balance = consistency, balance
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        f_weak, f_strong = self.f(torch.cat(batch.views)).float().chunk(2)
+        logs = self.explain(batch, f_weak.softmax(1))
+        target = f_weak.log_softmax(1).detach()
+        kl = F.kl_div(f_strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
+        return logs | {"loss": logs["loss"] + self.consistency * batch.mean(kl), "consistency": batch.mean(kl).detach()}
+
+    def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
+        """SOP's, and the balance of q."""
+        means = class_means(batch, q).clamp(TINY, 1)
+        return super().label_loss(batch, q) - self.balance * means.log().mean()
+
+
+def class_means(batch: Batch, q: Tensor) -> Tensor:
+    """Mean of q (B, K) over the rows of all processes, (K,); the gradient is that of this process's rows."""
+    total = sum_over_processes(batch.weight.sum()).clamp(min=1e-12)
+    here = (q * batch.weight[:, None]).sum(0) * n_processes() / total
+    return here + sum_over_processes(here) / n_processes() - here.detach()
