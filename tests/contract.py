@@ -21,6 +21,9 @@ SPEC = Spec(240, 3, (6,), 2, epochs=4)
 OPTIONS = {
     "elr": {"memory": "disk"},
     "sop": {"std": 0.3, "lr_v": 30.0},
+    "sop_plus": {"std": 0.3, "lr_v": 30.0},
+    "co_teaching": {"noise_rate": 0.3},
+    "cores_star": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
     "het": {"draws": 20},
     "het_xl": {"draws": 20},
     "cores": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
@@ -46,10 +49,18 @@ def build(name):
     return METHODS[name](MLP(5, 3, width=16, depth=1), SPEC, **width, **OPTIONS.get(name, {}))
 
 
-def fit_method(name, folder=None, stop_at=None):
-    """Fit, keeping the state in `folder`; with `stop_at`, stop after so many steps and continue from the state."""
+def build_trainable(name):
+    """The method as the engine trains it: a first stage is over, and its weights are frozen."""
+    method = build(name)
+    if method.before is not None:
+        method.before.requires_grad_(False)
+    return method
+
+
+def fit_method(name, folder=None):
+    """Fit; with a folder for its state, stop once in every stage and continue from the state."""
     rows, fabric = make_rows(), make_fabric("cpu")
-    if stop_at is not None:
+    for stop_at in (11, 18)[: METHODS[name].stages] if folder else ():  # of 24 steps: in the first stage, in the second
         steps = itertools.count(1)
         try:
             fit(
@@ -59,12 +70,11 @@ def fit_method(name, folder=None, stop_at=None):
                 TRAINING,
                 fabric=fabric,
                 store=StateStore(folder),
-                stop=lambda: next(steps) == stop_at,
+                stop=lambda steps=steps, stop_at=stop_at: next(steps) == stop_at,
             )
         except Interrupted:
-            pass
-        else:
-            raise AssertionError("was not stopped")
+            continue
+        raise AssertionError(f"was not stopped at step {stop_at}")
     return fit(lambda: build(name), rows, rows, TRAINING, fabric=fabric, store=StateStore(folder) if folder else None)
 
 
@@ -77,6 +87,6 @@ def everything(fitted):
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     for name in METHODS:
-        tensors = everything(fit_method(name, out / name, stop_at=11))
+        tensors = everything(fit_method(name, out / name))
         if make_fabric("cpu").global_rank == 0:
             save_file(tensors, out / f"{name}.safetensors")

@@ -160,7 +160,8 @@ class MLP(Network):
     @property
     def last_stage(self) -> list[nn.Module]:
         """The last hidden layer; none at depth 0."""
-        return [layer for layer in self.hidden if isinstance(layer, nn.Linear)][-1:]
+        layers: list[nn.Module] = [layer for layer in self.hidden if isinstance(layer, nn.Linear)]
+        return layers[-1:]
 
 
 def _conv(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Conv2d:
@@ -300,7 +301,7 @@ class WideResNet(Network):
     @property
     def last_stage(self) -> list[nn.Module]:
         """The last of the three groups, and the batch normalisation after it."""
-        return [*self.blocks[-(len(self.blocks) // 3) :], self.bn]
+        return [*list(self.blocks)[-(len(self.blocks) // 3) :], self.bn]
 
 
 class _Bottleneck(nn.Module):
@@ -353,7 +354,7 @@ class ResNet50(Network):
     @property
     def last_stage(self) -> list[nn.Module]:
         """The last three blocks."""
-        return [*self.blocks[-3:]]
+        return list(self.blocks)[-3:]
 
 
 class PILinear(nn.Module):

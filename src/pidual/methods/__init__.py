@@ -3,26 +3,36 @@
 from .afm import AFM
 from .base import Method
 from .ce import CE
+from .co_teaching import CoTeaching
 from .cores import CORES
+from .cores_star import CORESStar
+from .distill_pi import DistillPI
 from .elr import ELR
+from .forward_t import ForwardT
 from .het import HET
 from .het_xl import HETXL
 from .pi_dual import PiDual
 from .pi_dual_plus import PiDualPlus
 from .sop import SOP
+from .sop_plus import SOPPlus
 from .tram import TRAM
 from .tram_plus_plus import TRAMPlusPlus
 
 METHODS: dict[str, type[Method]] = {
     "ce": CE,
+    "forward_t": ForwardT,
+    "co_teaching": CoTeaching,
     "elr": ELR,
     "sop": SOP,
+    "sop_plus": SOPPlus,
     "cores": CORES,
+    "cores_star": CORESStar,
     "het": HET,
     "het_xl": HETXL,
     "tram": TRAM,
     "tram_plus_plus": TRAMPlusPlus,
     "afm": AFM,
+    "distill_pi": DistillPI,
     "pi_dual": PiDual,
     "pi_dual_plus": PiDualPlus,
 }
@@ -37,8 +47,13 @@ __all__ = [
     "METHODS",
     "SOP",
     "TRAM",
+    "CORESStar",
+    "CoTeaching",
+    "DistillPI",
+    "ForwardT",
     "Method",
     "PiDual",
     "PiDualPlus",
+    "SOPPlus",
     "TRAMPlusPlus",
 ]

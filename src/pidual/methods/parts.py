@@ -34,7 +34,7 @@ from ..random_pi import derive_seed
 
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file
 BLOCK = 2**24  # numbers handled at a time
-RELEASE_AFTER = 2**13  # rows read or written; each may bring 64 kB around it into memory
+RELEASE_AFTER = 2**9  # rows read or written; each may bring up to 2 MB around it into memory
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 

@@ -14,8 +14,7 @@ Bai et al., "Understanding and improving early stopping for learning with noisy 
 phases; here all layers train on confident rows, and `train_new_layers=False` gives the released behaviour.
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -27,6 +26,9 @@ from ..errors import UsageError
 from ..random_pi import derive_seed
 from .base import Method, Scan
 from .parts import check_range, class_weights, gather, kept_mean, n_processes, reinitialise
+
+AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
+HIGHEST_LR = 0.05
 
 
 class PES(Method):
@@ -44,9 +46,10 @@ class PES(Method):
     t1 : float
         Share of the run that trains on all rows (authors, CIFAR-10: 25 epochs of 200).
     t2, t3 : float
-        Shares that train the last stage, and the classifier (authors: 7 and 5 epochs of 200).
+        Shares that train the last stage, and the classifier (authors: 7 and 5 epochs of 200); 0 leaves one out.
     refine_lr : float
-        Rate of Adam in both (authors: 1e-4, with thousands of steps).
+        Rate of Adam in both (authors: 1e-4). Phases of fewer steps than the authors' 2,000 have a higher rate, by as
+        much and up to 0.05: new layers that are still random would choose the confident rows at random.
     train_new_layers : bool
         Whether the last stage and the classifier go on learning afterwards (released code: they do not).
     """
@@ -75,13 +78,14 @@ class PES(Method):
         train_new_layers: bool = True,
     ):
         super().__init__(f, spec)
-        for name, share in {"t1": t1, "t2": t2, "t3": t3}.items():
-            check_range(name, share, 0, 1)
+        check_range("t1", t1, 0, 1, inclusive=False)
+        check_range("t2", t2, 0, 1)
+        check_range("t3", t3, 0, 1)
         check_range("refine_lr", refine_lr, 0)
         self.refine_lr, self.train_new_layers = refine_lr, train_new_layers
         self.lengths = phase_lengths({"all rows": t1, "last stage": t2, "classifier": t3}, spec.epochs)
         self.trainable = frozenset(name for name, parameter in f.named_parameters() if parameter.requires_grad)
-        if not train_new_layers and not self.parameters_of(self.last_phase):
+        if not self.trained_in(self.last_phase):
             raise UsageError(
                 f"train_new_layers=False leaves nothing of {type(f).__name__} to train: all its layers are new ones."
             )
@@ -103,7 +107,7 @@ class PES(Method):
 
     @property
     def phase(self) -> str:  # type: ignore[override]
-        """What this epoch trains, and on what."""
+        """What this epoch trains, or on which rows."""
         epoch = int(self.epoch)
         for name, length in self.lengths.items():
             if epoch < length:
@@ -115,55 +119,104 @@ class PES(Method):
         """Give layers their fresh start, or find the confident rows; a new phase has a new optimizer."""
         before = self.phase
         self.epoch.fill_(epoch)
-        new_phase = self.phase != before
-        if new_phase and self.phase in ("last stage", "classifier"):
-            with torch.random.fork_rng():
-                torch.manual_seed(derive_seed(int(self.seed), epoch))
-                for module in self.new_layers():
-                    reinitialise(module)
-        elif self.phase == self.last_phase:
+        if self.phase != before and self.phase in self.renewed():
+            torch.manual_seed(derive_seed(int(self.seed), epoch))  # the same weights on every process, and on resuming
+            for module in self.renewed()[self.phase]:
+                reinitialise(module)
+        if self.phase == self.last_phase:
             self.find_confident(scan)
-        return new_phase
+        return self.phase != before
 
     def find_confident(self, scan: Scan) -> None:
-        """Rows whose label is the answer of f, and the weights of their classes; where there are none, all rows."""
+        """Rows whose label is f's answer, and the weights of their classes; all rows where f agrees with none."""
 
-        def label_and_agrees(batch: Batch) -> Tensor:
+        def label_and_agreement(batch: Batch) -> Tensor:
             p = torch.stack([self.f(view).float().softmax(1) for view in batch.views]).mean(0)
             return torch.stack([batch.y_noisy, (p.argmax(1) == batch.y_noisy).long()], 1)
 
-        labels, confident = of_first_process(scan(label_and_agrees, augmented=True).to(self.seed.device)).unbind(1)
-        self.confident.copy_(confident.bool() if confident.any() else torch.ones_like(confident))
+        found = scan(label_and_agreement, augmented=True).to(self.confident.device)
+        labels, agrees = of_first_process(found).unbind(1)
+        self.confident.copy_(agrees if agrees.any() else torch.ones_like(agrees))
         self.class_weight.copy_(self.weights(labels[self.confident].bincount(minlength=len(self.class_weight))))
 
     def weights(self, counts: Tensor) -> Tensor:
-        """Weight of each class, of the number of its confident rows."""
+        """Weight of each class, from the number of its confident rows."""
         return class_weights(counts)
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
         """The confident rows alone, once they are known; fewer than a batch are repeated to fill one."""
         if self.phase != self.last_phase:
             return order
-        return at_least(order[self.confident.cpu()[order]], int(self.batch_size))
+        rows = order[self.confident.cpu()[order]]
+        return repeated(rows, max(len(rows), int(self.batch_size)))
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """What this phase trains; the other parameters are frozen here, so that a resumed run freezes them too."""
-        trained = self.parameters_of(self.phase)
+        """What this phase trains; everything else is frozen here, so that it is after resuming, too."""
+        trained = self.trained_in(self.phase)
         for name, parameter in self.f.named_parameters():
             parameter.requires_grad_(name in trained)
-        adam = {"adam": True, "lr": self.refine_lr, "weight_decay": 0.0}
-        return [{"params": list(trained.values()), **(adam if self.phase in ("last stage", "classifier") else {})}]
+            parameter.grad = None  # clipping would count one that is left from the phase before
+        adam = {"adam": True, "lr": self.adam_lr(), "weight_decay": 0.0}
+        return [{"params": list(trained.values()), **(adam if self.phase in self.renewed() else {})}]
 
-    def parameters_of(self, phase: str) -> dict[str, nn.Parameter]:
+    def adam_lr(self) -> float:
+        """The rate at which Adam moves new layers as far as the authors' does, in however many steps."""
+        steps = self.lengths.get(self.phase, 0) * len(self.confident) // max(1, int(self.batch_size))
+        return max(self.refine_lr, min(HIGHEST_LR, self.refine_lr * AUTHORS_STEPS / max(1, steps)))
+
+    def trained_in(self, phase: str) -> dict[str, nn.Parameter]:
         """Parameters that a phase trains, by name."""
-        new = {id(parameter) for module in self.new_layers(phase) for parameter in module.parameters()}
-        wanted: Callable[[nn.Parameter], bool] = lambda parameter: True
-        if phase in ("last stage", "classifier"):
-            wanted = lambda parameter: id(parameter) in new
-        elif phase == self.last_phase and not self.train_new_layers:
-            wanted = lambda parameter: id(parameter) not in new
-        return {name: value for name, value in self.f.named_parameters() if name in self.trainable and wanted(value)}
+        free = {name: parameter for name, parameter in self.f.named_parameters() if name in self.trainable}
+        renewed = self.renewed()
+        if phase not in renewed and (phase != self.last_phase or self.train_new_layers):
+            return free
+        layers = renewed.get(phase, next(iter(renewed.values())))  # the first fresh start includes the later ones
+        new = {id(parameter) for layer in layers for parameter in layer.parameters()}
+        return {name: parameter for name, parameter in free.items() if (id(parameter) in new) == (phase in renewed)}
+
+    def renewed(self) -> dict[str, list[nn.Module]]:
+        """Layers that get new weights in a phase, and are the only ones it trains."""
+        head = classifier(self.f)
+        return {"last stage": [*last_stage(self.f, head), head], "classifier": [head]}
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """1 where the answer is not the given label, without augmentation."""
         return {"disagreement": (logits.argmax(1) != batch.y_noisy).float()}
+
+
+def phase_lengths(shares: Mapping[str, float], epochs: int) -> dict[str, int]:
+    """Epochs of each phase but the last: its share of the run, at least one unless the share is 0.
+
+    In a run of fewer epochs than phases, only the first and the last take place.
+    """
+    lengths = {name: max(1, int(share * epochs + 0.5)) if share else 0 for name, share in shares.items()}
+    if epochs > sum(length > 0 for length in lengths.values()):
+        return lengths
+    return {name: length if name == next(iter(shares)) else 0 for name, length in lengths.items()}
+
+
+def classifier(f: nn.Module) -> nn.Module:
+    """`head` of a network, or else its last linear layer."""
+    linear = [module for module in f.modules() if isinstance(module, nn.Linear)]
+    head = getattr(f, "head", linear[-1] if linear else None)
+    if not isinstance(head, nn.Module):
+        raise UsageError(f"PES needs a classifier to train anew; give {type(f).__name__} a linear layer called `head`.")
+    return head
+
+
+def last_stage(f: nn.Module, head: nn.Module) -> list[nn.Module]:
+    """`last_stage` of a network, or else its last child with parameters that does not hold the classifier."""
+    if (stage := getattr(f, "last_stage", None)) is not None:
+        return list(stage)
+    before = (child for child in f.children() if head not in child.modules())
+    return [child for child in before if next(child.parameters(), None) is not None][-1:]
+
+
+def repeated(rows: Tensor, n: int) -> Tensor:
+    """The first n of these rows, repeated as often as that takes."""
+    return rows.repeat(-(-n // max(1, len(rows))))[:n]
+
+
+def of_first_process(values: Tensor) -> Tensor:
+    """What the first process has found: batch normalisation makes scans differ, but all must visit the same rows."""
+    return gather(values)[: len(values)] if n_processes() > 1 else values
