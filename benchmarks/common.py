@@ -123,6 +123,16 @@ def crowd(**shape):
     return Data(made.frame, ["annotator", "seconds"], made.x, made.x_test, made.y_test)
 
 
+def training_seconds(data: Data, options):
+    """Processor time of training alone, which other work on the machine does not stretch."""
+    table = AnnotationTable.from_frame(data.frame, pi=data.pi, keep_ids=True)
+    job = prepare(table, load_inputs(data.x), options)
+    fabric = make_fabric("cpu")
+    started = time.process_time()
+    train(job, fabric=fabric)
+    return time.process_time() - started
+
+
 def fit_and_score(data: Data, options):
     """One fit: clean test accuracy and detection AUC at the selected and at the last epoch, and how long it took."""
     started = time.perf_counter()

@@ -1,17 +1,19 @@
 """DivideMix: division, targets and loss against plain loops; who divides for whom; and when."""
 
+import itertools
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from contract import everything, fit_method, make_rows
+from contract import SPEC, TRAINING, everything, make_rows
 from torch import nn
 from torch.nn import functional as F
 
 from pidual.batch import PI, Batch, Spec
-from pidual.engine import Training, fit, make_fabric
-from pidual.methods import METHODS, divide_mix
+from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine.checkpoint import StateStore
+from pidual.methods import divide_mix
 from pidual.methods.divide_mix import DivideMix, half
 from pidual.methods.parts import clean_posterior
 from pidual.nets import MLP, SmallCNN
@@ -154,7 +156,10 @@ def test_each_network_divides_the_rows_for_the_other():
     method, x, labels = make(), 3 * torch.randn(N, K), torch.arange(N) % K
     begin(method, 10, x, labels)
     for k, net in enumerate((method.f, method.g)):
-        losses = [-math.log(predict(net.head.weight.tolist(), row)[y]) for row, y in zip(x.tolist(), labels.tolist(), strict=True)]
+        losses = [
+            -math.log(predict(net.head.weight.tolist(), row)[y])
+            for row, y in zip(x.tolist(), labels.tolist(), strict=True)
+        ]
         w = clean_posterior(torch.tensor(losses))
         assert torch.allclose(method.w[k], w, atol=1e-3)
         assert torch.equal(method.labelled[1 - k], method.w[k] > 0.5)
@@ -313,16 +318,28 @@ def test_native_score_is_the_mean_posterior_of_noise():
     assert found[0].item() == pytest.approx(1 - (w[0, 4] + w[1, 4]).item() / 2)
 
 
-@pytest.fixture
-def whole(monkeypatch):
-    monkeypatch.setitem(METHODS, "divide_mix", DivideMix)
-    return everything(fit_method("divide_mix"))
+def build():
+    return DivideMix(MLP(5, 3, width=16, depth=1), SPEC)
+
+
+def resumed(folder, stop_at):
+    """A fit that was stopped after so many steps."""
+    rows, steps = make_rows(), itertools.count(1)
+    how = {"fabric": make_fabric("cpu"), "store": StateStore(folder)}
+    with pytest.raises(Interrupted):
+        fit(build, rows, rows, TRAINING, stop=lambda: next(steps) == stop_at, **how)
+    return everything(fit(build, rows, rows, TRAINING, **how))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 11, 30])
 def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
-    resumed = everything(fit_method("divide_mix", tmp_path, stop_at=stop_at))
-    assert [key for key, value in whole.items() if not torch.equal(value, resumed[key])] == []
+    again = resumed(tmp_path, stop_at)
+    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
 
 
 def test_learns_and_finds_the_wrong_labels():
@@ -349,9 +366,9 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
     rows = make_rows()
     rows = replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
 
-    def build():
+    def tiny():
         return DivideMix(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
 
     training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
-    fitted = fit(build, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(tiny, rows, None, training, fabric=make_fabric("cpu"))
     assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -1,17 +1,19 @@
 """PES(semi): its phases, its targets and its loss against plain loops."""
 
+import itertools
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from contract import everything, fit_method, make_rows
+from contract import SPEC, TRAINING, everything, make_rows
 from torch import nn
 from torch.nn import functional as F
 
 from pidual.batch import PI, Batch, Spec
-from pidual.engine import Training, fit, make_fabric
-from pidual.methods import METHODS, pes_semi
+from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine.checkpoint import StateStore
+from pidual.methods import pes_semi
 from pidual.methods.pes_semi import PESSemi
 from pidual.nets import MLP
 
@@ -205,16 +207,28 @@ def test_a_batch_without_confident_rows_has_no_labelled_term():
     assert logs["loss_unlabelled"] > 0
 
 
-@pytest.fixture
-def whole(monkeypatch):
-    monkeypatch.setitem(METHODS, "pes_semi", PESSemi)
-    return everything(fit_method("pes_semi"))
+def build():
+    return PESSemi(MLP(5, 3, width=16, depth=1), SPEC)
+
+
+def resumed(folder, stop_at):
+    """A fit that was stopped after so many steps."""
+    rows, steps = make_rows(), itertools.count(1)
+    how = {"fabric": make_fabric("cpu"), "store": StateStore(folder)}
+    with pytest.raises(Interrupted):
+        fit(build, rows, rows, TRAINING, stop=lambda: next(steps) == stop_at, **how)
+    return everything(fit(build, rows, rows, TRAINING, **how))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 9, 12, 16, 18, 20])  # six steps an epoch: all rows, classifier, twice semi
 def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
-    resumed = everything(fit_method("pes_semi", tmp_path, stop_at=stop_at))
-    assert [key for key, value in whole.items() if not torch.equal(value, resumed[key])] == []
+    again = resumed(tmp_path, stop_at)
+    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
 
 
 def test_learns():
@@ -232,8 +246,8 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
     rows = replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
     training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
 
-    def build():
+    def tiny():
         return PESSemi(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
 
-    fitted = fit(build, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(tiny, rows, None, training, fabric=make_fabric("cpu"))
     assert all(math.isfinite(record["loss"]) for record in fitted.history)
