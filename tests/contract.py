@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors.torch import save_file
 
 from pidual.batch import Rows, Spec
@@ -88,5 +89,10 @@ if __name__ == "__main__":
     out = Path(sys.argv[1])
     for name in METHODS:
         tensors = everything(fit_method(name, out / name))
-        if make_fabric("cpu").global_rank == 0:
+        fabric = make_fabric("cpu")
+        for key, value in tensors.items():
+            mine = value.double()
+            of_all = fabric.all_gather(mine) if fabric.world_size > 1 else mine[None]
+            assert all(torch.equal(other, mine) for other in of_all), f"processes differ in {key} of {name}"
+        if fabric.global_rank == 0:
             save_file(tensors, out / f"{name}.safetensors")

@@ -254,3 +254,29 @@ def test_pi_linear_is_initialised_on_the_full_width():
 
 def test_pi_linear_saves_only_its_weights():
     assert set(nets.PILinear([3], 1, 2).state_dict()) == {"table", "dense", "bias"}
+
+
+LAST_STAGE = {
+    "mlp": {"hidden.2"},
+    "small_cnn": {"blocks.2.0", "blocks.2.1"},
+    "wrn_28_10": {"blocks.2.bn1", "blocks.2.conv1", "blocks.2.bn2", "blocks.2.conv2", "blocks.2.shortcut", "bn"},
+    "resnet50": None,
+}
+
+
+@pytest.mark.parametrize("name", nets.NETWORKS)
+def test_last_stage_is_what_comes_right_before_the_head(name):
+    f = nets.build_network(name, in_shape=SHAPES[name], n_classes=5, **SMALL[name])
+    inside = {id(parameter) for module in f.last_stage for parameter in module.parameters()}
+    layers = {key.rsplit(".", 1)[0] for key, parameter in f.named_parameters() if id(parameter) in inside}
+    expected = LAST_STAGE[name]
+    if expected is None:  # the blocks of 2048 channels
+        first = f.blocks.__class__(*list(f.blocks)[:-3])
+        assert first[-1].conv3.out_channels == 1024
+        assert {layer.split(".")[1] for layer in layers} == {"13", "14", "15"}
+    else:
+        assert layers == expected
+
+
+def test_last_stage_of_a_linear_classifier_is_empty():
+    assert nets.MLP(4, 3, depth=0).last_stage == []

@@ -238,6 +238,7 @@ class Trainer:
     def set_up_optimizer(self) -> None:
         """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
         self.method.train()
+        self.method.zero_grad()  # clipping would count what is left of parameters that are frozen now
         self.module, *self.optimizers = self.fabric.setup(self.method, *make_optimizers(self.method, self.options))
 
     def train_epoch(self) -> None:

@@ -7,10 +7,14 @@ from .co_teaching import CoTeaching
 from .cores import CORES
 from .cores_star import CORESStar
 from .distill_pi import DistillPI
+from .divide_mix import DivideMix
 from .elr import ELR
+from .elr_plus import ELRPlus
 from .forward_t import ForwardT
 from .het import HET
 from .het_xl import HETXL
+from .pes import PES
+from .pes_semi import PESSemi
 from .pi_dual import PiDual
 from .pi_dual_plus import PiDualPlus
 from .sop import SOP
@@ -22,11 +26,15 @@ METHODS: dict[str, type[Method]] = {
     "ce": CE,
     "forward_t": ForwardT,
     "co_teaching": CoTeaching,
+    "divide_mix": DivideMix,
     "elr": ELR,
+    "elr_plus": ELRPlus,
     "sop": SOP,
     "sop_plus": SOPPlus,
     "cores": CORES,
     "cores_star": CORESStar,
+    "pes": PES,
+    "pes_semi": PESSemi,
     "het": HET,
     "het_xl": HETXL,
     "tram": TRAM,
@@ -45,6 +53,7 @@ __all__ = [
     "HET",
     "HETXL",
     "METHODS",
+    "PES",
     "SOP",
     "TRAM",
     "CORESStar",
@@ -52,6 +61,7 @@ __all__ = [
     "DistillPI",
     "ForwardT",
     "Method",
+    "PESSemi",
     "PiDual",
     "PiDualPlus",
     "SOPPlus",

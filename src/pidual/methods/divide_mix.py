@@ -24,19 +24,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import PI, Batch, Spec
+from ..batch import Batch, Spec
 from .base import Method, Scan
 from .parts import (
     check_range,
     clean_posterior,
     fresh_copy,
+    half,
     kept_mean,
     mixup,
     n_processes,
+    of_first_process,
+    repeated,
     sharpen,
     sum_over_processes,
 )
-from .pes import of_first_process, repeated
 
 TINY = 1e-12
 
@@ -207,15 +209,3 @@ def mean_softmax(net: nn.Module, batch: Batch) -> Tensor:
     """Mean over the views of a network's class probabilities."""
     p: Tensor = net(torch.cat(batch.views)).float().softmax(1)
     return p.view(len(batch.views), len(batch.index), -1).mean(0)
-
-
-def half(batch: Batch, k: int) -> Batch:
-    """Every second row, from row k on, for one of two networks; a single row is for both."""
-    rows = slice(k, None, 2) if len(batch.index) > 1 else slice(None)
-    return Batch(
-        batch.index[rows],
-        tuple(view[rows] for view in batch.views),
-        batch.y_noisy[rows],
-        PI(batch.a.codes[rows], batch.a.numbers[rows]),
-        batch.weight[rows],
-    )

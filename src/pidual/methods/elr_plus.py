@@ -28,9 +28,8 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .base import Method
-from .divide_mix import half
 from .elr import TINY
-from .parts import SampleMemory, check_range, fresh_copy, mixup, n_processes, update_average
+from .parts import SampleMemory, check_range, fresh_copy, half, mixup, n_processes, update_average
 
 
 class ELRPlus(Method):

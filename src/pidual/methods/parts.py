@@ -5,7 +5,8 @@ processes    gather, sum_over_processes, kept_mean
 estimates    Draws, mean_probability: Monte-Carlo means in pieces
 networks     split_network, reinitialise, fresh_copy, update_average, PITower
 selection    small_loss, clean_posterior, class_weights
-mixing       mixup, sharpen, interleave
+mixing       mixup, sharpen
+rows         half, repeated, of_first_process
 """
 
 import copy
@@ -16,7 +17,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -372,10 +373,11 @@ def small_loss(losses: Tensor, share: float) -> Tensor:
 def clean_posterior(losses: Tensor) -> Tensor:
     """Probability of each row to belong to the component with the lower mean of a two-component normal mixture.
 
-    Losses are scaled to [0, 1] first. Where all are the same there is nothing to tell apart, and every row is clean.
+    Losses are scaled to [0, 1] first. Where all are the same, or one is not finite, there is nothing to tell apart:
+    every row is clean.
     """
     spread = losses.max() - losses.min()
-    if len(losses) < 2 or not float(spread) > 0:
+    if len(losses) < 2 or not 0 < float(spread) < math.inf:
         return torch.ones_like(losses)
     scaled = ((losses - losses.min()) / spread).double().numpy()[:, None]
     with warnings.catch_warnings():
@@ -408,15 +410,23 @@ def mixup(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor, Ten
     return share * x + (1 - share) * x[other], share * targets + (1 - share) * targets[other], other, share
 
 
-def interleave(parts: Sequence[Tensor], batch_size: int) -> Tensor:
-    """Rows in an order in which every batch of every process holds an equal share of each part, one after the other.
+def half(batch: Batch, k: int) -> Batch:
+    """Every second row, from row k on, for one of two networks; a single row is for both."""
+    rows = slice(k, None, 2) if len(batch.index) > 1 else slice(None)
+    return Batch(
+        batch.index[rows],
+        tuple(view[rows] for view in batch.views),
+        batch.y_noisy[rows],
+        PI(batch.a.codes[rows], batch.a.numbers[rows]),
+        batch.weight[rows],
+    )
 
-    As many batches as the first part fills; the others are repeated, or cut, to go with it. A batch of a process then
-    falls into equal pieces with `chunk(len(parts))`.
-    """
-    processes = n_processes()
-    piece = batch_size // (len(parts) * processes)
-    n_batches = len(parts[0]) // (piece * processes)
-    wanted = n_batches * piece * processes
-    filled = [part.repeat(-(-wanted // max(1, len(part))))[:wanted] for part in parts]
-    return torch.stack([part.view(n_batches, processes, piece) for part in filled], 2).flatten()
+
+def repeated(rows: Tensor, n: int) -> Tensor:
+    """The first n of these rows, repeated as often as that takes."""
+    return rows.repeat(-(-n // max(1, len(rows))))[:n]
+
+
+def of_first_process(values: Tensor) -> Tensor:
+    """What the first process has found: batch normalisation makes scans differ, but all must visit the same rows."""
+    return gather(values)[: len(values)] if n_processes() > 1 else values

@@ -25,7 +25,7 @@ from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..random_pi import derive_seed
 from .base import Method, Scan
-from .parts import check_range, class_weights, gather, kept_mean, n_processes, reinitialise
+from .parts import check_range, class_weights, kept_mean, n_processes, of_first_process, reinitialise, repeated
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05
@@ -155,7 +155,6 @@ class PES(Method):
         trained = self.trained_in(self.phase)
         for name, parameter in self.f.named_parameters():
             parameter.requires_grad_(name in trained)
-            parameter.grad = None  # clipping would count one that is left from the phase before
         adam = {"adam": True, "lr": self.adam_lr(), "weight_decay": 0.0}
         return [{"params": list(trained.values()), **(adam if self.phase in self.renewed() else {})}]
 
@@ -210,13 +209,3 @@ def last_stage(f: nn.Module, head: nn.Module) -> list[nn.Module]:
         return list(stage)
     before = (child for child in f.children() if head not in child.modules())
     return [child for child in before if next(child.parameters(), None) is not None][-1:]
-
-
-def repeated(rows: Tensor, n: int) -> Tensor:
-    """The first n of these rows, repeated as often as that takes."""
-    return rows.repeat(-(-n // max(1, len(rows))))[:n]
-
-
-def of_first_process(values: Tensor) -> Tensor:
-    """What the first process has found: batch normalisation makes scans differ, but all must visit the same rows."""
-    return gather(values)[: len(values)] if n_processes() > 1 else values

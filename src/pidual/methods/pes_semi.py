@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from .parts import check_range, class_weights, kept_mean, mixup, sharpen
-from .pes import PES, classifier, repeated
+from .parts import check_range, class_weights, kept_mean, mixup, repeated, sharpen
+from .pes import PES, classifier
 
 
 class PESSemi(PES):
