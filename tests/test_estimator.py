@@ -542,3 +542,16 @@ def test_a_collapse_is_not_silent():
     with pytest.warns(ConvergenceWarning, match="The fit collapsed"):
         model = quick(batch_size=16, lr=0.0, validation_fraction=0, random_state=1).fit(X, y)
     assert model.summary_["guard"]["collapsed"]
+
+
+@pytest.mark.parametrize(
+    ("method", "score"), [("elr", "target_disagreement"), ("divide_mix", "noise_posterior"), ("het", None)]
+)
+def test_other_methods_bring_their_own_scores_and_can_be_pickled(method, score, X, crowd):
+    options = {"memory": "disk"} if method == "elr" else {}
+    model = PiDualClassifier(method=method, method_options=options, epochs=3, random_state=0)
+    model.fit(X, crowd.frame["label"].to_numpy())
+    issues = model.find_label_issues()
+    assert score is None or score in issues
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))

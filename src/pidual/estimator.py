@@ -246,7 +246,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         for name in ("given_label", "predicted_label", "noise_label"):
             if name in frame:
                 issues[name] = self.classes_[frame[name].cat.codes.to_numpy()]
-        extra = [name for name in ("predicted_probability", "gate", "reason") if name in frame]
+        native = type(fitted.method).scores[1:]
+        extra = [name for name in ("predicted_probability", *native, "reason") if name in frame]
         issues = issues.join(frame[extra])
         self.label_issues_ = issues if index is None else issues.set_axis(index)
 

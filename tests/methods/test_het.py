@@ -242,6 +242,11 @@ def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatc
     assert sum(saved) < 1.2 * n_draws * (R + width)  # they are kept for the gradient; S x B x K would be 512,000
 
 
+def test_two_classes_need_no_option():
+    assert HET(Net(2), Spec(10, 2)).rank == 2
+    assert HET(Net(5), Spec(10, 5)).rank == 3
+
+
 @BOTH
 def test_rank_is_at_least_one_and_at_most_what_it_is_the_rank_of(kind):
     full = K if kind is HET else D

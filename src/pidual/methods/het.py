@@ -34,8 +34,9 @@ class HET(Method):
         Prediction network, head(features(x)) with logits of shape (B, K).
     spec : Spec
         Sizes of the training set.
-    rank : int
-        Rank R of the covariance, at most K (the paper: 3 on CIFAR-10H and -10N, 6 on CIFAR-100N, 15 on ImageNet-PI).
+    rank : int, optional
+        Rank R of the covariance, at most K; 3, or K where that is less, by default (the paper: 3 on CIFAR-10H and
+        -10N, 6 on CIFAR-100N, 15 on ImageNet-PI).
     tau : float
         Temperature (the code base: 1.3 on CIFAR; the paper tunes over 0.25 to 5 there, and uses 3 on ImageNet-PI).
     draws : int
@@ -45,8 +46,9 @@ class HET(Method):
     title = "HET"
     reference = "Collier et al., CVPR 2021, arXiv 2105.10305"
 
-    def __init__(self, f: nn.Module, spec: Spec, *, rank: int = 3, tau: float = 1.3, draws: int = 1000):
+    def __init__(self, f: nn.Module, spec: Spec, *, rank: int | None = None, tau: float = 1.3, draws: int = 1000):
         super().__init__(f, spec)
+        rank = min(3, spec.n_classes) if rank is None else rank
         if not 1 <= rank <= spec.n_classes:
             raise UsageError(f"rank must be between 1 and the number of classes, {spec.n_classes}, not {rank}.")
         check_range("tau", tau, 0, inclusive=False)

@@ -34,8 +34,8 @@ class HETXL(Method):
         Prediction network, head(features(x)) with logits of shape (B, K) and features of width D.
     spec : Spec
         Sizes of the training set.
-    rank : int
-        Rank R of the covariance, at most D (not stated in the paper; 3 as in HET).
+    rank : int, optional
+        Rank R of the covariance, at most D; 3, or D where that is less, by default (not stated in the paper).
     tau_min, tau_max : float
         Bounds of the learned temperature, which begins half-way (edward2: 0.3 and 3; those of the HET-XL paper are
         not known to us).
@@ -51,7 +51,7 @@ class HETXL(Method):
         f: nn.Module,
         spec: Spec,
         *,
-        rank: int = 3,
+        rank: int | None = None,
         tau_min: float = 0.3,
         tau_max: float = 3.0,
         draws: int = 1000,
@@ -60,6 +60,7 @@ class HETXL(Method):
         check_range("tau_min", tau_min, 0, inclusive=False)
         check_range("tau_max", tau_max, tau_min, inclusive=False)
         n_features = split_network(f)[1].in_features
+        rank = min(3, n_features) if rank is None else rank
         if not 1 <= rank <= n_features:
             raise UsageError(f"rank must be between 1 and the number of features, {n_features}, not {rank}.")
         self.rank, self.tau_min, self.tau_max = rank, tau_min, tau_max

@@ -19,6 +19,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -73,6 +74,10 @@ class SampleMemory:
         self._values: Tensor | None = None
         self._map: mmap.mmap | None = None
         self._touched = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy elsewhere begins anew: what is remembered of training rows does not travel with a model."""
+        return {**vars(self), "_values": None, "_map": None, "path": None}
 
     @property
     def values(self) -> Tensor:
