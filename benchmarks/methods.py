@@ -37,8 +37,17 @@ DATASETS = {
 }
 SHARED_GRID = {"lr": [0.01, 0.1], "weight_decay": [1e-4, 1e-3]}  # METHODS 1.1
 WIDTHS = [128, 512]  # CPU scale; the paper has 1024 and more
-GRIDS = {  # METHODS 2 and 3, grids of the paper; lists with one entry where it names none
+GRIDS = {  # the paper's where it has one, else values from the authors' experiments
     "ce": {},
+    "forward_t": {"outlier_filter": [True, False]},
+    "co_teaching": {"noise_rate": [0.2, 0.4, 0.6]},
+    "divide_mix": {"lam": [0.0, 25.0, 50.0]},
+    "elr_plus": {"beta": [0.7, 0.9], "lam": [3.0, 7.0]},
+    "sop_plus": {"lr_u": [1.0, 10.0, 100.0], "lr_v": [1.0, 10.0, 100.0, 1000.0]},
+    "cores_star": {},
+    "pes": {},
+    "pes_semi": {"lam": [5.0, 75.0]},
+    "distill_pi": {"width": WIDTHS, "lam": [0.25, 0.5, 0.75]},
     "elr": {"beta": [0.5, 0.7, 0.9], "lam": [1.0, 3.0, 7.0]},
     "sop": {"lr_u": [1.0, 10.0, 100.0], "lr_v": [1.0, 10.0, 100.0, 1000.0]},
     "cores": {},

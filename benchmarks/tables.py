@@ -58,6 +58,13 @@ def tables():
             made[f"{file} time"] = "\n".join(lines)
         about = {key: result[key] for key in ("date", "commit", "hardware", "torch")} | result["settings"]
         made[f"{file} about"] = ", ".join(f"{key} {value}" for key, value in about.items())
+    result = load("symmetric_noise")
+    if result is not None:
+        lines = ["| method | accuracy (%) | over ce | detection AUC |", "|---|---|---|---|"]
+        for row in result["results"]:
+            gain, accuracy = 100 * row["gain_over_ce"], 100 * row["accuracy"]
+            lines.append(f"| {row['method']} | {accuracy:.1f} | {gain:+.1f} | {row['auc']:.3f} |")
+        made["symmetric"] = "\n".join(lines)
     return made
 
 
