@@ -58,6 +58,13 @@ def tables():
             made[f"{file} time"] = "\n".join(lines)
         about = {key: result[key] for key in ("date", "commit", "hardware", "torch")} | result["settings"]
         made[f"{file} about"] = ", ".join(f"{key} {value}" for key, value in about.items())
+    result = load("sample_memory")
+    if result is not None:
+        lines = ["| method and store | memory (GB) | store (GB) | step / ce |", "|---|---|---|---|"]
+        for name, row in result["results"]["alone"].items():
+            ratio = result["results"]["step_time_relative_to_ce"][name]["median"]
+            lines.append(f"| {name} | {row['peak_bytes'] / 1e9:.2f} | {row['store_bytes'] / 1e9:.2f} | {ratio:.1f} |")
+        made["sample_memory"] = "\n".join(lines)
     result = load("symmetric_noise")
     if result is not None:
         lines = ["| method | accuracy (%) | over ce | detection AUC |", "|---|---|---|---|"]
