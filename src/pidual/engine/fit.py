@@ -275,9 +275,8 @@ class Trainer:
         """One update of the parameters."""
         at = self.at
         self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
-        done = (
-            at.step * self.batches.steps / self.epoch_steps
-        )  # an epoch may have more or fewer steps than rows would give
+        # The schedule counts epochs: one that visits more or fewer rows than there are moves it no further.
+        done = at.step * self.batches.steps / self.epoch_steps
         factor = self.options.lr_factor(at.epoch * self.batches.steps + done, self.batches.steps)
         for optimizer in self.optimizers:
             optimizer.zero_grad()

@@ -44,7 +44,6 @@ class Method(nn.Module):
     strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
     scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
 
-    phase: str = ""  # name of what it is doing, for records and the progress bar; a property where it changes
     random_pi: int = 0  # length of the random PI the engine appends to a
     before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
 
@@ -52,6 +51,11 @@ class Method(nn.Module):
         super().__init__()
         self.f = f
         self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
+
+    @property
+    def phase(self) -> str:
+        """Name of what it is doing now, for records and the progress bar; "" where there is only one thing."""
+        return ""
 
     def train(self, mode: bool = True) -> "Method":
         """Training or evaluation mode; a first stage has been trained, and stays in evaluation mode."""

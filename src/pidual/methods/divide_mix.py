@@ -109,7 +109,7 @@ class DivideMix(Method):
         self.register_buffer("labelled", torch.ones(2, spec.n_train, dtype=torch.bool))  # for f, for g
 
     @property
-    def phase(self) -> str:  # type: ignore[override]
+    def phase(self) -> str:
         """Warm-up, or what follows."""
         return "warm-up" if int(self.epoch) < self.warmup else "semi-supervised"
 

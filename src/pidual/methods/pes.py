@@ -106,7 +106,7 @@ class PES(Method):
         }
 
     @property
-    def phase(self) -> str:  # type: ignore[override]
+    def phase(self) -> str:
         """What this epoch trains, or on which rows."""
         epoch = int(self.epoch)
         for name, length in self.lengths.items():
