@@ -5,8 +5,9 @@ from PIL import Image, ImageEnhance, ImageOps
 from sklearn.datasets import load_sample_images
 from torch.nn import functional as F
 
-from pidual.augment import DRAWS_AUTO_AUGMENT, DRAWS_CUTOUT, OPERATIONS, auto_augment, crop_flip, cutout
+from pidual.augment import DRAWS_AUTO_AUGMENT, DRAWS_CUTOUT, OPERATIONS, auto_augment, crop_flip, cutout, resized_crop
 from pidual.errors import UsageError
+from pidual.inputs import random_boxes
 
 
 def by_loop(x, draws, pad, fill):
@@ -285,3 +286,37 @@ def test_cutout_refuses_a_fill_or_size_that_cannot_be():
             cutout(x, torch.rand(5, 2), fill=fill)
     with pytest.raises(UsageError, match="-1"):
         cutout(x, torch.rand(5, 2), size=-1)
+
+
+# resized_crop
+
+
+@pytest.mark.parametrize("shape", [(30, 3, 24, 36), (5, 1, 9, 7)])
+def test_resized_crop_is_pillows_crop_and_bicubic_resize(shape):
+    x = torch.randint(0, 256, shape, dtype=torch.uint8)
+    before = x.clone()
+    draws = torch.rand(shape[0], 4)
+    out = resized_crop(x, draws)
+    assert out.dtype == torch.uint8
+    assert torch.equal(x, before)
+    boxes = random_boxes(shape[2], shape[3], draws.double().numpy())
+    differ = 0
+    for image, (top, left, height, width), found in zip(x, boxes, out, strict=True):
+        for channel, expected in zip(image.numpy(), found.int().numpy(), strict=True):
+            crop = Image.fromarray(channel[top : top + height, left : left + width])
+            scaled = np.asarray(crop.resize((shape[3], shape[2]), Image.Resampling.BICUBIC), np.int64)
+            assert np.abs(scaled - expected).max() <= 2  # Pillow's weights are rounded
+            differ += (scaled != expected).mean()
+    assert differ / (shape[0] * shape[1]) < 0.01
+
+
+def test_resized_crop_keeps_floats_and_the_whole_image():
+    x = torch.randn(2, 3, 6, 6)
+    whole = torch.tensor([[0.25 / (4 / 3 - 3 / 4), 1 - 1e-9, 0.5, 0.5]], dtype=torch.float64).expand(2, 4)
+    out = resized_crop(x, whole)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, x)
+    constant = resized_crop(torch.full((8, 3, 6, 6), 200, dtype=torch.uint8), torch.rand(8, 4))
+    assert (constant == 200).all()
+    with pytest.raises(UsageError, match=r"\(2, 3\)"):
+        resized_crop(x, torch.rand(2, 3))

@@ -8,7 +8,7 @@ from PIL import Image
 
 from pidual import inputs as module
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.inputs import LazyImages, load_inputs, table_inputs, x_rows
+from pidual.inputs import LazyImages, load_inputs, random_boxes, table_inputs, x_rows
 from pidual.table import AnnotationTable
 
 
@@ -311,6 +311,70 @@ def test_images_beyond_the_limit_stay_on_disk(tmp_path):
     assert len(lazy) == 4
     rows = np.array([3, 0, 3])
     np.testing.assert_array_equal(lazy.take(rows), held[rows])
+
+
+def test_the_centre_of_images(tmp_path):
+    """224 of 256 pixels of the short side, scaled by Pillow's bicubic interpolation."""
+    noise = np.random.default_rng(0).integers(0, 256, (64, 96, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    inputs = load_inputs(tmp_path, image_size=56, centre_crop=True)
+    np.testing.assert_array_equal(inputs.array[0], noise[4:60, 20:76].transpose(2, 0, 1))
+    assert inputs.schema["centre_crop"] is True
+    again = load_inputs(tmp_path, schema=inputs.schema)
+    np.testing.assert_array_equal(again.array, inputs.array)
+    smaller = load_inputs(tmp_path, image_size=14, centre_crop=True, max_bytes=0).array.take(np.array([0]))[0]
+    expected = Image.fromarray(noise).resize((14, 14), Image.Resampling.BICUBIC, box=(20, 4, 76, 60))
+    np.testing.assert_array_equal(smaller, np.asarray(expected).transpose(2, 0, 1))
+    with pytest.raises(UsageError, match="centre_crop needs a size"):
+        load_inputs(tmp_path, centre_crop=True)
+
+
+def test_random_crops_of_images_on_disk(tmp_path):
+    rng = np.random.default_rng(0)
+    shapes = [(40, 60), (30, 30), (20, 90)]
+    for name, shape in enumerate(shapes):
+        Image.fromarray(rng.integers(0, 256, (*shape, 3), np.uint8)).save(tmp_path / f"{name}.png")
+    lazy = load_inputs(tmp_path, image_size=(8, 12), max_bytes=0).array
+    rows, draws = np.array([2, 0, 2]), rng.random((2, 3, 4))
+    crops = lazy.crops(rows, draws)
+    assert crops.shape == (2, 3, 3, 8, 12)
+    for view in range(2):
+        for place, row in enumerate(rows):
+            ((top, left, height, width),) = random_boxes(*shapes[row], draws[view, place, None])
+            pixels = np.asarray(Image.open(tmp_path / f"{row}.png"))[top : top + height, left : left + width]
+            expected = Image.fromarray(pixels).resize((12, 8), Image.Resampling.BICUBIC)
+            np.testing.assert_array_equal(crops[view, place], np.asarray(expected).transpose(2, 0, 1))
+    write(tmp_path, "no image", "1.png")
+    with pytest.raises(DataError, match=r"1\.png cannot be read as an image"):
+        lazy.crops(np.array([1]), draws[:, :1])
+
+
+@pytest.mark.parametrize(("height", "width"), [(375, 500), (500, 333), (224, 224), (100, 1000), (3, 2), (1, 1)])
+def test_random_boxes_lie_inside_and_have_the_area_and_aspect_asked_for(height, width):
+    draws = np.random.default_rng(0).random((2000, 4))
+    draws[:4] = [[0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 1, 0]]
+    for (top, left, high, wide), draw in zip(random_boxes(height, width, draws), draws, strict=True):
+        assert 0 <= top <= top + high <= height
+        assert 0 <= left <= left + wide <= width
+        assert high >= 1
+        assert wide >= 1
+        if min(height, width) < 200:
+            continue
+        assert 3 / 4 - 0.02 < wide / high < 4 / 3 + 0.02
+        assert abs(wide / high - (3 / 4 + draw[0] * (4 / 3 - 3 / 4))) < 0.02
+        assert 0.078 < high * wide / (height * width) <= 1
+
+
+def test_random_boxes_vary_as_they_should():
+    draws = np.random.default_rng(1).random((20_000, 4))
+    top, left, high, wide = random_boxes(300, 300, draws).T
+    area = high * wide / 90_000
+    assert area.min() < 0.085
+    assert area.max() > 0.98
+    small = area < 0.12
+    assert top[small].min() == left[small].min() == 0
+    assert (top + high)[small].max() == (left + wide)[small].max() == 300
+    assert abs((top + high / 2).mean() - 150) < 2
 
 
 # --- joining ---

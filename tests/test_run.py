@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_cli, start_cli, write_crowd
+from PIL import Image
 
 from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
+from pidual.engine.training import paper_protocol
 from pidual.errors import DataError, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
@@ -93,6 +95,34 @@ def test_the_model_of_a_run_predicts_as_it_did(data, tmp_path):
     frame = predict_inputs(run, inputs.array)
     rows = run.predictions.frame.drop_duplicates("item")
     np.testing.assert_allclose(frame["predicted_probability"], rows["predicted_probability"], rtol=1e-5)
+
+
+def test_the_code_bases_protocol_for_imagenet_on_images_of_any_size(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "images").mkdir()
+    for name in range(20):
+        pixels = rng.integers(0, 256, (*rng.integers(20, 60, 2), 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "images" / f"{name:02}.png")
+    frame = pd.DataFrame(
+        {"item": [f"{i:02}.png" for i in range(20)], "label": [0, 1] * 10, "annotator": [1, 1, 2, 2] * 5}
+    )
+    table = AnnotationTable.from_frame(frame, keep_ids=True)
+    inputs = load_inputs(tmp_path / "images", image_size=16, centre_crop=True, max_bytes=0)
+    training = paper_protocol("imagenet", codebase=True) | {"epochs": 2, "batch_size": 8, "loader_workers": 0}
+    options = FitOptions(
+        setting="paper",
+        training=training,
+        method_options={"width": 8, "pi_weight_decay": True},
+        network="small_cnn",
+        network_options={"width": 4, "statistics": "unit"},
+    )
+    run = fit_table(table, inputs, tmp_path / "run", options)
+    method, _ = load_method(run)
+    assert method.f.standardize.std.tolist() == [255] * 3
+    predicted = predict_inputs(run, tmp_path / "images")
+    assert predicted["item"].tolist() == frame["item"].tolist()
+    expected = run.predictions.frame["predicted_probability"]
+    np.testing.assert_allclose(predicted["predicted_probability"], expected, rtol=1e-5)
 
 
 def test_labels_that_are_numbers_stay_numbers(data, tmp_path):
@@ -187,6 +217,18 @@ def test_a_run_stopped_many_times(data, tmp_path):
         with pytest.raises(Interrupted):
             fit_table(*data, out, QUICK, resume=True, stop=stop_after(1))
     assert same_run(fit_table(*data, out, QUICK, resume=True).path, whole.path)
+
+
+def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
+    run = fit_table(*data, tmp_path / "run", QUICK)
+    config = json.loads((run.path / "config.json").read_text())
+    for name in ("lr_scale_batch", "decay_convention", "decay_norms", "resized_crop"):
+        del config["training"][name]
+    (run.path / "config.json").write_text(json.dumps(config))
+    fit_table(*data, run.path, QUICK, resume=True)
+    other = FitOptions(training={"epochs": 3, "decay_norms": False}, method_options=QUICK.method_options)
+    with pytest.raises(RunError, match="decay_norms = True, and now it is False"):
+        fit_table(*data, run.path, other, resume=True)
 
 
 def test_resuming_a_finished_run_changes_nothing(data, tmp_path):

@@ -1,7 +1,8 @@
 """Batched augmentation: whole batches of images at once, with the random draws supplied by the caller.
 
 The caller owns the randomness, so that an augmented epoch is the same after resuming and on any number of processes.
-`crop_flip` is the weak augmentation; `auto_augment` and `cutout` are the strong one. The operations of `auto_augment`
+`crop_flip` is the weak augmentation of small images, `resized_crop` that of large ones; `auto_augment` and `cutout` are
+the strong one. The operations of `auto_augment`
 return the very bytes Pillow does, with nearest-neighbour resampling and grey outside the image, so they follow its
 arithmetic.
 
@@ -16,7 +17,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .errors import UsageError
+from .inputs import random_boxes
 
+DRAWS_CROP = 4  # numbers per image of a random resized crop: aspect, height, row, column
 DRAWS_AUTO_AUGMENT = 5  # numbers per image: the sub-policy, then application and sign for each of its two operations
 DRAWS_CUTOUT = 2  # row and column of the centre
 
@@ -57,6 +60,45 @@ def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
     pixel = rows[:, :, None] * (width + 2 * pad) + columns[:, None, :]  # (B, H, W), places in the padded image
     index = pixel.view(batch, 1, height * width).expand(batch, channels, height * width)
     return padded.flatten(2).gather(2, index).view(x.shape)
+
+
+def resized_crop(x: Tensor, draws: Tensor) -> Tensor:
+    """A random part of each image, scaled to the size of the whole by Pillow's bicubic interpolation.
+
+    Parameters
+    ----------
+    x : Tensor of shape (B, C, H, W)
+        Images, of any number type and on any device; both are kept.
+    draws : Tensor of shape (B, 4)
+        Uniform numbers in [0, 1) that choose the parts: see `inputs.random_boxes`.
+
+    Returns
+    -------
+    Tensor of shape (B, C, H, W)
+        A new tensor; `x` is left as it is.
+    """
+    if x.ndim != 4 or draws.shape != (len(x), DRAWS_CROP):
+        raise UsageError(
+            f"resized_crop takes images (B, C, H, W) and draws (B, 4), not {tuple(x.shape)} and {tuple(draws.shape)}"
+        )
+    boxes = torch.from_numpy(random_boxes(x.shape[2], x.shape[3], draws.cpu().double().numpy())).to(x.device)
+    top, left, height, width = boxes.unbind(1)
+    from_rows, from_columns = _enlarge(top, height, x.shape[2]), _enlarge(left, width, x.shape[3])
+    if x.is_floating_point():
+        return (from_rows[:, None] @ x.float() @ from_columns[:, None].mT).to(x.dtype)
+    wide = (x.float() @ from_columns[:, None].mT).round().clamp(0, 255)  # bytes in between, as Pillow has them
+    return (from_rows[:, None] @ wide).round().clamp(0, 255).to(x.dtype)
+
+
+def _enlarge(first: Tensor, count: Tensor, length: int) -> Tensor:
+    """Matrices (B, length, length) that stretch `count` pixels from `first` on over the whole length, bicubic."""
+    pixel = torch.arange(length, device=first.device)
+    first, count = first.view(-1, 1, 1), count.view(-1, 1, 1)
+    centre = first + (pixel[:, None] + 0.5) * count / length  # of what an outgoing pixel shows
+    t = (pixel + 0.5 - centre).abs()
+    weight = torch.where(t < 1, (1.5 * t - 2.5) * t**2 + 1, ((2.5 - 0.5 * t) * t - 4) * t + 2)
+    weight = torch.where((t < 2) & (pixel >= first) & (pixel < first + count), weight, 0)
+    return weight / weight.sum(2, keepdim=True)
 
 
 def auto_augment(x: Tensor, draws: Tensor) -> Tensor:

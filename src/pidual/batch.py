@@ -91,6 +91,14 @@ class Lazy(Protocol):
         """The inputs of the given rows."""
 
 
+@runtime_checkable
+class LazyCrops(Lazy, Protocol):
+    """Images of any size, random parts of which can be read."""
+
+    def crops(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """V random crops of each of the given images (V, len(rows), C, H, W), by draws (V, len(rows), 4) in [0, 1)."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """Annotations ready for selection by index: the input is stored once, annotations point at it.
@@ -160,6 +168,11 @@ class Rows:
         if isinstance(self.x, Tensor):
             return self.x.index_select(0, x_rows)
         return torch.from_numpy(self.x.take(x_rows.numpy()))
+
+    def take_crops(self, x_rows: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
+        """Random crops of the given rows of x, which must be LazyCrops: as many as there are draws (V, B, 4)."""
+        assert isinstance(self.x, LazyCrops)
+        return tuple(torch.from_numpy(self.x.crops(x_rows.numpy(), draws.numpy())))
 
     def random_pi(self, index: Tensor, length: int) -> Tensor:
         """Random PI of the rows at these positions."""

@@ -28,6 +28,8 @@ from .table import AnnotationTable, find_item
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
+CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 224 of 256 pixels
+CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
 N_TERMS, N_TEXT_FEATURES = 20_000, 256
 NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
 _NOT_FEATURES = ("item", "task", "label", "annotator", "worker", "y", "split")
@@ -47,12 +49,15 @@ class LazyImages:
         Height and width.
     resize : bool
         Whether an image of another size is scaled and cropped; if not, it is an error.
+    centre : bool
+        Scale the central 7/8 only, bicubic, as is usual on ImageNet.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, folder: Path, files: list[str], size: tuple[int, int], resize: bool):
+    def __init__(self, folder: Path, files: list[str], size: tuple[int, int], resize: bool, centre: bool = False):
         self._folder, self._files, self._size, self._resize = folder, files, size, resize
+        self._centre = centre
 
     def __len__(self) -> int:
         return len(self._files)
@@ -74,11 +79,60 @@ class LazyImages:
 
         def decode(place: int) -> None:
             path = self._folder / self._files[rows[place]]
-            images[place] = _decode(path, self._size if self._resize else None, self._size)
+            images[place] = _decode(path, self._size if self._resize else None, self._size, self._centre)
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(decode, range(len(rows))))
         return images
+
+    def crops(self, rows: NDArray[np.integer[Any]], draws: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
+        """Random crops of the whole images at `rows`, scaled to the size of all, bicubic.
+
+        `draws` has the shape (V, len(rows), 4), for V crops of every image: see `random_boxes`. Returns uint8 of shape
+        (V, len(rows), 3, H, W).
+        """
+        images = np.empty((len(draws), len(rows), 3, *self._size), np.uint8)
+
+        def decode(place: int) -> None:
+            path = self._folder / self._files[rows[place]]
+            with _image_errors(path), Image.open(path) as opened:
+                image = _upright(opened)
+                boxes = random_boxes(image.height, image.width, draws[:, place])
+                for view, (top, left, height, width) in enumerate(boxes.tolist()):
+                    crop = image.crop((left, top, left + width, top + height))
+                    scaled = crop.resize((self._size[1], self._size[0]), Image.Resampling.BICUBIC)
+                    images[view, place] = np.asarray(scaled).transpose(2, 0, 1)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(decode, range(len(rows))))
+        return images
+
+
+def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Places of random crops of at least 8% of an image and of width / height from 3/4 to 4/3.
+
+    The aspect is uniform, and the height is uniform between the least that the area allows and the greatest that fits,
+    as TensorFlow draws them (its `sample_distorted_bounding_box`).
+
+    Parameters
+    ----------
+    height, width : int
+        Of the image.
+    draws : array (n, 4)
+        Uniform numbers in [0, 1): aspect, height, row, column.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (n, 4)
+        Top, left, height, width.
+    """
+    aspect = CROP_ASPECT[0] + draws[:, 0] * (CROP_ASPECT[1] - CROP_ASPECT[0])
+    greatest = np.minimum(np.minimum(np.sqrt(height * width / aspect), height), width / aspect)
+    least = np.minimum(np.sqrt(CROP_AREA * height * width / aspect), greatest)
+    high = least + draws[:, 1] * (greatest - least)
+    size = np.stack([high, high * aspect], 1).round().clip(1, [height, width])
+    place = np.floor(draws[:, 2:] * ([height, width] - size + 1)).clip(0, [height, width] - size)
+    return np.concatenate([place, size], 1).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +173,7 @@ def load_inputs(
     text: str | None = None,
     item: str | None = None,
     image_size: int | tuple[int, int] | None = None,
+    centre_crop: bool = False,
     schema: dict[str, Any] | None = None,
     tensors: dict[str, NDArray[Any]] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -138,6 +193,8 @@ def load_inputs(
         The column that names the rows, if the source has it; else `item` or `task` does where there is one.
     image_size : int or (height, width), optional
         Scale and centre-crop images to this size; without it all images must have one size.
+    centre_crop : bool
+        With `image_size`: only the central part, 7/8 of the short side long, bicubic, as is usual on ImageNet.
     schema, tensors : dict, optional
         Those of the inputs a model was trained with; the other options are then taken from there.
     max_bytes : int
@@ -149,11 +206,11 @@ def load_inputs(
     """
     if schema is not None:
         columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
-        item = schema.get("item")
+        item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
     if isinstance(source, np.ndarray):
         inputs = _from_array(source, None, "x")
     elif not isinstance(source, pd.DataFrame) and Path(source).is_dir():
-        inputs = _from_folder(source, image_size, max_bytes)
+        inputs = _from_folder(source, image_size, centre_crop, max_bytes)
     elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
         inputs = _from_array(*_load_numpy(source), str(source))
     else:
@@ -161,7 +218,7 @@ def load_inputs(
         item = item if item in opened.columns else opened.find("item", "task")
         inputs = _from_source(opened, item, False, columns, text, schema, tensors)
     if schema is None:
-        _check_options_used(inputs, columns, text, image_size)
+        _check_options_used(inputs, columns, text, image_size, centre_crop)
     return _like_schema(inputs, schema)
 
 
@@ -274,7 +331,7 @@ def rows_by_name(
 # --- joining ---
 
 
-def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_size: Any) -> None:
+def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_size: Any, centre_crop: bool) -> None:
     """Raise for an option that means nothing for this kind of input, rather than leave it out of account."""
     tabular = inputs.kind in ("columns", "text")
     if not tabular and (columns or text):
@@ -284,6 +341,8 @@ def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_si
         )
     if inputs.kind != "images" and image_size is not None:
         raise UsageError(f"{inputs.source} is not a folder of images; leave image_size= (--image-size) out.")
+    if centre_crop and image_size is None:
+        raise UsageError("centre_crop needs a size for all images; give image_size= (--image-size), such as 224.")
 
 
 def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: NDArray[np.int64]) -> None:
@@ -554,7 +613,7 @@ def _check_repeated(source: Source, item: str, found: Keys) -> None:
 # --- images ---
 
 
-def _from_folder(source: str | Path, image_size: int | Sequence[int] | None, max_bytes: int) -> Inputs:
+def _from_folder(source: str | Path, image_size: int | Sequence[int] | None, centre: bool, max_bytes: int) -> Inputs:
     folder = Path(source)
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS)
     files = sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
@@ -565,31 +624,41 @@ def _from_folder(source: str | Path, image_size: int | Sequence[int] | None, max
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
         size = (int(height), int(width))
     shown = size or _decode(folder / files[0], None, None).shape[1:]
-    images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None)
+    images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
     array: NDArray[Any] | LazyImages = images
     if np.prod(images.shape, dtype=float) <= max_bytes:
         array = images.take(np.arange(len(files)))
     else:
         images.check()
     schema = _schema("images", images) | {"image_size": list(images.shape[2:])}
+    schema |= {"centre_crop": True} if centre else {}
     return Inputs(array, np.asarray(files, dtype=np.str_), "images", schema, source=str(source))
 
 
-def _decode(path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None) -> NDArray[np.uint8]:
+def _decode(
+    path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None, centre: bool = False
+) -> NDArray[np.uint8]:
     """An image as uint8 (3, H, W), upright, in RGB."""
     with _image_errors(path), Image.open(path) as opened:
-        image = ImageOps.exif_transpose(opened)
-        if image.mode.startswith("I"):  # 16 bits of grey
-            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-        image = image.convert("RGBA").convert("RGB") if "transparency" in image.info else image.convert("RGB")
+        image = _upright(opened)
         if size is not None:
-            image = ImageOps.fit(image, (size[1], size[0]), Image.Resampling.BILINEAR)
+            method = Image.Resampling.BICUBIC if centre else Image.Resampling.BILINEAR
+            border = (1 - CENTRE) / 2 if centre else 0.0
+            image = ImageOps.fit(image, (size[1], size[0]), method, border)
     if expected is not None and (image.height, image.width) != expected:
         raise DataError(
             f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}; "
             "choose one size for all with image_size= (--image-size)."
         )
     return np.asarray(image).transpose(2, 0, 1)
+
+
+def _upright(opened: Image.Image) -> Image.Image:
+    """An opened image turned as its camera was, in RGB."""
+    image = ImageOps.exif_transpose(opened)
+    if image.mode.startswith("I"):  # 16 bits of grey
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return image.convert("RGBA").convert("RGB") if "transparency" in image.info else image.convert("RGB")
 
 
 @contextlib.contextmanager

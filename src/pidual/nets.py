@@ -5,6 +5,7 @@ layer of every network that reads privileged information. A network takes the in
 images, float64 tables); its `Standardize` turns them into standardised float32 on the device they are on.
 """
 
+import importlib
 import itertools
 import math
 from collections.abc import Sequence
@@ -357,6 +358,115 @@ class ResNet50(Network):
         return list(self.blocks)[-3:]
 
 
+class _BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions with batch normalisation, plus shortcut (1 x 1 convolution and BN where shapes differ)."""
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = _conv(in_channels, out_channels, 3, stride), nn.BatchNorm2d(out_channels)
+        self.conv2, self.bn2 = _conv(out_channels, out_channels, 3), nn.BatchNorm2d(out_channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != out_channels:
+            self.shortcut = nn.Sequential(_conv(in_channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
+        out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(out + self.shortcut(x))
+
+
+class _PreActBlock(nn.Module):
+    """BN-ReLU-conv-BN-ReLU-conv plus shortcut from after the first BN-ReLU, with a 1 x 1 conv where shapes differ."""
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(in_channels), _conv(in_channels, out_channels, 3, stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(out_channels), _conv(out_channels, out_channels, 3)
+        same = stride == 1 and in_channels == out_channels
+        self.shortcut = nn.Identity() if same else _conv(in_channels, out_channels, 1, stride)
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
+        active = F.relu(self.bn1(x))
+        result: Tensor = self.conv2(F.relu(self.bn2(self.conv1(active)))) + self.shortcut(active)
+        return result
+
+
+class _SmallImageResNet(Network):
+    """Stem of one 3 x 3 convolution with BN-ReLU and no pooling; four stages of 64, 128, 256 and 512 channels.
+
+    Parameters
+    ----------
+    n_classes, in_channels : int
+        Classes; colour channels.
+    standardize : Standardize, optional
+        Applied to the input first.
+    """
+
+    block: type[_BasicBlock] | type[_PreActBlock]
+    counts: tuple[int, int, int, int]  # blocks in each stage
+
+    def __init__(self, n_classes: int, in_channels: int = 3, *, standardize: Standardize | None = None) -> None:
+        super().__init__(512, n_classes, standardize)
+        self.stem = nn.Sequential(_conv(in_channels, 64, 3), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
+        channels, blocks = 64, []
+        for count, out, stride in zip(self.counts, (64, 128, 256, 512), (1, 2, 2, 2), strict=True):
+            for i in range(count):
+                blocks.append(self.block(channels, out, stride if i == 0 else 1))
+                channels = out
+        self.blocks = nn.Sequential(*blocks)
+
+    def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        """Average over the image of the last block."""
+        return _pooled(self.blocks(self.stem(self.prepare(x))))
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The blocks of 512 channels."""
+        return list(self.blocks)[-self.counts[-1] :]
+
+
+class ResNet34(_SmallImageResNet):
+    """ResNet-34 with the stem for CIFAR: 3 x 3 with stride 1, no max pooling; as ELR, CORES and PES use it."""
+
+    block, counts = _BasicBlock, (3, 4, 6, 3)
+
+
+class PreActResNet18(_SmallImageResNet):
+    """PreAct ResNet-18 as DivideMix, ELR+ and PES(semi) use it.
+
+    The stem ends in BN-ReLU, no BN-ReLU comes after the last block, and shortcuts have no batch normalisation.
+    """
+
+    block, counts = _PreActBlock, (2, 2, 2, 2)
+
+
+class Backbone(Network):
+    """A network of another library without its last layer, and a head of ours on top of it.
+
+    Parameters
+    ----------
+    body : nn.Module
+        Images to features of shape (B, D).
+    n_features, n_classes : int
+        D; classes.
+    standardize : Standardize, optional
+        Applied to the input first.
+    """
+
+    def __init__(self, body: nn.Module, n_features: int, n_classes: int, standardize: Standardize | None) -> None:
+        super().__init__(n_features, n_classes, standardize)
+        self.body = body
+
+    def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        """What the last layer of the other library's network would see."""
+        features = self.body(self.prepare(x))
+        if not isinstance(features, Tensor):  # Inception's networks
+            raise UsageError(
+                f"{type(self.body).__name__} has auxiliary outputs, which are not supported; "
+                "build it without them (network.aux_logits=false)."
+            )
+        return features
+
+
 class PILinear(nn.Module):
     """First layer of every network on privileged information: a linear layer on one-hot codes and numbers.
 
@@ -420,6 +530,14 @@ NETWORKS: dict[str, type[Network]] = {
     "small_cnn": SmallCNN,
     "wrn_28_10": WideResNet,
     "resnet50": ResNet50,
+    "resnet34": ResNet34,
+    "preact_resnet18": PreActResNet18,
+}
+LIBRARIES = ("torchvision", "timm")  # further networks, by the name they have there: "timm:vit_tiny_patch16_224"
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+STATISTICS: dict[str, tuple[Sequence[float], Sequence[float]]] = {
+    "cifar10": ([255 * mean for mean in CIFAR10_MEAN], [255 * std for std in CIFAR10_STD]),
+    "unit": ([0.0] * 3, [255.0] * 3),
 }
 
 
@@ -429,28 +547,106 @@ def network_for(in_shape: Sequence[int]) -> str:
 
 
 def build_network(
-    name: str, *, in_shape: Sequence[int], n_classes: int, standardize: Standardize | None = None, **options: Any
+    name: str,
+    *,
+    in_shape: Sequence[int],
+    n_classes: int,
+    standardize: Standardize | None = None,
+    statistics: str | None = None,
+    **options: Any,
 ) -> Network:
     """The network called `name`, for inputs of shape `in_shape` (without the batch dimension).
 
     Parameters
     ----------
     name : str
-        A key of NETWORKS.
+        A key of NETWORKS, or "torchvision:NAME" or "timm:NAME" for a network of these libraries.
     in_shape : sequence of int
         (D,) for vectors, (C, H, W) for images.
     n_classes : int
         Number of classes.
     standardize : Standardize, optional
         Applied to the input first.
+    statistics : "cifar10" or "unit", optional
+        Standardise images of bytes by fixed numbers instead: by mean and standard deviation of CIFAR-10, as the paper's
+        code base does on CIFAR-10 and CIFAR-100, or to [0, 1], as it does on ImageNet.
     **options
         Further arguments of the network, such as `width`.
     """
-    if name not in NETWORKS:
-        raise UsageError(f"There is no network '{name}'; choose one of {', '.join(NETWORKS)}.")
-    network = NETWORKS[name]
-    if network is not MLP and len(in_shape) != 3:
+    library, _, inner = name.partition(":")
+    if name not in NETWORKS and not (library in LIBRARIES and inner):
+        known = ", ".join([*NETWORKS, *(f"{library}:NAME" for library in LIBRARIES)])
+        raise UsageError(f"There is no network '{name}'; choose one of {known}.")
+    if name != "mlp" and len(in_shape) != 3:
         raise UsageError(f"Network '{name}' reads images of shape (C, H, W), not inputs of shape {tuple(in_shape)}.")
+    if statistics is not None:
+        standardize = _fixed_statistics(statistics, in_shape)
+    if inner:
+        build = _from_torchvision if library == "torchvision" else _from_timm
+        body, n_features = build(name, inner, in_shape, options)
+        return Backbone(body, n_features, n_classes, standardize)
+    network = NETWORKS[name]
     size = {"in_dim": math.prod(in_shape)} if network is MLP else {"in_channels": in_shape[0]}
     check_options(f"network '{name}'", network, options, taken=(*size, "n_classes", "standardize"))
     return network(**size, n_classes=n_classes, standardize=standardize, **options)
+
+
+def _fixed_statistics(name: str, in_shape: Sequence[int]) -> Standardize:
+    if name not in STATISTICS:
+        raise UsageError(f"There are no statistics '{name}'; choose one of {', '.join(STATISTICS)}.")
+    if len(in_shape) != 3 or in_shape[0] != 3:
+        raise UsageError(
+            f"statistics={name} are for images of three colours, not for inputs of shape {tuple(in_shape)}."
+        )
+    return Standardize(*STATISTICS[name])
+
+
+# --- networks of other libraries ---
+
+
+def _from_torchvision(name: str, inner: str, in_shape: Sequence[int], options: dict[str, Any]) -> tuple[nn.Module, int]:
+    """A network of torchvision without its last linear layer, and that layer's width."""
+    if in_shape[0] != 3:
+        raise UsageError(f"Network '{name}' reads images of three colours, not {in_shape[0]}.")
+    body = _make(name, "torchvision.models", "get_model", inner, options)
+    for attribute in ("fc", "classifier", "heads", "head"):
+        last = getattr(body, attribute, None)
+        if isinstance(last, nn.Linear):
+            setattr(body, attribute, nn.Identity())
+            return body, last.in_features
+        if isinstance(last, nn.Sequential) and isinstance(last[-1], nn.Linear):
+            linear, last[-1] = last[-1], nn.Identity()
+            return body, linear.in_features
+    raise UsageError(f"Network '{name}' does not end in a linear layer fc, classifier or head; choose another.")
+
+
+def _from_timm(name: str, inner: str, in_shape: Sequence[int], options: dict[str, Any]) -> tuple[nn.Module, int]:
+    """A network of timm without its classifier, and the width of what it then returns."""
+    body = _make(name, "timm", "create_model", inner, options, num_classes=0, in_chans=in_shape[0])
+    try:
+        with torch.no_grad():
+            shape = tuple(body.eval()(torch.zeros(1, *in_shape)).shape)
+    except (AssertionError, RuntimeError, ValueError) as error:
+        raise UsageError(f"Network '{name}' cannot read images of shape {tuple(in_shape)} ({error}).") from error
+    if len(shape) != 2:
+        raise UsageError(f"Network '{name}' gives features of shape {shape[1:]}, not one vector; choose another.")
+    return body.train(), shape[1]
+
+
+def _make(name: str, module: str, function: str, inner: str, options: dict[str, Any], **fixed: Any) -> nn.Module:
+    """A network made by a library, which is imported only when it is asked for: it may not fit the torch there is."""
+    library = module.partition(".")[0]
+    try:
+        make = getattr(importlib.import_module(module), function)
+    except (ImportError, RuntimeError) as error:
+        raise UsageError(
+            f"Network '{name}' needs {library}, which cannot be imported ({error}); install a {library} that fits the "
+            "installed torch, for instance by `pip install 'pidual[vision]'`."
+        ) from error
+    try:
+        body: nn.Module = make(inner, **fixed, **options)
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{library} cannot build '{inner}' ({error}); `{module}.list_models()` names what there is."
+        ) from error
+    return body

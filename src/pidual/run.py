@@ -68,7 +68,7 @@ class FitOptions:
     method_options, training, network_options : mapping
         Options that differ from the setting's: of the method's constructor, of Training, of the network.
     network : str, optional
-        Key of NETWORKS; by default an MLP for vectors and a small CNN for images.
+        Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and a small CNN for images.
     valid_fraction : float
         Share of the items held out as noisy validation rows, where the table has no split of its own.
     pi_kinds : mapping
@@ -525,6 +525,8 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
     way_out = "resume with the data and options it was started with, or use another --out."
     for part in ("method", "setting", "seed", "method_options", "training", "network", "data"):
         before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
+        if part == "training":  # an option that came after the run was started had its default then
+            before = asdict(Training()) | before
         if not isinstance(after, dict):
             before, after = {part: before}, {part: after}
         for name in {**before, **after}:

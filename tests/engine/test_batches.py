@@ -1,6 +1,7 @@
 import numpy as np
 import torch
 
+from pidual.augment import resized_crop
 from pidual.batch import Rows
 from pidual.engine import Training
 from pidual.engine.batches import Batches
@@ -87,21 +88,21 @@ def test_augmentation_is_a_function_of_the_step_and_shared_by_processes():
     training = Training(batch_size=16, crop_pad=2, flip=True)
     whole = Batches(images(), training, n_views=2)
     batch = next(iter(whole.epoch(whole.order(0))))
-    views = whole.augment(batch.x, 0, 0)
+    views = whole.augment((batch.x,), 0, 0)
     assert len(views) == 2
     assert not torch.equal(*views)
-    assert torch.equal(views[0], whole.augment(batch.x, 0, 0)[0])
-    assert not torch.equal(views[0], whole.augment(batch.x, 0, 1)[0])
+    assert torch.equal(views[0], whole.augment((batch.x,), 0, 0)[0])
+    assert not torch.equal(views[0], whole.augment((batch.x,), 0, 1)[0])
     halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
-    parts = [half.augment(batch.x[8 * rank : 8 * rank + 8], 0, 0)[0] for rank, half in enumerate(halves)]
+    parts = [half.augment((batch.x[8 * rank : 8 * rank + 8],), 0, 0)[0] for rank, half in enumerate(halves)]
     assert torch.equal(torch.cat(parts), views[0])
 
 
 def test_no_augmentation_unless_asked():
     batches = Batches(images(), Training(batch_size=16))
     x = batches.rows.x[:16]
-    assert batches.augment(x, 0, 0)[0] is x
-    cropped = Batches(images(), Training(batch_size=16, crop_pad=1)).augment(x, 0, 0)[0]
+    assert batches.augment((x,), 0, 0)[0] is x
+    cropped = Batches(images(), Training(batch_size=16, crop_pad=1)).augment((x,), 0, 0)[0]
     inside = [
         bool(
             (cropped[i] == 0).all((0, 2)).any() or (cropped[i] == 0).all((0, 1)).any() or torch.equal(cropped[i], x[i])
@@ -115,19 +116,76 @@ def test_the_last_views_are_strongly_augmented():
     x = np.random.default_rng(0).integers(0, 256, (12, 3, 16, 16), dtype=np.uint8)
     rows = Rows.build(x, np.arange(12), np.zeros(12, int))
     training = Training(batch_size=12, crop_pad=2, flip=True)
-    weak, strong = Batches(rows, training, n_views=2, strong_views=1).augment(rows.x, 1, 2)
-    assert torch.equal(weak, Batches(rows, training).augment(rows.x, 1, 2)[0])
+    weak, strong = Batches(rows, training, n_views=2, strong_views=1).augment((rows.x,), 1, 2)
+    assert torch.equal(weak, Batches(rows, training).augment((rows.x,), 1, 2)[0])
     assert strong.dtype == torch.uint8
     assert strong.shape == x.shape
     mean = torch.from_numpy(x).float().mean((0, 2, 3)).round()
     assert all((image == mean.view(3, 1, 1)).all(0).sum() >= 8 * 8 for image in strong)  # Cutout, cut off at most twice
     halves = [
-        Batches(rows, training, 0, 2, 1, rank, 2).augment(rows.x[6 * rank : 6 * rank + 6], 1, 2) for rank in (0, 1)
+        Batches(rows, training, 0, 2, 1, rank, 2).augment((rows.x[6 * rank : 6 * rank + 6],), 1, 2) for rank in (0, 1)
     ]
     assert torch.equal(torch.cat([half[1] for half in halves]), strong)
 
 
 def test_vectors_have_views_but_no_augmentation(rows):
-    weak, strong = Batches(rows, Training(), n_views=2, strong_views=1).augment(rows.x, 0, 0)
+    weak, strong = Batches(rows, Training(), n_views=2, strong_views=1).augment((rows.x,), 0, 0)
     assert torch.equal(weak, rows.x)
     assert torch.equal(strong, rows.x)
+
+
+def test_resized_crops_of_images_in_memory():
+    training = Training(batch_size=16, resized_crop=True)
+    whole = Batches(images(), training, n_views=2)
+    x = whole.rows.x[:16]
+    one, two = whole.augment((x,), 3, 1)
+    assert one.shape == x.shape
+    assert not torch.equal(one, two)
+    assert torch.equal(one, whole.augment((x,), 3, 1)[0])
+    assert not torch.equal(one, whole.augment((x,), 3, 2)[0])
+    halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
+    parts = [half.augment((x[8 * rank : 8 * rank + 8],), 3, 1)[1] for rank, half in enumerate(halves)]
+    assert torch.equal(torch.cat(parts), two)
+    scanned = whole.scan_views(x, 0, epoch=3)
+    assert torch.equal(scanned[0], whole.scan_views(x, 0, epoch=3)[0])
+    assert not torch.equal(*scanned)
+    flipped = Batches(images(), Training(batch_size=16, resized_crop=True, flip=True)).augment((x,), 0, 0)[0]
+    plain = Batches(images(), Training(batch_size=16, resized_crop=True)).augment((x,), 0, 0)[0]
+    mirrored = [torch.equal(a, b.flip(2)) for a, b in zip(flipped, plain, strict=True)]
+    same = [torch.equal(a, b) for a, b in zip(flipped, plain, strict=True)]
+    assert all(a or b for a, b in zip(mirrored, same, strict=True))
+    assert 0 < sum(mirrored) < 16
+
+
+class Photos(Squares):
+    """Images that are read in parts when asked for."""
+
+    shape = (80, 3, 8, 8)
+
+    def take(self, rows):
+        return np.stack([np.random.default_rng(row).integers(0, 256, (3, 8, 8), np.uint8) for row in rows])
+
+    def crops(self, rows, draws):
+        return np.stack([resized_crop(torch.from_numpy(self.take(rows)), torch.from_numpy(view)) for view in draws])
+
+
+def test_lazy_images_are_cropped_as_they_are_read(rows):
+    names = ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "pi_seed")
+    lazy = Rows(Photos(), *(getattr(rows, name) for name in names))
+    memory = Rows(torch.from_numpy(Photos().take(np.arange(80))), *(getattr(rows, name) for name in names))
+
+    def epoch(rows, first=0, workers=0, **process):
+        training = Training(batch_size=60, resized_crop=True, flip=True, loader_workers=workers)
+        batches = Batches(rows, training, random_pi=2, n_views=2, **process)
+        made = batches.epoch(batches.order(1), first, epoch=1)
+        return [batch._replace(views=batches.augment(batch.views, 1, step)) for step, batch in enumerate(made, first)]
+
+    whole = epoch(memory)
+    assert len(whole) == 4
+    assert not torch.equal(*whole[0].views)
+    for other, first in ((epoch(lazy), 0), (epoch(lazy, workers=1), 0), (epoch(lazy, first=3), 3)):
+        for one, two in zip(other, whole[first:], strict=True):
+            assert torch.equal(one.a.numbers, two.a.numbers)
+            assert all(torch.equal(a, b) for a, b in zip(one.views, two.views, strict=True))
+    halves = [epoch(lazy, rank=rank, world_size=2)[2].views[1] for rank in (0, 1)]
+    assert torch.equal(torch.cat(halves), whole[2].views[1])

@@ -5,7 +5,8 @@ from torch import nn
 from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training
 from pidual.engine.optim import clip_gradients, make_optimizers
-from pidual.methods import PiDual
+from pidual.methods import CE, TRAM, PiDual
+from pidual.nets import MLP, SmallCNN
 
 
 def sparse_method(monkeypatch):
@@ -65,3 +66,64 @@ def test_clipping_counts_dense_and_sparse_gradients(monkeypatch):
         torch.testing.assert_close(parameter.grad.to_dense(), gradient / 2, rtol=1e-4, atol=1e-7)
     clip_gradients(method, 1e6)
     torch.testing.assert_close(method.f.weight.grad, dense[0] / 2, rtol=1e-4, atol=1e-7)
+
+
+class Tiny(nn.Module):
+    """A kernel with bias, a batch normalisation, a layer normalisation and a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.ln, self.head = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.LayerNorm(2), nn.Linear(2, 2)
+
+
+def decay_of(method, training):
+    """Weight decay of every parameter by name."""
+    names = {id(p): name for name, p in method.named_parameters()}
+    optimizers = make_optimizers(method, training)
+    return {names[id(p)]: g["weight_decay"] for o in optimizers for g in o.param_groups for p in g["params"]}
+
+
+def test_weight_decay_can_spare_normalisation_layers():
+    method = CE(Tiny(), Spec(10, 2))
+    kernels = {f"f.{part}" for part in ("conv.weight", "conv.bias", "head.weight", "head.bias")}
+    norms = {f"f.{part}" for part in ("bn.weight", "bn.bias", "ln.weight", "ln.bias")}
+    assert decay_of(method, Training(weight_decay=0.3)) == dict.fromkeys(kernels | norms, 0.3)
+    spared = decay_of(method, Training(weight_decay=0.3, decay_norms=False))
+    assert spared == dict.fromkeys(kernels, 0.3) | dict.fromkeys(norms, 0.0)
+
+
+@pytest.mark.parametrize("pi_weight_decay", [False, True])
+def test_rules_of_the_code_base_with_a_pi_tower(pi_weight_decay):
+    """CIFAR: everything but the tower's hidden layers. ImageNet: kernels and biases, the tower's too, but no BN."""
+    method = TRAM(SmallCNN(2, width=4), Spec(10, 2, (5,), 1), width=6, pi_weight_decay=pi_weight_decay)
+    hidden = ("tower.first.", "tower.second.")
+    training = Training(weight_decay=0.1, decay_convention="keras", decay_norms=not pi_weight_decay)
+    for name, decay in decay_of(method, training).items():
+        norm = name.startswith("f.blocks") and name.split(".")[3] == "1"
+        spared = norm if pi_weight_decay else name.startswith(hidden)
+        assert decay == (0.0 if spared else 0.2), name
+
+
+def test_kerass_decay_has_the_gradient_of_its_penalty():
+    method, same = (CE(MLP(3, 2, width=4, depth=1), Spec(10, 2)) for _ in range(2))
+    same.load_state_dict(method.state_dict())
+    l2 = 0.05
+    (optimizer,) = make_optimizers(method, Training(lr=0.1, momentum=0.0, weight_decay=l2, decay_convention="keras"))
+    for parameter in method.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    penalty = l2 * sum(parameter.square().sum() for parameter in same.parameters())
+    penalty.backward()
+    for moved, start in zip(method.parameters(), same.parameters(), strict=True):
+        torch.testing.assert_close(start.grad, 2 * l2 * start.detach())
+        torch.testing.assert_close(moved.detach(), start.detach() - 0.1 * start.grad)
+
+
+def test_the_rate_can_grow_with_the_batch(monkeypatch):
+    def rates(**training):
+        optimizers = make_optimizers(sparse_method(monkeypatch), Training(lr=0.1, momentum=0.5, **training))
+        return [group["base_lr"] for optimizer in optimizers for group in optimizer.param_groups]
+
+    assert rates(batch_size=512) == pytest.approx([0.1, 0.1, 0.2])  # the sparse group has its whole distance at once
+    assert rates(batch_size=512, lr_scale_batch=128) == pytest.approx([0.4, 0.4, 0.8])
+    assert rates(batch_size=64, lr_scale_batch=128) == pytest.approx([0.05, 0.05, 0.1])

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..augment import DRAWS_AUTO_AUGMENT, DRAWS_CUTOUT, auto_augment, crop_flip, cutout
-from ..batch import Batch, Rows
+from ..augment import DRAWS_AUTO_AUGMENT, DRAWS_CROP, DRAWS_CUTOUT, auto_augment, crop_flip, cutout, resized_crop
+from ..batch import Batch, LazyCrops, Rows
 from ..random_pi import derive_seed
 from .training import Training
 
@@ -62,8 +62,13 @@ class Batches:
         generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, 1))
         return torch.randperm(len(self.rows), generator=generator)
 
-    def epoch(self, order: Tensor, first_step: int = 0) -> Iterator[Batch]:
-        """Batches of this process from `first_step` on, before augmentation."""
+    @property
+    def crops_when_read(self) -> bool:
+        """Whether random resized crops are taken from the images on disk, not from what has been read."""
+        return self.training.resized_crop and isinstance(self.rows.x, LazyCrops)
+
+    def epoch(self, order: Tensor, first_step: int = 0, *, epoch: int = 0) -> Iterator[Batch]:
+        """Batches of this process from `first_step` on, before augmentation but for crops that are taken on reading."""
         size = self.batch_size
         share = size // self.world_size
         order = order[: len(order) // size * size].view(-1, size)[
@@ -72,27 +77,45 @@ class Batches:
         if isinstance(self.rows.x, Tensor):
             yield from self._select(order)
         else:
-            yield from DataLoader(LazyBatches(self, order), batch_size=None, num_workers=self.training.loader_workers)
+            lazy = LazyBatches(self, order, epoch, first_step)
+            yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
 
-    def augment(self, x: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
+    def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
         """The views of a batch of inputs: random crops and flips where these are asked for, then AutoAugment and Cutout
         on the strong ones. Inputs that are not images have no augmentation.
         """
-        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, step, 2))
-        return self._views(x, generator, self.batch_size, self.rank * len(x))
+        n, first = self.batch_size, self.rank * len(views[0])
+        if not self.crops_when_read:
+            views = self._crop(views[0], n, first, epoch, step, 6)
+        return self._views(views, n, first, epoch, step, 2)
 
     def scan_views(self, x: Tensor, first: int, *, epoch: int) -> tuple[Tensor, ...]:
         """The views of inputs outside of training; `first` is the position of the first of them."""
-        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, first, 4))
-        return self._views(x, generator, len(x), 0)
+        return self._views(self._crop(x, len(x), 0, epoch, first, 8), len(x), 0, epoch, first, 4)
 
-    def _views(self, x: Tensor, generator: torch.Generator, n: int, first: int) -> tuple[Tensor, ...]:
+    def read_crops(self, index: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
+        """Random resized crops of the images of this process's share of a batch, one for each view, from disk."""
+        draws = self._crop_draws(self.batch_size, epoch, step, 6)[:, self.rank * len(index) :][:, : len(index)]
+        return self.rows.take_crops(self.rows.x_row[index], draws)
+
+    def _crop(self, x: Tensor, n: int, first: int, *key: int) -> tuple[Tensor, ...]:
+        """Random resized crops of images in memory where these are asked for, else the inputs; one for each view."""
+        if x.ndim != 4 or not self.training.resized_crop:
+            return (x,) * self.n_views
+        return tuple(resized_crop(x, draws[first : first + len(x)]) for draws in self._crop_draws(n, *key))
+
+    def _crop_draws(self, n: int, *key: int) -> Tensor:
+        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, *key))
+        return torch.rand(self.n_views, n, DRAWS_CROP, generator=generator)
+
+    def _views(self, inputs: tuple[Tensor, ...], n: int, first: int, *key: int) -> tuple[Tensor, ...]:
         """Views of inputs, with the draws of rows `first` on among `n`."""
         training = self.training
-        if x.ndim != 4 or not (training.crop_pad or training.flip or self.strong_views):
-            return (x,) * self.n_views
+        if inputs[0].ndim != 4 or not (training.crop_pad or training.flip or self.strong_views):
+            return inputs
+        generator = torch.Generator().manual_seed(derive_seed(training.seed, *key))
         views = []
-        for view in range(self.n_views):
+        for view, x in enumerate(inputs):
             strong = view >= self.n_views - self.strong_views
             n_draws = 3 + (DRAWS_AUTO_AUGMENT + DRAWS_CUTOUT if strong else 0)
             draws = torch.rand(n, n_draws, generator=generator)[first : first + len(x)].to(x.device)
@@ -113,27 +136,31 @@ class Batches:
         x = auto_augment(x, draws[:, :DRAWS_AUTO_AUGMENT])
         return cutout(x, draws[:, DRAWS_AUTO_AUGMENT:], fill=self.mean_colour)
 
-    def _select(self, order: Tensor) -> Iterator[Batch]:
+    def _select(self, order: Tensor, *, with_x: bool = True) -> Iterator[Batch]:
         """Select every row of `order` (steps, share), making random PI for many steps at a time."""
         if not self.random_pi:
             for index in order:
-                yield self.rows.select(index)
+                yield self.rows.select(index, with_x=with_x)
             return
         block = max(1, RANDOM_PI_BLOCK // max(1, order.shape[1]))
         for steps in order.split(block):
             random = self.rows.random_pi(steps.flatten(), self.random_pi).view(*steps.shape, self.random_pi)
             for index, part in zip(steps, random, strict=True):
-                yield self.rows.select(index, random=part)
+                yield self.rows.select(index, random=part, with_x=with_x)
 
 
 class LazyBatches(Dataset[Batch]):
     """Whole batches by step number, for a DataLoader."""
 
-    def __init__(self, batches: Batches, order: Tensor):
-        self.batches, self.order = batches, order
+    def __init__(self, batches: Batches, order: Tensor, epoch: int, first_step: int):
+        self.batches, self.order, self.epoch, self.first_step = batches, order, epoch, first_step
 
     def __len__(self) -> int:
         return len(self.order)
 
     def __getitem__(self, step: int) -> Batch:
-        return next(self.batches._select(self.order[step : step + 1]))
+        batches, order = self.batches, self.order[step : step + 1]
+        if not batches.crops_when_read:
+            return next(batches._select(order))
+        views = batches.read_crops(order[0], self.epoch, self.first_step + step)
+        return next(batches._select(order, with_x=False))._replace(views=views)

@@ -251,7 +251,7 @@ class Trainer:
         order = self.method.epoch_rows(at.epoch, batches.order(at.epoch))
         self.epoch_steps = max(1, len(order) // batches.batch_size)
         sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in at.sums.items()}
-        for batch in batches.epoch(order, at.step):
+        for batch in batches.epoch(order, at.step, epoch=at.epoch):
             for name, value in self.train_step(batch).items():
                 sums[name] = sums.get(name, 0.0) + value.detach().double()
             at.step += 1
@@ -284,7 +284,7 @@ class Trainer:
                 group["lr"] = group["base_lr"] * (1.0 if group["constant"] else factor)
         if self.fabric.device.type != "cpu":
             batch = self.fabric.to_device(batch)
-        batch = batch._replace(views=self.batches.augment(batch.x, at.epoch, at.step))
+        batch = batch._replace(views=self.batches.augment(batch.views, at.epoch, at.step))
         logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
         if self.options.clip is not None:
@@ -304,7 +304,7 @@ class Trainer:
         at = self.at
         steps = self.batches.steps
         factor = self.options.lr_factor((at.epoch + 1) * steps - 1, steps)
-        record: Record = {"epoch": at.epoch, "attempt": at.attempt, "lr": self.options.lr * factor}
+        record: Record = {"epoch": at.epoch, "attempt": at.attempt, "lr": self.options.scaled_lr * factor}
         if self.stage or self.method.phase:
             record["stage"] = ", ".join(name for name in (self.stage, self.method.phase) if name)
         names = sorted(at.sums)
@@ -334,7 +334,7 @@ class Trainer:
         again = self.training.guard == "recover" and at.attempt + 1 < guard.MAX_ATTEMPTS
         options = recovery(self.training, at.attempt + 1)
         action = (
-            f"started again with learning rate {options.lr:g} and gradient clipping at {options.clip:g}"
+            f"started again with learning rate {options.scaled_lr:g} and gradient clipping at {options.clip:g}"
             if again
             else "went on"
         )

@@ -13,16 +13,19 @@ from torch import Tensor, nn
 from ..methods.base import Method
 from .training import Training
 
+NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+
 
 def make_optimizers(method: Method, training: Training) -> list[torch.optim.Optimizer]:
     """Optimizers of a method's parameter groups.
 
     A group with `sparse` gets one that touches few rows; one with `adam` gets Adam at its own constant rate.
     """
-    defaults = {"lr": training.lr, "momentum": training.momentum, "weight_decay": training.weight_decay}
+    lr = training.scaled_lr
+    defaults = {"lr": lr, "momentum": training.momentum, "weight_decay": training.weight_decay}
     groups: dict[str, list[dict[str, Any]]] = {"dense": [], "sparse": [], "adam": []}
-    for group in method.param_groups():
-        options = {**defaults, **group}
+    for group in decay_groups(method, training, [{**defaults, **group} for group in method.param_groups()]):
+        options = dict(group)
         sparse, adam = options.pop("sparse", False), options.pop("adam", False)
         if sparse:
             options |= {"lr": options["lr"] / (1 - options["momentum"]), "momentum": 0.0, "weight_decay": 0.0}
@@ -34,12 +37,31 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
         groups["adam" if adam else "sparse" if sparse else "dense"].append(options)
     made: list[torch.optim.Optimizer] = []
     if groups["dense"]:
-        made.append(torch.optim.SGD(groups["dense"], lr=training.lr, fused=True))
+        made.append(torch.optim.SGD(groups["dense"], lr=lr, fused=True))
     if groups["sparse"]:
-        made.append(torch.optim.SGD(groups["sparse"], lr=training.lr, foreach=False))
+        made.append(torch.optim.SGD(groups["sparse"], lr=lr, foreach=False))
     if groups["adam"]:
-        made.append(torch.optim.Adam(groups["adam"], lr=training.lr))
+        made.append(torch.optim.Adam(groups["adam"], lr=lr))
     return made
+
+
+def decay_groups(method: Method, training: Training, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parameter groups with weight decay by the convention asked for, and normalisation layers apart if they have none.
+
+    torch's SGD adds weight_decay * w to a gradient. The penalty of Keras is l2 * w^2, of which the gradient is 2 l2 w.
+    """
+    if training.decay_convention == "keras":
+        groups = [{**group, "weight_decay": 2 * group["weight_decay"]} for group in groups]
+    if training.decay_norms:
+        return groups
+    norms = {id(p) for module in method.modules() if isinstance(module, NORMS) for p in module.parameters()}
+    parts = []
+    for group in groups:
+        inside = [p for p in group["params"] if id(p) in norms]
+        others = [p for p in group["params"] if id(p) not in norms]
+        parts += [{**group, "params": others}] if others else []
+        parts += [{**group, "params": inside, "weight_decay": 0.0}] if inside else []
+    return parts
 
 
 def clip_gradients(module: nn.Module, max_norm: float) -> None:

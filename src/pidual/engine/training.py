@@ -9,6 +9,7 @@ from ..errors import UsageError
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")
 GUARDS = ("recover", "watch", "off")
+CONVENTIONS = ("pytorch", "keras")
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,30 @@ class Training:
     batch_size : int
         Rows per step over all processes together; the last partial batch of an epoch is dropped.
     lr, momentum, weight_decay : float
-        Of SGD with Nesterov momentum. `lr` is used as it is, whatever the batch size.
+        Of SGD with Nesterov momentum.
+    lr_scale_batch : int or None
+        Multiply `lr` by batch_size / this; None uses `lr` as it is, whatever the batch size. The paper does not say;
+        its code base divides by 128 on CIFAR and by 256 on ImageNet.
+    decay_convention : "pytorch" or "keras"
+        What `weight_decay` means: the gradient weight_decay * w, or that of the penalty weight_decay * w^2, which is
+        twice as large. The paper does not say; its code base has the latter.
+    decay_norms : bool
+        Whether gains and biases of normalisation layers decay (the code base: on CIFAR, not on ImageNet). All other
+        parameters do but those of the PI networks, which have the method option `pi_weight_decay` for it.
     schedule : "cosine", "steps" or "constant"
         "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
     warmup_epochs : float
-        The rate grows linearly from 0 over this many epochs before the schedule begins.
+        The rate grows linearly from 0 over this many epochs before the schedule begins. The paper does not say; its
+        code base has 1 on CIFAR and 5 on ImageNet.
     clip : float or None
         Largest global norm of the gradient.
     crop_pad : int
-        Images only: random crop after padding by this many pixels on each side.
+        Images only: random crop after padding by this many pixels on each side. The paper does not say; its code base
+        has 2 on CIFAR, the repositories of ELR, SOP, DivideMix, PES and CORES have 4.
+    resized_crop : bool
+        Images only: a random crop of 8% to 100% of the image, of width / height 3/4 to 4/3, scaled to the image's size
+        (the code base, on ImageNet). Images that are read when needed are cropped as they are on disk; those in memory
+        as they were read. Evaluation sees images as they are read: `load_inputs(..., centre_crop=True)`.
     flip : bool
         Images only: random horizontal flip.
     precision : str
@@ -54,9 +70,13 @@ class Training:
     schedule: str = "cosine"
     milestones: tuple[int, ...] = ()
     lr_decay: float = 0.2
+    lr_scale_batch: int | None = None
+    decay_convention: str = "pytorch"
+    decay_norms: bool = True
     warmup_epochs: float = 0.0
     clip: float | None = None
     crop_pad: int = 0
+    resized_crop: bool = False
     flip: bool = False
     precision: str = "32-true"
     select: str = "best"
@@ -78,13 +98,25 @@ class Training:
                 raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
         if self.momentum >= 1:
             raise UsageError(f"momentum must be below 1, not {self.momentum!r}.")
-        if not isinstance(self.flip, bool):
-            raise UsageError(f"flip must be true or false, not {self.flip!r}.")
+        for name in ("flip", "resized_crop", "decay_norms"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
+        if self.resized_crop and self.crop_pad:
+            raise UsageError("resized_crop and crop_pad are two kinds of random crop; give one of them.")
+        scale = self.lr_scale_batch
+        if scale is not None and not (isinstance(scale, int) and not isinstance(scale, bool) and scale >= 1):
+            raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {scale!r}.")
         if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
             raise UsageError(f"clip must be above 0 or none, not {self.clip!r}.")
-        for name, known in {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS}.items():
+        choices = {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS, "decay_convention": CONVENTIONS}
+        for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}.")
+
+    @property
+    def scaled_lr(self) -> float:
+        """The learning rate at this batch size, before warm-up and schedule."""
+        return self.lr * (self.batch_size / self.lr_scale_batch if self.lr_scale_batch else 1)
 
     def lr_factor(self, step: float, steps_per_epoch: int) -> float:
         """What the learning rate is multiplied by at a step, counted from 0 over the whole run."""
@@ -104,10 +136,20 @@ def option_names() -> list[str]:
     return [option.name for option in fields(Training)]
 
 
-def paper_protocol(images: str = "cifar") -> dict[str, Any]:
-    """Training options of the paper: "cifar" (METHODS 1.1) or "imagenet" (METHODS 1.2)."""
+def paper_protocol(images: str = "cifar", *, codebase: bool = False) -> dict[str, Any]:
+    """Training options of the paper: "cifar" (METHODS 1.1) or "imagenet" (METHODS 1.2).
+
+    Parameters
+    ----------
+    images : "cifar" or "imagenet"
+    codebase : bool
+        False is the paper as printed. True adds what it does not say and the code base it was built on does (METHODS
+        1.4). What is no training option has to be asked for beside it: the network option `statistics` ("cifar10" on
+        CIFAR, "unit" on ImageNet), and on ImageNet inputs read with `image_size=224, centre_crop=True` and the option
+        `pi_weight_decay=True` of methods with PI networks. Its bfloat16 on TPUs is left to the hardware: `precision`.
+    """
     if images == "imagenet":
-        return {
+        printed = {
             "epochs": 90,
             "batch_size": 2048,
             "lr": 0.1,
@@ -116,7 +158,8 @@ def paper_protocol(images: str = "cifar") -> dict[str, Any]:
             "lr_decay": 0.1,
             "weight_decay": 1e-4,
         }
-    return {
+        return printed | (IMAGENET_CODEBASE if codebase else {})
+    printed = {
         "epochs": 90,
         "batch_size": 256,
         "lr": 0.1,
@@ -125,3 +168,22 @@ def paper_protocol(images: str = "cifar") -> dict[str, Any]:
         "lr_decay": 0.2,
         "weight_decay": 1e-4,
     }
+    return printed | (CIFAR_CODEBASE if codebase else {})
+
+
+CIFAR_CODEBASE: dict[str, Any] = {
+    "lr_scale_batch": 128,
+    "warmup_epochs": 1,
+    "decay_convention": "keras",
+    "crop_pad": 2,
+    "flip": True,
+}
+IMAGENET_CODEBASE: dict[str, Any] = {
+    "lr_scale_batch": 256,
+    "warmup_epochs": 5,
+    "decay_convention": "keras",
+    "decay_norms": False,
+    "crop_pad": 0,
+    "resized_crop": True,
+    "flip": True,
+}
