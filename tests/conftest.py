@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +15,19 @@ torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait 
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def real_data(tmp_path_factory):
+    """Folder with published datasets: PIDUAL_DATA, else made from ../shared beside the checkout."""
+    if "PIDUAL_DATA" in os.environ:
+        return Path(os.environ["PIDUAL_DATA"])
+    script = Path(__file__).parents[2] / "shared" / "tools" / "prepare_data.py"
+    if not script.is_file():
+        pytest.skip("no published datasets: PIDUAL_DATA is not set")
+    folder = tmp_path_factory.mktemp("data")
+    subprocess.run([sys.executable, script, folder], check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture

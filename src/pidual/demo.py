@@ -65,7 +65,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
 
 def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Progress) -> Run:
     """One fit of the demo, with pictures of the digits in its report."""
-    table = AnnotationTable.from_frame(data.frame, pi=data.pi, keep_ids=True)  # the annotators are not people
+    table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # the annotators are not people
     inputs = load_inputs(data.x)
     options = FitOptions(method=method, seed=seed, training=TRAINING, network_options=NETWORK)
     run = fit_table(table, inputs, out, options, source={"x": "Digits-PI"}, force=True, progress=progress)

@@ -21,7 +21,7 @@ def test_sizes_and_columns(low):
     assert low.frame["annotator"].nunique() == 16
     assert list(low.frame["item"]) == list(range(1257))
     assert set(low.pi) < set(low.frame)
-    assert low.target_names == list("0123456789")
+    assert low.classes == list("0123456789")
 
 
 def test_no_image_is_in_both_sets(low):

@@ -1,1 +1,90 @@
-"""Data to train on: what pidual makes itself, and what others publish, as a frame of annotations and inputs x."""
+"""Data to train on: what pidual makes itself, and what others publish, as annotations, inputs x and a clean test set.
+
+    load_dataset("cifar10n:aggregate", Path("data"))
+
+A dataset is named by its key of DATASETS; a variant goes behind a colon, and the first one is the default.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from .base import NoisyDataset
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dataset that can be loaded.
+
+    Attributes
+    ----------
+    title : str
+    loader : str
+        Module of this package and function in it: called with the folder of the data, the variant if there are any,
+        and the seed if it is random.
+    variants : tuple of str
+    random : bool
+        Whether the seed decides which annotations there are.
+    """
+
+    title: str
+    loader: str
+    variants: tuple[str, ...] = ()
+    random: bool = False
+
+
+DATASETS = {
+    "cifar10h": Entry("CIFAR-10H, worst labels", "cifar10h:load_cifar10h"),
+    "cifar10n": Entry(
+        "CIFAR-10N",
+        "cifarn:load_cifar10n",
+        ("worst", "worst-official", "aggregate", "random1", "random2", "random3"),
+    ),
+    "cifar100n": Entry("CIFAR-100N", "cifarn:load_cifar100n", ("fine", "coarse")),
+    "imagenet_pi": Entry("ImageNet-PI", "imagenet_pi:load_imagenet_pi", ("low", "high"), random=True),
+    "cifar10s": Entry("CIFAR-10S", "cifar10s:load_cifar10s"),
+    "labelme": Entry("LabelMe", "labelme:load_labelme", ("test", "valid")),
+    "digits_pi": Entry("Digits-PI", "digits:load_noise_level", ("low", "high"), random=True),
+    "cifar10_pi": Entry("CIFAR-10-PI", "cifar10_pi:load_cifar10_pi", ("low", "high"), random=True),
+}
+
+
+def load_dataset(name: str, data: Path, *, seed: int = 0, **options: Any) -> "NoisyDataset":
+    """Load a dataset.
+
+    Parameters
+    ----------
+    name : str
+        Key of DATASETS, with a variant behind a colon or the first one: "cifar10n" is "cifar10n:worst".
+    data : Path
+        Folder with the datasets in their authors' file formats; see docs/datasets.md.
+    seed : int
+        Which annotations there are, where the dataset leaves a choice (the three whose names end in PI).
+    **options
+        Passed on to the loader.
+    """
+    entry, variant = find_entry(name)
+    module, _, function = entry.loader.partition(":")
+    load = getattr(import_module(f".{module}", __name__), function)
+    if entry.random:
+        options["seed"] = seed
+    dataset: NoisyDataset = load(Path(data), *([variant] if variant else []), **options)
+    return dataset
+
+
+def find_entry(name: str) -> tuple[Entry, str | None]:
+    """The entry of DATASETS a name stands for, and the variant."""
+    key, colon, variant = name.partition(":")
+    if key not in DATASETS:
+        raise UsageError(f"There is no dataset '{key}'; there are {', '.join(DATASETS)}.")
+    entry = DATASETS[key]
+    if not colon:
+        return entry, entry.variants[0] if entry.variants else None
+    if variant not in entry.variants:
+        known = ", ".join(f"{key}:{each}" for each in entry.variants) or "no variants of it"
+        raise UsageError(f"There is no dataset '{name}'; there are {known}.")
+    return entry, variant

@@ -6,51 +6,30 @@ labelled an image, how much that annotator believed its own label, and how good 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from .base import NoisyDataset
 from .relabel import relabel
 
 NOISE = {"low": 0.44, "high": 0.72}
+PI = {"annotator": "category", "confidence": "number", "annotator_accuracy": "number", "annotator_size": "number"}
 
 
-@dataclass(frozen=True)
-class DigitsPI:
-    """The digits with noisy labels, and a clean test set.
+@dataclass(frozen=True, eq=False)
+class DigitsPI(NoisyDataset):
+    """The digits with noisy labels, and a clean test set no annotator has seen; pixels are numbers from 0 to 16."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One row per annotation: item, annotator, label, confidence, annotator_accuracy, annotator_size, y (clean).
-    x : float32 array of shape (n_items, 64)
-        Pixels from 0 to 16; `item` is the row.
-    x_test, y_test : arrays
-        Images no annotator has seen, with clean labels.
-    target_names : list of str
-        Names of the classes.
-    pi : list of str
-        The columns of `frame` that are privileged information.
-    """
-
-    frame: pd.DataFrame
     x: NDArray[np.float32]
     x_test: NDArray[np.float32]
-    y_test: NDArray[np.int64]
-    target_names: list[str]
-    pi: list[str]
-
-    @property
-    def noise_rate(self) -> float:
-        """Share of annotations whose label is wrong."""
-        return float((self.frame["label"] != self.frame["y"]).mean())
 
     @property
     def images(self) -> NDArray[np.uint8]:
-        """`x` as images of shape (n_items, 1, 8, 8)."""
+        """`x` as images of shape (N, 1, 8, 8)."""
         return _as_images(self.x)
 
     @property
@@ -83,8 +62,12 @@ def load_digits_pi(
     )
     frame = relabel(x, y, fit_annotators(x, y), noise=rate, answers_per_item=answers_per_item, seed=seed)
     names = [str(name) for name in digits.target_names]
-    pi = ["annotator", "confidence", "annotator_accuracy", "annotator_size"]
-    return DigitsPI(frame, x, x_test, y_test, names, pi)
+    return DigitsPI(f"digits_pi:{noise}", frame, PI, x, x_test, y_test, names)
+
+
+def load_noise_level(data: Path, noise: Literal["low", "high"], *, seed: int = 0, **options: Any) -> DigitsPI:
+    """Digits-PI as `load_dataset` asks for it; it needs no files in `data`."""
+    return load_digits_pi(noise, seed=seed, **options)
 
 
 def fit_annotators(x: NDArray[np.float32], y: NDArray[np.int64]) -> dict[str, Any]:
