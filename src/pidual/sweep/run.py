@@ -1,0 +1,262 @@
+"""A worker of a sweep: take a point, fit there, tell the study, until there is no point left."""
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
+from optuna.pruners import MedianPruner
+from optuna.trial import TrialState
+
+from ..engine import Interrupted, make_fabric
+from ..engine.checkpoint import StateStore
+from ..engine.history import Record
+from ..engine.progress import Progress
+from ..errors import RunError, UsageError
+from ..files import read_json, write_json
+from ..inputs import Inputs
+from ..run import FitOptions, Recorder, prepare, train
+from ..table import AnnotationTable
+from .queue import Queue, beating, dead_locks, lock_file, owners
+from .results import Results, Sweep
+from .space import Space
+from .study import check_same, identity, open_study, opened, safe_url, storage_errors
+
+SAMPLERS = ("grid", "tpe")
+TPE_TRIALS = 30  # where the number of trials is not given
+STARTUP_TRIALS, WARMUP_SHARE = 4, 0.25  # no pruning before so many trials, nor in this part of the epochs
+
+
+def run_sweep(
+    table: AnnotationTable,
+    inputs: Inputs,
+    out: str | Path,
+    options: FitOptions,
+    search: Mapping[str, Sequence[Any]],
+    *,
+    sampler: str = "grid",
+    trials: int | None = None,
+    prune: bool = False,
+    storage: str | None = None,
+    study: str = "sweep",
+    source: Mapping[str, Any] | None = None,
+    fit_command: Sequence[str] = (),
+    force: bool = False,
+    resume: bool = False,
+    progress: Progress | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Sweep:
+    """Fit at the points of a search space, alone or together with other workers, until none is left to take.
+
+    Parameters
+    ----------
+    table : AnnotationTable
+    inputs : Inputs
+    out : path
+        The sweep's directory; made when everything has been checked.
+    options : FitOptions
+        What all fits have in common.
+    search : mapping
+        Option of training, of the method or of the network (`network.KEY`) -> values to try.
+    sampler : "grid" or "tpe"
+        All points in random order, or those first that a tree-structured Parzen estimator expects most of.
+    trials : int, optional
+        Points to try, over all workers and restarts; by default all of them, with "tpe" at most 30.
+    prune : bool
+        Stop a trial whose accuracy is below the median of the others at the same epoch.
+    storage : str, optional
+        URL of the database of the study; by default a SQLite file in `out`.
+    study : str
+        Name of the study in the storage.
+    source : mapping, optional
+        Where table and inputs came from, for the record.
+    fit_command : sequence of str
+        The words of the `pidual fit` command that makes a fit with `options`.
+    force : bool
+        Replace a sweep that is there.
+    resume : bool
+        Continue, or join, a sweep that is there; its data and options must be the same.
+    progress : Progress, optional
+        Told of the steps and epochs of every fit.
+    say : callable
+        Told of every trial, in a line.
+    stop : callable
+        Asked at every step; True saves the state, puts the trial back and raises Interrupted.
+    """
+    out, progress = Path(out), progress or Progress()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
+    if sampler not in SAMPLERS:
+        raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
+    check_directory(out, force=force, resume=resume)
+    space = Space(search, options)
+    job = prepare(table, inputs, space.options(0))
+    space.check(job)
+    if job.part(1) is None:
+        raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
+    for text in job.warnings:
+        progress.note(f"Warning: {text}")
+    same = identity(job, space, sampler, prune)
+    about = {"study": study, "storage": storage and safe_url(storage), **same}
+    url = storage or f"sqlite:///{out.absolute() / 'study.sqlite'}"
+    start_directory(out, about, source or {}, force=force, resume=resume)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    pruner = MedianPruner(STARTUP_TRIALS, math.ceil(WARMUP_SHARE * job.training.epochs))
+    limit = min(trials or (TPE_TRIALS if sampler == "tpe" else len(space)), len(space))
+    with storage_errors(url), opened(url) as database, lock_file(out / "state") as lock:
+        queue = Queue(
+            open_study(database, study, pruner, same, force=force, resume=resume), space, sampler, limit, lock, stop
+        )
+        worker = Worker(table, inputs, queue, out / "state", prune, progress, say, stop)
+        results = Results(out, queue, fit_command, int((job.split == 1).sum()))
+        tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
+        say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(queue.trials()))}")
+        while (trial := queue.take()) is not None:
+            worker.run(trial)
+            results.write()
+        worker.clean()
+        return results.write(plot=True)
+
+
+def check_directory(out: Path, *, force: bool, resume: bool) -> None:
+    """Refuse a directory that must not be written to."""
+    if force and resume:
+        raise UsageError("--force starts anew and --resume continues; give one of them.")
+    if not out.exists() or not any(out.iterdir() if out.is_dir() else [out]):
+        return
+    if not (out / "sweep.json").is_file():
+        raise RunError(f"{out} exists and is not the directory of a sweep; choose another with --out.")
+    if not (force or resume):
+        raise RunError(
+            f"{out} already holds a sweep; continue or join it with --resume, replace it with --force, or choose "
+            "another --out."
+        )
+    if force and {*out.glob("state/*.lock")} != {*dead_locks(out / "state")}:
+        raise RunError(f"A worker is still busy with the sweep in {out}; stop it before you replace the sweep.")
+
+
+def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any], *, force: bool, resume: bool) -> None:
+    """Make the directory, or check that the sweep in it is the same."""
+    config = out / "sweep.json"
+    try:
+        if force and out.exists():
+            shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
+        if resume and config.exists():
+            check_same(f"The sweep in {out}", read_json(config), about)
+            return
+        created = {"pidual": version("pidual"), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        write_json(config, created | {"source": dict(source)} | about)
+    except ValueError as error:
+        raise RunError(f"{config} cannot be read ({error}); start anew with --force.") from error
+    except OSError as error:
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+
+
+@dataclass
+class Worker:
+    """What runs the trials of a sweep; see `run_sweep`."""
+
+    table: AnnotationTable
+    inputs: Inputs
+    queue: Queue
+    states: Path
+    prune: bool
+    progress: Progress
+    say: Callable[[str], None]
+    stop: Callable[[], bool]
+
+    def store(self, point: int) -> StateStore:
+        """Where the state of the fit at a point is saved."""
+        return StateStore(self.states / f"point-{point}")
+
+    def clean(self) -> None:
+        """Remove what workers that did not end well have left of points that are done now."""
+        for point, trial in owners(self.queue.trials()).items():
+            if trial.state.is_finished():
+                shutil.rmtree(self.store(point).folder, ignore_errors=True)
+        for path in dead_locks(self.states):
+            path.unlink(missing_ok=True)
+
+    def run(self, trial: optuna.Trial) -> None:
+        """Fit at the point of a trial, and tell the study what came of it; put the trial back where nothing did."""
+        number, point = trial.number, trial.user_attrs["point"]
+        self.say(f"Trial {number}: {self.queue.space.describe(point)}")
+        try:
+            outcome = self.fit(trial, point)
+            shutil.rmtree(self.store(point).folder, ignore_errors=True)
+        except UpdateFinishedTrialError:
+            outcome = "taken over by another worker, as nothing was heard of this one for too long"
+        except StorageInternalError:
+            raise
+        except (UsageError, RuntimeError) as error:  # what no fit at this point can do, such as fit into the memory
+            reason = str(error).partition("\n")[0]
+            trial.set_user_attr("error", reason)
+            self.queue.study.tell(number, state=TrialState.FAIL)
+            outcome = f"failed ({reason})"
+        except BaseException:
+            self.queue.put_back(number)
+            raise
+        self.say(f"Trial {number}: {outcome}")
+
+    def fit(self, trial: optuna.Trial, point: int) -> str:
+        """One fit, to its end or until the study has seen enough of it; returns how it went."""
+        study, store = self.queue.study, self.store(point)
+        state = store.values() or store.part("before").values()
+        watch = Watch(self.progress, trial, self.prune, state["position"]["history"] if state else ())
+        with beating(trial) as lost:
+            try:
+                job = prepare(self.table, self.inputs, self.queue.space.options(point))
+                fitted = train(
+                    job,
+                    fabric=make_fabric(job.options.accelerator, job.training.precision),
+                    store=store,
+                    progress=watch,
+                    stop=lambda: self.stop() or lost() or watch.pruned,
+                )
+            except Interrupted as error:
+                if self.stop():
+                    raise
+                if lost():
+                    raise UpdateFinishedTrialError from error
+                trial.set_user_attr("seconds", round(watch.seconds, 3))
+                study.tell(trial.number, state=TrialState.PRUNED)
+                return f"pruned after epoch {watch.epochs}"
+        record = next(r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch)
+        accuracy, loss = record["valid_accuracy"], record["valid_loss"]
+        trial.set_user_attr("selected_epoch", fitted.selected_epoch)
+        trial.set_user_attr("valid_loss", loss if math.isfinite(loss) else None)
+        trial.set_user_attr("seconds", round(watch.seconds, 3))
+        study.tell(trial.number, accuracy)
+        return f"noisy validation {accuracy:.1%} at epoch {fitted.selected_epoch + 1}, {watch.seconds:.1f} s"
+
+
+class Watch(Recorder):
+    """Passes everything on, and asks the study after every epoch whether the trial is worth going on with."""
+
+    def __init__(self, progress: Progress, trial: optuna.Trial, prune: bool, before: Iterable[Record]):
+        super().__init__(progress, None)
+        self.trial, self.prune, self.pruned = trial, prune, False
+        self.epochs, self.seconds = 0, 0.0
+        for record in before:
+            self.count(record)
+
+    def epoch(self, record: Record) -> None:
+        super().epoch(record)
+        self.count(record)
+        self.pruned = self.prune and self.trial.should_prune()
+
+    def count(self, record: Record) -> None:
+        """Add up the time, and tell the study; epochs after a collapse have no counterpart in other trials."""
+        self.seconds += record["seconds"]
+        if self.prune and record["attempt"] == 0:
+            self.trial.report(record["valid_accuracy"], self.epochs)
+            self.epochs += 1

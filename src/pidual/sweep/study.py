@@ -1,0 +1,128 @@
+"""The Optuna study of a sweep: opened, and checked to be of the same data and options."""
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import optuna
+from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.storages import RDBStorage
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from ..errors import RunError, UsageError
+from ..run import Job, describe
+from .space import Space
+
+LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
+OPEN_TRIES = 8
+
+
+def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any]:
+    """What must be the same in all workers of a sweep: data, search space, and the options at its first point."""
+    config = describe(job, {})
+    parts = {name: config[name] for name in ("method", "setting", "seed", "method_options", "training", "network")}
+    data = {name: config["data"][name] for name in ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")}
+    parts |= {"data": data, "search": space.search, "sampler": sampler, "prune": prune}
+    same: dict[str, Any] = json.loads(json.dumps(parts))
+    return same
+
+
+def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse to go on with other data or options."""
+    way_out = "use the data and options it was started with, or another --out and --study."
+    for part, now in new.items():
+        was = old.get(part)
+        pairs = {part: (was, now)}
+        if isinstance(now, dict) and isinstance(was, dict):
+            pairs = {name: (was.get(name), now.get(name)) for name in {**was, **now}}
+        for name, (before, after) in pairs.items():
+            if before == after:
+                continue
+            if name in ("fingerprint", "x_fingerprint"):
+                which = "the table" if name == "fingerprint" else "the inputs"
+                raise RunError(f"{what} was started with other contents of {which}; {way_out}")
+            raise RunError(f"{what} was started with {name} = {before!r}, and now it is {after!r}; {way_out}")
+
+
+def safe_url(url: str) -> str:
+    """The URL without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError as error:
+        raise UsageError(
+            f"'{url}' is not the URL of a database; --storage takes one such as sqlite:////shared/study.sqlite or "
+            "postgresql://user@host/name."
+        ) from error
+
+
+@contextlib.contextmanager
+def storage_errors(url: str) -> Iterator[None]:
+    """Turn errors of the database into a sentence."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        reason = str(getattr(error.__cause__, "orig", None) or getattr(error, "orig", None) or error).strip()
+        raise RunError(
+            f"The database {safe_url(url)} failed ({reason}); trials that ended before are kept. Continue with "
+            "--resume."
+        ) from error
+
+
+@contextlib.contextmanager
+def opened(url: str) -> Iterator[RDBStorage]:
+    """The storage behind a URL; closed in the end."""
+    arguments = {"connect_args": {"timeout": LOCKED_SECONDS}} if url.startswith("sqlite") else {}
+    for left in reversed(range(OPEN_TRIES)):
+        try:
+            storage = RDBStorage(url, engine_kwargs=arguments)
+            break
+        except ImportError as error:
+            raise UsageError(f"{safe_url(url)} cannot be opened ({error}); install its driver.") from error
+        except SQLAlchemyError:  # another worker may be making the tables at this moment
+            if not left:
+                raise
+            time.sleep(0.1 + 0.3 * random.random())
+    try:
+        yield storage
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def open_study(
+    storage: RDBStorage,
+    name: str,
+    pruner: optuna.pruners.BasePruner,
+    same: dict[str, Any],
+    *,
+    force: bool,
+    resume: bool,
+) -> optuna.Study:
+    """Make the study, or join it where it is the same sweep."""
+    if force:
+        with contextlib.suppress(KeyError):
+            optuna.delete_study(study_name=name, storage=storage)
+    try:
+        study = optuna.create_study(
+            storage=storage,
+            study_name=name,
+            direction="maximize",
+            sampler=optuna.samplers.RandomSampler(),  # points are chosen here, before a trial is made
+            pruner=pruner,
+            load_if_exists=resume,
+        )
+    except DuplicatedStudyError as error:
+        raise RunError(
+            f"There is a study '{name}' in the storage; join it with --resume, replace it with --force, or give "
+            "another name with --study."
+        ) from error
+    if "pidual" not in study.user_attrs:
+        if study.get_trials(deepcopy=False):
+            raise RunError(f"The study '{name}' was not made by `pidual sweep`; give another name with --study.")
+        study.set_user_attr("pidual", same)
+    check_same(f"The study '{name}'", study.user_attrs["pidual"], same)
+    return study
