@@ -7,17 +7,18 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"errors", "files"},
-    {"options"},
+    {"errors", "files", "paper_numbers"},
+    {"options", "grids"},
     {"readers", "table", "inputs", "encode", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets"},
     {"methods"},
     {"engine"},
     {"detect"},
     {"report", "review"},
-    {"rundir", "settings", "show"},
+    {"rundir", "settings", "show", "recipes", "plots"},
     {"run"},
-    {"estimator", "demo"},
+    {"estimator", "demo", "benchmark", "sweep"},
+    {"analyses", "theory"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -27,6 +28,7 @@ SIDEWAYS = {
     ("inputs", "table"),
     ("encode", "table"),
     ("predictions", "table"),
+    ("datasets", "nets"),  # the annotators of CIFAR-10-PI
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))

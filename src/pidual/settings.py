@@ -3,10 +3,11 @@
 `paper` is the protocol of the paper. `default` is for people who cannot tune; docs/settings.md says what it rests on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .engine.training import paper_protocol
+from .engine.training import option_names, paper_protocol
 from .errors import UsageError
 from .methods import METHODS
 
@@ -38,6 +39,16 @@ def choose_settings(setting: str, method: str, *, n_train: int, images: bool) ->
     if setting not in SETTINGS:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
     return SETTINGS[setting](method, n_train, images)
+
+
+def split_settings(settings: Mapping[str, Any]) -> tuple[Options, Options, Options]:
+    """Options of the method, of training and of the network (`network.KEY`) from a mapping of all of them."""
+    if "seed" in settings:
+        raise UsageError("The seed is not an option of --set; give it with --seed.")
+    training = {key: value for key, value in settings.items() if key in option_names()}
+    network = {key.removeprefix("network."): value for key, value in settings.items() if key.startswith("network.")}
+    method = {key: value for key, value in settings.items() if key not in training and not key.startswith("network.")}
+    return method, training, network
 
 
 def paper_settings(method: str, n_train: int, images: bool) -> Settings:

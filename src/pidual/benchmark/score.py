@@ -1,0 +1,249 @@
+"""One fit of a benchmark: clean test accuracy and detection AUC at the selected and at the last epoch.
+
+Clean labels are used here for scoring and watching only; training does not see them.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..batch import Lazy, Rows
+from ..datasets.base import NoisyDataset
+from ..engine import Fitted, fit, make_fabric
+from ..engine.checkpoint import StateStore
+from ..engine.history import Record
+from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
+from ..engine.progress import Progress
+from ..inputs import Inputs
+from ..methods import METHODS, Method
+from ..predictions import Predictions
+from ..run import FitOptions, Job, assess, prepare, train
+from ..table import AnnotationTable
+
+WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
+BINS = 20
+EXAMPLES = 8
+
+Result = dict[str, Any]
+
+
+def prepare_data(data: NoisyDataset, options: FitOptions) -> Job:
+    """The job of fitting a dataset; kinds of PI columns that the options do not give are the dataset's."""
+    table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # ids that are public already
+    names = np.arange(len(data.x)).astype(str)  # items are rows of x
+    if isinstance(data.x, Inputs):
+        inputs = dataclasses.replace(data.x, names=names)
+    else:
+        inputs = Inputs(data.x, names, "array", {"kind": "array"}, source=data.name)
+    kinds = {**data.pi, **options.pi_kinds}
+    return prepare(table, inputs, dataclasses.replace(options, pi_kinds=kinds))
+
+
+def fit_and_score(
+    data: NoisyDataset,
+    options: FitOptions,
+    *,
+    store: StateStore | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Fit a method, and score it.
+
+    Parameters
+    ----------
+    data : NoisyDataset
+    options : FitOptions
+    store : StateStore, optional
+        Where the state of the fit is kept; one that is there is continued.
+    progress : Progress, optional
+    stop : callable
+        Asked at every step; True raises Interrupted.
+
+    Returns
+    -------
+    dict
+        Ready for JSON: `selected` and `last` (accuracy, auc, AUC of the method's own scores), history, sizes, options
+        as they were resolved, and what the analyses need; empty on any but the first of several processes.
+    """
+    job = prepare_data(data, options)
+    fabric = make_fabric(options.accelerator, job.training.precision)
+    watch = Watch(job, data, fabric, progress or Progress())
+    fitted = train(job, fabric=fabric, store=store, progress=watch, stop=stop)
+    if fabric.global_rank != 0:
+        return {}
+    selected, predictions = score(job, fitted, data, fabric)
+    last = selected
+    if fitted.selected_epoch + 1 < job.training.epochs:
+        fitted.method.load_state_dict(fitted.last)
+        last, _ = score(job, fitted, data, fabric)
+    record = next(r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch)
+    return {
+        "selected": selected,
+        "last": last,
+        "selected_epoch": fitted.selected_epoch,
+        "valid_accuracy": record.get("valid_accuracy"),
+        "recoveries": len(fitted.events),
+        "seconds": round(sum(r["seconds"] for r in fitted.history), 2),
+        **count_values(fitted.method),
+        "data": describe_data(job, data),
+        "resolved": {
+            "method": job.method_options,
+            "training": dataclasses.asdict(job.training),
+            "network": job.network,
+        },
+        "history": [finite(r) for r in fitted.history],
+        "histograms": histograms(predictions),
+        "examples": examples(predictions),
+    }
+
+
+def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_size: int = 4) -> Result:
+    """A few steps on a few rows with the real networks: mean loss, seconds per step, parameters."""
+    job = prepare_data(data, options)
+    rows = job.part(0)
+    assert rows is not None
+    training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
+    few = rows.subset(np.arange(min(len(rows), steps * batch_size)))
+    fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
+    seconds = sum(record["seconds"] for record in fitted.history) / steps
+    return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}
+
+
+def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:
+    """Accuracy on the clean test set and detection AUCs of the weights the method now has."""
+    results = assess(job, fitted, fabric)
+    evaluation = results.summary["evaluation"]
+    rows = test_rows(data)
+    predicted = np.asarray(job.table.classes)[predict_labels(fitted.method, rows, fabric)]
+    accuracy = float((predicted == data.y_test).mean())
+    own = {name: auc for name, auc in evaluation["score_auc"].items() if auc is not None}
+    return {"accuracy": accuracy, "auc": evaluation["detection_auc"], "score_auc": own}, results.predictions
+
+
+def test_rows(data: NoisyDataset) -> Rows:
+    """The test inputs as rows without labels."""
+    x: NDArray[Any] | Lazy = data.x_test.array if isinstance(data.x_test, Inputs) else data.x_test
+    return Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
+
+
+def count_values(method: Method) -> Result:
+    """Parameters of all networks, and numbers kept for the training rows."""
+    kept = sum(memory.n_rows * memory.width for memory in method.memories.values())
+    return {"parameters": sum(p.numel() for p in method.parameters()), "row_values": kept}
+
+
+def describe_data(job: Job, data: NoisyDataset) -> Result:
+    """Sizes of the sets, and the share of wrong labels."""
+    n_train, n_valid = (int((job.split == part).sum()) for part in (0, 1))
+    sizes = {"n_train": n_train, "n_valid": n_valid, "n_test": len(data.y_test), "n_classes": len(data.classes)}
+    return {**sizes, "noise_rate": round(data.noise_rate, 4), "pi": dict(data.pi)}
+
+
+class Watch(Progress):
+    """Adds to the record of every epoch how the networks answer on correct, on wrong and on test rows.
+
+    Shares of the rows on which the prediction network (`f_correct`, `f_wrong`) and, in Pi-DUAL, the noise network
+    (`noise_correct`, `noise_wrong`) answer with the given label; `test_accuracy` of the prediction network. On evenly
+    spaced rows, of methods with one stage.
+    """
+
+    def __init__(self, job: Job, data: NoisyDataset, fabric: Any, progress: Progress):
+        rows = job.part(0)
+        assert rows is not None
+        self.rows, self.fabric, self.progress = rows, fabric, progress
+        self.index = torch.linspace(0, len(rows) - 1, min(len(rows), WATCHED)).long()
+        wrong = (data.frame["label"] != data.frame["y"]).to_numpy()[job.split == 0]
+        self.wrong = torch.from_numpy(wrong)[self.index]
+        test = test_rows(data)
+        seen = np.linspace(0, len(test) - 1, min(len(test), WATCHED)).astype(np.int64)
+        self.test, self.y_test = test.subset(seen), data.y_test[seen]
+        self.classes = np.asarray(job.table.classes)
+        self.watching = METHODS[job.options.method].stages == 1
+        self.method: Method | None = None
+        self.make, job.build = job.build, self.build
+
+    def build(self) -> Method:
+        """The method, of which a reference is kept: the one built last is the one being trained."""
+        self.method = self.make()
+        return self.method
+
+    def answers(self, method: Method) -> dict[str, torch.Tensor]:
+        """Answers of the networks on the watched rows."""
+        parts = []
+        for index in self.index.split(CHUNK):
+            logits = predict_logits(method, self.rows, self.rows.x_row[index], self.fabric)
+            columns = per_row(method, self.rows, index, index, logits, self.fabric)
+            noise = {"noise": columns["noise_label"]} if "noise_label" in columns else {}
+            parts.append({"f": logits.argmax(1), **noise})
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+    def epoch(self, record: Record) -> None:
+        if self.watching and self.method is not None:
+            given = self.rows.y_noisy[self.index]
+            for name, answer in self.answers(self.method).items():
+                for kind, which in (("correct", ~self.wrong), ("wrong", self.wrong)):
+                    if which.any():
+                        record[f"{name}_{kind}"] = float((answer == given)[which].float().mean())
+            predicted = self.classes[predict_labels(self.method, self.test, self.fabric)]
+            record["test_accuracy"] = float((predicted == self.y_test).mean())
+        self.progress.epoch(record)
+
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+        self.progress.start(epochs, steps, done, stage)
+
+    def step(self, epoch: int, step: int) -> None:
+        self.progress.step(epoch, step)
+
+    def note(self, text: str) -> None:
+        self.progress.note(text)
+
+    def stop(self) -> None:
+        self.progress.stop()
+
+
+def histograms(predictions: Predictions) -> Result:
+    """Counts of the confidence in the given label, and of the gate, of correctly and of wrongly labelled rows."""
+    wrong = wrong_rows(predictions)
+    scores = {"confidence": predictions.label_quality}
+    if predictions.gate is not None:
+        scores["gate"] = predictions.gate
+    return {
+        name: {
+            kind: np.histogram(values[which], BINS, (0, 1))[0].tolist()
+            for kind, which in (("correct", ~wrong), ("wrong", wrong))
+        }
+        for name, values in scores.items()
+    }
+
+
+def examples(predictions: Predictions) -> Result:
+    """Rows with the highest gate, or else the lowest confidence: labels that are wrong, and labels that are not."""
+    frame = predictions.frame
+    suspicion = -predictions.label_quality if predictions.gate is None else predictions.gate
+    order = np.argsort(-suspicion, kind="stable")
+    wrong = wrong_rows(predictions)[order]
+    columns = {"item": "item", "given": "given_label", "predicted": "predicted_label", "true": "y"}
+    return {
+        kind: [
+            {name: int(frame[column].iloc[row]) for name, column in columns.items()} for row in order[which][:EXAMPLES]
+        ]
+        for kind, which in (("correct", ~wrong), ("wrong", wrong))
+    }
+
+
+def wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:
+    """Which labels are known to be wrong."""
+    assert predictions.y is not None
+    return np.asarray(predictions.given != predictions.y, bool)
+
+
+def finite(record: Record) -> Record:
+    """A record that JSON can hold, rounded: what is not finite becomes None."""
+    return {
+        key: (round(value, 4) if np.isfinite(value) else None) if isinstance(value, float) else value
+        for key, value in record.items()
+    }

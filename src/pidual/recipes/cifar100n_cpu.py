@@ -1,0 +1,25 @@
+"""CIFAR-100N (fine labels) at CPU scale: a small CNN on 10,000 images, 20 epochs.
+
+    pidual benchmark cifar100n --scale cpu --data DIR --out DIR
+
+Cost: about 90 s a fit on one core (pi_dual_plus: twice that).
+Expected: docs/benchmark_command.md.
+"""
+
+from . import Recipe
+from .shared import CPU_CNN, CPU_CNN_METHODS, CPU_WIDTHS, Methods, merge
+
+OWN: Methods = {"het": {"rank": 6}, "forward_t": {"outlier_filter": False}, "co_teaching": {"noise_rate": 0.402}}
+
+RECIPE = Recipe(
+    dataset="cifar100n",
+    scale="cpu",
+    settings=CPU_CNN,
+    methods=merge(CPU_CNN_METHODS, OWN),
+    n_train=10_000,
+    n_test=10_000,
+    valid_fraction=0.04,
+    other_network={"network.convs": 2},
+    widths=CPU_WIDTHS,
+    seeds=3,
+)

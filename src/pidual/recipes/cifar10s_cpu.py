@@ -1,0 +1,20 @@
+"""CIFAR-10S at CPU scale: a small CNN, 6,723 answers on 1,000 images, 20 epochs.
+
+    pidual benchmark cifar10s --scale cpu --data DIR --out DIR
+
+Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
+Expected: docs/benchmark_command.md.
+"""
+
+from . import Recipe
+from .shared import CPU_CNN, CPU_CNN_METHODS, CPU_WIDTHS, SMALL_CROWD, merge
+
+RECIPE = Recipe(
+    dataset="cifar10s",
+    scale="cpu",
+    settings={**CPU_CNN, "weight_decay": 3e-3, "clip": 1.0},  # docs/settings.md
+    methods=merge(CPU_CNN_METHODS, SMALL_CROWD),
+    other_network={"network.convs": 2},
+    widths=CPU_WIDTHS,
+    seeds=3,
+)

@@ -1,0 +1,22 @@
+"""LabelMe at CPU scale: an MLP on pooled VGG features, 2,547 answers of 59 workers, 30 epochs.
+
+    pidual benchmark labelme --scale cpu --data DIR --out DIR
+
+Cost: about 5 s a fit on one core.
+Expected: docs/benchmark_command.md.
+"""
+
+from . import Recipe
+from .shared import CPU_MLP, CPU_MLP_METHODS, CPU_WIDTHS, SMALL_CROWD, merge
+
+SMALL = {"network.dropout": 0.5, "batch_size": 32, "weight_decay": 3e-3, "clip": 1.0}  # docs/settings.md
+
+RECIPE = Recipe(
+    dataset="labelme",
+    scale="cpu",
+    settings={**CPU_MLP, **SMALL},
+    methods=merge(CPU_MLP_METHODS, SMALL_CROWD),
+    other_network={"network.depth": 3},
+    widths=CPU_WIDTHS,
+    seeds=3,
+)

@@ -1,0 +1,18 @@
+"""LabelMe with the paper's protocol; it is not in the paper, and its inputs are features, so the network is an MLP.
+
+    pidual benchmark labelme --scale paper --data DIR --out DIR
+
+Cost: a minute a fit on one core.
+Expected: the paper has no number.
+"""
+
+from . import Recipe
+from .shared import MIDDLE_OF_GRID, PI_DUAL_PLUS, merge
+
+RECIPE = Recipe(
+    dataset="labelme",
+    scale="paper",
+    settings={"network": "mlp", "network.width": 1024},
+    methods=merge(MIDDLE_OF_GRID, PI_DUAL_PLUS),
+    other_network={"network.depth": 3},
+)

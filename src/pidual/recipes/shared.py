@@ -1,0 +1,98 @@
+"""What recipes share.
+
+The paper searches options on grids (`pidual.grids`) and does not say what it chose: MIDDLE_OF_GRID has the middle of
+each grid, of two values the one that its code base or the method's authors have. Rate and weight decay are 0.1 and 1e-4
+of the paper's grid. Where the paper is silent its code base counts (`paper_protocol(codebase=True)`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..engine.training import paper_protocol
+
+Methods = Mapping[str, Mapping[str, Any]]
+
+
+def merge(*parts: Methods) -> dict[str, dict[str, Any]]:
+    """Settings by method; later parts win, option by option."""
+    methods = dict.fromkeys(method for part in parts for method in part)
+    return {method: {k: v for part in parts for k, v in part.get(method, {}).items()} for method in methods}
+
+
+PAPER_CIFAR: dict[str, Any] = {
+    **paper_protocol("cifar", codebase=True),
+    "network": "wrn_28_10",
+    "network.statistics": "cifar10",
+}
+PAPER_IMAGENET: dict[str, Any] = {
+    **paper_protocol("imagenet", codebase=True),
+    "crop_pad": 0,
+    "network": "resnet50",
+    "network.statistics": "unit",
+}
+MIDDLE_OF_GRID: Methods = {
+    "elr": {"beta": 0.7, "lam": 3.0},
+    "sop": {"lr_u": 10.0, "lr_v": 100.0},
+    "het": {"tau": 1.25},
+    "tram_plus_plus": {"width": 1024, "random_pi": 14, "head_weight": 0.5},
+    "pi_dual": {"random_pi": 8},
+    "pi_dual_plus": {"random_pi": 8, "smoothing": 0.4, "lam": 1.0},
+}
+PI_DUAL_PLUS: Methods = {"pi_dual_plus": {"epochs": 300, "batch_size": 128, "schedule": "cosine"}}
+# Methods that the paper quotes, or names only, train as their authors do.
+AS_AUTHORS = {"lr_scale_batch": None, "warmup_epochs": 0, "decay_convention": "pytorch", "crop_pad": 4}
+PREACT = {**AS_AUTHORS, "network": "preact_resnet18", "lr": 0.02, "weight_decay": 5e-4}
+RESNET = {**AS_AUTHORS, "network": "resnet34"}
+COSINE_300 = {"epochs": 300, "batch_size": 128, "weight_decay": 5e-4, "schedule": "cosine"}
+PLAIN_SGD = {"momentum": 0.0, "weight_decay": 0.0}
+AUTHORS_CIFAR10: Methods = {
+    "divide_mix": {**PREACT, "epochs": 300, "batch_size": 64, "milestones": [150], "lr_decay": 0.1},
+    "elr_plus": {**PREACT, "epochs": 200, "batch_size": 128, "milestones": [150], "lr_decay": 0.1},
+    "sop_plus": {**PREACT, **COSINE_300, "weight_decay": 1e-3},
+    "pes": {**RESNET, "epochs": 200, "batch_size": 128, "milestones": [100, 150], "lr_decay": 0.1},
+    "pes_semi": {**RESNET, **COSINE_300, "lr": 0.02},
+    "cores": {**RESNET, **PLAIN_SGD, "epochs": 100, "batch_size": 64, "milestones": [50], "lr_decay": 0.1},
+    # The authors give the second stage 1,600 epochs, which would cost more than all other methods together.
+    "cores_star": {**RESNET, **COSINE_300},
+}
+AUTHORS_CIFAR100: Methods = {
+    "divide_mix": {"warmup": 30 / 300},
+    "elr_plus": {"epochs": 250, "milestones": [200], "beta": 0.9, "lam": 7.0, "refine_labels": True},
+    "pes_semi": {"t1": 35 / 300, "lam": 75.0},
+    "forward_t": {"outlier_filter": False},
+}
+
+# What two cores can do, for all methods alike; see docs/settings.md for how the gate begins and for small crowds.
+CPU_CNN: dict[str, Any] = {
+    "network": "small_cnn",
+    "network.width": 16,
+    "epochs": 20,
+    "batch_size": 64,
+    "schedule": "cosine",
+}
+CPU_MLP: dict[str, Any] = {
+    "network": "mlp",
+    "network.width": 128,
+    "network.depth": 2,
+    "epochs": 30,
+    "batch_size": 64,
+    "schedule": "cosine",
+}
+CPU_METHODS: Methods = {  # narrower PI networks and fewer draws than the paper's
+    "tram": {"width": 256},
+    "tram_plus_plus": {"width": 256},
+    "afm": {"width": 256, "draws": 200},
+    "distill_pi": {"width": 256},
+    "het": {"draws": 100},
+    "het_xl": {"draws": 100},
+    "pi_dual": {"width": 256},
+    "pi_dual_plus": {"width": 256},
+}
+CPU_CNN_METHODS = merge(
+    MIDDLE_OF_GRID, CPU_METHODS, {"pi_dual": {"gate_bias": -4.0}, "pi_dual_plus": {"gate_bias": -4.0}}
+)
+CPU_MLP_METHODS = merge(
+    MIDDLE_OF_GRID, CPU_METHODS, {"pi_dual": {"gate_bias": -2.0}, "pi_dual_plus": {"gate_bias": -2.0}}
+)
+SMALL_CROWD: Methods = {"pi_dual": {"random_pi": 0}, "pi_dual_plus": {"random_pi": 0}}
+CPU_WIDTHS = (64, 128, 256, 512)

@@ -1,0 +1,109 @@
+"""The analyses of the paper on a small crowd: tables that can be checked, and figures that can be read."""
+
+import xml.etree.ElementTree as ET
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run_cli
+from tiny_benchmark import IMAGES, RECIPE, crowd, pictures
+
+from pidual import benchmark
+from pidual.analyses import ANALYSES, analyse, cost, dynamics, image_of, importance, size
+from pidual.benchmark import run_fits
+from pidual.benchmark import runs as runs_module
+from pidual.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """Where all analyses here keep their results, so that they share fits."""
+    return tmp_path_factory.mktemp("analyses")
+
+
+@pytest.fixture(scope="module")
+def run(out):
+    return partial(run_fits, data=crowd(), out=out)
+
+
+@pytest.mark.parametrize("name", [name for name in ANALYSES if name != "examples"])
+def test_every_analysis_leaves_a_table_and_a_figure(name, out, run):
+    methods = ["pi_dual"] if name in ("corrupted_pi", "importance") else ["ce", "pi_dual"]
+    table = analyse(name, RECIPE, out, run=run, load=crowd, methods=methods, seeds=1)
+    written = pd.read_csv(out / "analyses" / f"cpu-digits_pi-low-{name}.csv")
+    assert list(written.columns) == list(table.columns)
+    assert len(written) == len(table) > 0
+    figure = ET.parse(out / "analyses" / f"cpu-digits_pi-low-{name}.svg").getroot()
+    words = "".join(figure.itertext())
+    assert "pi_dual" in words
+
+
+def test_dynamics_follow_both_networks(run):
+    table = dynamics(RECIPE, run)
+    assert table.groupby("method", sort=False)["epoch"].agg(list).to_dict() == {"ce": [0, 1, 2], "pi_dual": [0, 1, 2]}
+    assert table.loc[table["method"] == "ce", "noise_wrong"].isna().all()
+    assert table.loc[table["method"] == "pi_dual", "noise_wrong"].between(0, 1).all()
+
+
+def test_importance_leaves_out_every_column(run):
+    table = importance(RECIPE, run, seeds=1)
+    assert list(table["variant"]) == ["", "without annotator", "without seconds", "without random PI"]
+    assert table["parameters"].nunique() > 2
+
+
+def test_sizes(run):
+    table = size(RECIPE, run, seeds=1).set_index(["method", "variant"])["parameters"]
+    assert set(table["pi_dual"].index) == {"", "width 4", "width 8", "depth 2", "depth 3", "depth 4", "depth 1"}
+    assert table["pi_dual"]["width 4"] < table["pi_dual"]["width 8"] == table["pi_dual"][""]
+    assert table["pi_dual"]["depth 2"] < table["pi_dual"]["depth 3"] < table["pi_dual"]["depth 4"]
+    assert set(table["ce"].index) == {"", "depth 1"}
+
+
+def test_corruption_is_an_option_of_the_fit(out, run):
+    table = analyse("corrupted_pi", RECIPE, out, run=run, load=crowd, seeds=1)
+    assert list(table["variant"]) == ["", *(f"corrupted PI {share}%" for share in (25, 50, 75, 100))]
+    assert table["selected_gate_auc"].iloc[-1] < table["selected_gate_auc"].iloc[0]
+
+
+def test_early_stopping_is_the_difference_of_the_epochs(out, run):
+    table = analyse("early_stopping", RECIPE, out, run=run, load=crowd, methods=["ce", "pi_dual"], seeds=1)
+    assert np.allclose(table["last_minus_selected_accuracy"], table["last_accuracy"] - table["selected_accuracy"])
+
+
+def test_cost_is_relative_to_cross_entropy():
+    table = cost(RECIPE, crowd(), ["pi_dual", "sop"]).set_index("method")
+    assert list(table.index) == ["ce", "pi_dual", "sop"]
+    assert table.loc["ce", "relative_to_ce"] == 1
+    assert table.loc["pi_dual", "parameters"] > table.loc["ce", "parameters"] == table.loc["sop", "parameters"]
+    assert table.loc["sop", "row_values"] > 0
+
+
+def test_an_image_of_one_channel_is_grey():
+    assert image_of(pictures(channels=1), 5).shape == (8, 8)
+    colours = pictures()
+    assert np.array_equal(image_of(colours, 5), np.moveaxis(colours.x[5], 0, -1))
+
+
+def test_examples_show_images(tmp_path):
+    data = pictures()
+    table = analyse("examples", IMAGES, tmp_path, run=partial(run_fits, data=data, out=tmp_path), load=lambda: data)
+    figure = ET.parse(tmp_path / "analyses" / "cpu-digits_pi-low-examples.svg").getroot()
+    assert len(list(figure.iter("{http://www.w3.org/2000/svg}image"))) == len(table)
+    assert (table.loc[table["label_is"] == "wrong", "given"] != table.loc[table["label_is"] == "wrong", "true"]).all()
+    assert "label: cat" in "".join(figure.itertext())
+
+
+def test_examples_need_images(out, run):
+    with pytest.raises(UsageError, match=r"digits_pi:low has no images to show; its inputs have the shape \(4,\)"):
+        analyse("examples", RECIPE, out, run=run, load=crowd)
+
+
+def test_the_command_prints_the_analysis(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs_module, "load_dataset", lambda name, folder, **options: crowd())
+    monkeypatch.setattr(benchmark, "load_recipe", lambda name, scale: RECIPE)
+    code, text, err = run_cli(["benchmark", "digits_pi", "--analysis", "dynamics", "--out", tmp_path, "--quiet"])
+    assert code == 0, err
+    assert text.startswith("digits_pi:low\n")
+    assert "noise_wrong" in text
+    assert (tmp_path / "analyses" / "cpu-digits_pi-low-dynamics.svg").exists()

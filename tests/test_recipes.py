@@ -1,0 +1,107 @@
+"""Every recipe can be run as it is: its settings are options that exist; it says what it costs and what to expect."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from pidual.benchmark.runs import Fit
+from pidual.datasets import DATASETS
+from pidual.engine.training import paper_protocol
+from pidual.errors import UsageError
+from pidual.grids import DIFFERENCES, paper_grid
+from pidual.methods import METHODS
+from pidual.nets import build_network
+from pidual.options import check_options, defaults
+from pidual.paper_numbers import paper_number
+from pidual.recipes import SCALES, describe_recipes, load_recipe
+from pidual.recipes.shared import MIDDLE_OF_GRID, merge
+from pidual.run import resolve_options
+
+FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
+DOCS = Path(__file__).parents[1] / "docs"
+ALL = [(name, scale) for name in DATASETS for scale in SCALES]
+VECTORS = {"labelme": (512,), "digits_pi": (64,)}
+
+
+@pytest.mark.parametrize(("name", "scale"), ALL)
+def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
+    recipe = load_recipe(name, scale)
+    shape = VECTORS.get(name, (3, 32, 32))
+    for method in METHODS:
+        options = Fit(recipe, method).options()
+        resolve_options(options, 1000, images=len(shape) == 3)
+        check_options(method, METHODS[method], options.method_options, taken=("f", "spec"))
+        with torch.device("meta"):
+            build_network(options.network, in_shape=shape, n_classes=10, **options.network_options)
+    assert set(recipe.methods) <= set(METHODS)
+    other = Fit(recipe, "ce", 0, "other", recipe.other_network).options()
+    assert not recipe.other_network or (other.network, other.network_options) != (options.network, {})
+
+
+@pytest.mark.parametrize(("name", "scale"), ALL)
+def test_a_recipe_opens_with_command_cost_and_expectation(name, scale):
+    text = (FOLDER / f"{name}_{scale}.py").read_text()
+    page = text.split('"""')[1]
+    assert re.search(rf"^    pidual benchmark {name}[:,\w]* --scale {scale} --data DIR --out DIR$", page, re.M)
+    assert page.index("    pidual benchmark") < page.index("\nCost: ") < page.index("\nExpected")
+    assert text.count("\n") < 50
+    assert f"`{name}_{scale}`" in (DOCS / "recipes.md").read_text()
+    assert describe_recipes()[name][scale] == page.splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["cifar10h", "cifar10n", "cifar100n", "imagenet_pi:low", "imagenet_pi:high"])
+def test_the_expectation_is_the_papers(name):
+    page = (FOLDER / f"{name.partition(':')[0]}_paper.py").read_text().split('"""')[1]
+    expected = page[page.index("\nExpected") :]
+    for method in ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus"):
+        number = paper_number(name, method, "selected_accuracy")
+        assert number is None or f"{number[0]:.1f}" in expected.replace("\n", " "), method
+    assert f"{paper_number(name, 'pi_dual', 'selected_auc')[0]:.3f}" in expected
+
+
+def test_paper_scale_is_the_papers_protocol():
+    fractions = {"cifar10h": 0.04, "cifar10n": 0.02, "cifar100n": 0.02, "imagenet_pi": 0.01}
+    for name, fraction in fractions.items():
+        recipe = load_recipe(name, "paper")
+        images = "imagenet" if name == "imagenet_pi" else "cifar"
+        assert recipe.valid_fraction == fraction
+        assert recipe.settings.items() >= paper_protocol(images, codebase=True).items()
+        assert recipe.n_train is None
+        assert recipe.n_test is None
+    widths = {name: load_recipe(name, "paper").method_settings("pi_dual").get("width", 1024) for name in fractions}
+    assert widths == {"cifar10h": 1024, "cifar10n": 2048, "cifar100n": 2048, "imagenet_pi": 2048}
+    assert load_recipe("cifar10h", "paper").pi_kinds == {"reaction_time": "number"}
+    assert load_recipe("imagenet_pi", "paper").method_settings("pi_dual")["random_pi"] == 30
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+@pytest.mark.parametrize("method", ["elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus"])
+def test_options_at_paper_scale_lie_on_the_papers_grid(name, method):
+    if name == "imagenet_pi" and method in ("elr", "sop", "pi_dual_plus"):
+        pytest.skip("the paper does not run it there")
+    settings = defaults(METHODS[method]) | load_recipe(name, "paper").method_settings(method)
+    for option, values in paper_grid(method, name).items():
+        assert settings[option] in values or settings[option] is None, option
+
+
+def test_a_name_without_a_variant_is_the_first_one():
+    assert load_recipe("cifar10n", "cpu").dataset == "cifar10n:worst"
+    assert load_recipe("cifar10_pi:high", "cpu").dataset == "cifar10_pi:high"
+    assert load_recipe("cifar10s", "cpu").dataset == "cifar10s"
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(UsageError, match="no dataset 'cifar11'; there are cifar10h, "):
+        load_recipe("cifar11", "cpu")
+    with pytest.raises(UsageError, match="there are cifar10_pi:low, cifar10_pi:high"):
+        load_recipe("cifar10_pi:middle", "cpu")
+    with pytest.raises(UsageError, match="no scale 'gpu'; there are cpu and paper"):
+        load_recipe("cifar10n", "gpu")
+
+
+def test_merge_lets_later_parts_win_option_by_option():
+    merged = merge({"a": {"x": 1, "y": 1}}, {"a": {"y": 2}, "b": {"z": 3}})
+    assert merged == {"a": {"x": 1, "y": 2}, "b": {"z": 3}}
+    assert MIDDLE_OF_GRID["elr"] == {"beta": 0.7, "lam": 3.0}
