@@ -1,27 +1,23 @@
 """What the benchmarks share: result files, a log that a later run continues, datasets, and one fit scored twice."""
 
+import dataclasses
 import json
 import os
 import platform
 import subprocess
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import torch
 
-from pidual.batch import Rows
-from pidual.datasets.digits import load_digits_pi
+from pidual.benchmark.score import prepare_data, score
+from pidual.datasets import load_dataset
+from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
-from pidual.engine.predict import predict_probabilities
 from pidual.files import write_json
-from pidual.inputs import load_inputs
-from pidual.run import assess, prepare, train
-from pidual.table import AnnotationTable
+from pidual.run import train
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -71,91 +67,46 @@ class Log:
         return row
 
 
-@dataclass(frozen=True)
-class Data:
-    """A noisy training set with its clean test set."""
-
-    frame: pd.DataFrame
-    pi: list
-    x: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-
 def data_folder():
     """Where real datasets lie in their authors' formats."""
     return Path(os.environ.get("PIDUAL_DATA", "data"))
 
 
-def labelme(part="test"):
-    """LabelMe: 2,547 answers of 59 workers on pooled VGG features; scored on its `test` or `valid` part."""
-    folder = data_folder() / "labelme"
-    answers = np.loadtxt(folder / "answers.txt", dtype=int)
-    item, worker = np.nonzero(answers >= 0)
-    x = {name: np.load(folder / f"LabelMe_VGG_avg_{name}.npy").astype(np.float32) for name in ("train", part)}
-    x = {name: value.reshape(len(value), -1) for name, value in x.items()}
-    y = {name: np.loadtxt(folder / f"LabelMe_Z_{name}.txt", dtype=int) for name in ("train", part)}
-    frame = pd.DataFrame({"item": item, "annotator": worker, "label": answers[item, worker], "y": y["train"][item]})
-    return Data(frame, ["annotator"], x["train"], x[part], y[part])
-
-
-def cifar10s(n_test=4000):
-    """CIFAR-10S: 6,723 answers on 1,000 CIFAR-10 test images; scored on test images its annotators did not see."""
-    records = np.fromfile(data_folder() / "cifar-10-batches-bin" / "test_batch.bin", np.uint8).reshape(-1, 3073)
-    images, y = records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(int)
-    frame = pd.read_csv(data_folder() / "cifar-10s" / "annotations.csv")
-    seen, item = np.unique(frame["cifar10_test_index"], return_inverse=True)
-    unseen = np.setdiff1d(np.arange(len(records)), seen)[:n_test]
-    frame = frame.assign(item=item, y=frame["gold"])
-    pi = ["annotator", "confidence", "rt_ms", "trial_index"]
-    return Data(frame[["item", "label", "y", *pi]], pi, images[seen], images[unseen], y[unseen])
-
-
-def digits_pi(noise, seed=0):
-    """Digits-PI at its low or high noise."""
-    digits = load_digits_pi(noise, seed=seed)
-    return Data(digits.frame, list(digits.pi), digits.x, digits.x_test, digits.y_test)
+def load(name, n_test=None, seed=0):
+    """A dataset of the package, scored on the first `n_test` test inputs."""
+    data = load_dataset(name, data_folder(), seed=seed)
+    return dataclasses.replace(data, x_test=data.x_test[:n_test], y_test=data.y_test[:n_test])
 
 
 def crowd(**shape):
     """A synthetic crowd."""
     made = make_crowd(**shape)
-    return Data(made.frame, ["annotator", "seconds"], made.x, made.x_test, made.y_test)
+    pi = {"annotator": "category", "seconds": "duration"}
+    return NoisyDataset("crowd", made.frame, pi, made.x, made.x_test, made.y_test, [])
 
 
-def training_seconds(data: Data, options):
+def training_seconds(data: NoisyDataset, options):
     """Processor time of training alone, which other work on the machine does not stretch."""
-    table = AnnotationTable.from_frame(data.frame, pi=data.pi, keep_ids=True)
-    job = prepare(table, load_inputs(data.x), options)
+    job = prepare_data(data, options)
     fabric = make_fabric("cpu")
     started = time.process_time()
     train(job, fabric=fabric)
     return time.process_time() - started
 
 
-def fit_and_score(data: Data, options):
+def fit_and_score(data: NoisyDataset, options):
     """One fit: clean test accuracy and detection AUC at the selected and at the last epoch, and how long it took."""
     started = time.perf_counter()
-    table = AnnotationTable.from_frame(data.frame, pi=data.pi, keep_ids=True)
-    job = prepare(table, load_inputs(data.x), options)
+    job = prepare_data(data, options)
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     seconds = time.perf_counter() - started
-    test = Rows.build(data.x_test, np.arange(len(data.x_test)), np.zeros(len(data.x_test), int))
-
-    def score():
-        evaluation = assess(job, fitted, fabric).summary["evaluation"]
-        predicted = np.concatenate([p.argmax(1) for p in predict_probabilities(fitted.method, test, fabric)])
-        names = np.asarray(table.classes)
-        accuracy = float((names[predicted] == data.y_test.astype(names.dtype)).mean())
-        return {"accuracy": accuracy, "auc": evaluation["detection_auc"], "score_auc": evaluation["score_auc"]}
-
-    selected = score()
+    selected, _ = score(job, fitted, data, fabric)
     record = next(r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch)
     fitted.method.load_state_dict(fitted.last)
     return {
         "selected": selected,
-        "last": score(),
+        "last": score(job, fitted, data, fabric)[0],
         "valid_accuracy": record.get("valid_accuracy"),
         "recoveries": len(fitted.events),
         "seconds": round(seconds, 2),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from common import RESULTS, Log, crowd, data_folder, digits_pi, fit_and_score, labelme, write_result
+from common import RESULTS, Log, crowd, data_folder, fit_and_score, load, write_result
 
 from pidual.run import FitOptions
 
@@ -38,10 +38,10 @@ def load_sets():
     small = {"n_items": 200, "n_annotators": 15, "noise": 0.3, "spammer_share": 0.2, "seed": 21}
     middle = {"noise": 0.4, "spammer_share": 0.2, "n_features": 40, "class_separation": 2.5, "seed": 22}
     heavy = {"n_annotators": 40, "n_classes": 5, "noise": 0.6, "spammer_share": 0.3, "seed": 23}
-    sets = {f"digits_pi {noise}": digits_pi(noise, seed=5) for noise in ("low", "high")}
+    sets = {f"digits_pi {noise}": load(f"digits_pi:{noise}", seed=5) for noise in ("low", "high")}
     sets |= {"crowd 600 rows": crowd(**small), "crowd 40%": crowd(**middle), "crowd 60%": crowd(**heavy)}
     if (data_folder() / "labelme").exists():
-        sets["labelme valid"] = labelme("valid")
+        sets["labelme valid"] = load("labelme:valid")
     return sets
 
 

@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from common import RESULTS, Data, Log, fit_and_score, write_result
+from common import RESULTS, Log, fit_and_score, write_result
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from pidual.datasets.base import NoisyDataset
 from pidual.methods import METHODS
 from pidual.run import FitOptions
 
@@ -51,7 +52,8 @@ def noisy_digits(seed):
     rng = np.random.default_rng(seed)
     wrong = rng.random(len(y)) < NOISE
     label = np.where(wrong, (y + rng.integers(1, 10, len(y))) % 10, y)
-    return Data(pd.DataFrame({"item": np.arange(len(y)), "label": label, "y": y}), [], x, x_test, y_test)
+    frame = pd.DataFrame({"item": np.arange(len(y)), "label": label, "y": y})
+    return NoisyDataset("noisy digits", frame, {}, x, x_test, y_test, [])
 
 
 def summarise(rows):
