@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
+LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -256,6 +257,8 @@ def fit(
     whatever else is known of how the label was made. The result is a run directory with the classifier, predictions,
     annotators and report.html.
     """
+    if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
+        say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     from .run import fit_table
 
     with warnings.catch_warnings(record=True) as caught:

@@ -276,7 +276,7 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
             "integers, so they cannot be joined; give x one row per row of the table, or a column 'item'."
         )
     _check_all_found(inputs, table, items, rows)
-    unused = n - len(np.unique(rows))
+    unused = n - np.count_nonzero(np.bincount(rows))
     if unused:
         warnings.warn(f"{unused} of {n} rows of {inputs.source} have no annotation.", DataWarning, stacklevel=2)
     joined: NDArray[np.int64] = np.asarray(rows, np.int64)[table.item_codes]

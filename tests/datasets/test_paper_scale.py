@@ -3,11 +3,13 @@
 import json
 
 import numpy as np
+import published
 import pytest
 from command_line import run_cli
 from PIL import Image
 from published import raw_csv, raw_rows, write_cifar10
 
+from pidual.datasets import cifar
 from pidual.datasets.relabel import sample_annotations, write_imagenet_pi
 from pidual.nets import build_network
 
@@ -30,7 +32,9 @@ def size(network, n_classes):
     return sum(p.numel() for p in build_network(network, in_shape=(3, 32, 32), n_classes=n_classes).parameters())
 
 
-def test_cifar10h(tmp_path, small_cifar):
+def test_cifar10h(tmp_path, monkeypatch):
+    for module in (published, cifar):
+        monkeypatch.setattr(module, "BATCH", 100)
     _, (_, y) = write_cifar10(tmp_path)
     (tmp_path / "cifar-10h").mkdir()
     (tmp_path / "cifar-10h" / "cifar10h-raw.csv").write_text(raw_csv(raw_rows(y)))

@@ -2,7 +2,7 @@
 
     pidual benchmark labelme --scale cpu --data DIR --out DIR
 
-Cost: about 5 s a fit on one core.
+Cost: about 10 s a fit on one core.
 Expected: docs/benchmark_command.md.
 """
 
