@@ -3,7 +3,7 @@
     pidual benchmark cifar10_pi:low,cifar10_pi:high --scale cpu --data DIR --out DIR
 
 Cost: about 90 s a fit on one core (pi_dual_plus: twice that).
-Expected: docs/benchmark_command.md.
+Expected: the results in docs/benchmark_command.md.
 """
 
 from . import Recipe

@@ -3,7 +3,7 @@
     pidual benchmark cifar10n --scale cpu --data DIR --out DIR
 
 Cost: about 90 s a fit on one core (pi_dual_plus: twice that).
-Expected: docs/benchmark_command.md. The PI of CIFAR-10N says nothing of the errors, so that no gain is owed to it.
+Expected: the results in docs/benchmark_command.md. Its PI says nothing of the errors, so no gain is owed to it.
 """
 
 from . import Recipe

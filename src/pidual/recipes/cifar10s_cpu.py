@@ -3,7 +3,7 @@
     pidual benchmark cifar10s --scale cpu --data DIR --out DIR
 
 Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
-Expected: docs/benchmark_command.md.
+Expected: the results in docs/benchmark_command.md.
 """
 
 from . import Recipe

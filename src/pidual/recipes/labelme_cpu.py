@@ -3,7 +3,7 @@
     pidual benchmark labelme --scale cpu --data DIR --out DIR
 
 Cost: about 10 s a fit on one core.
-Expected: docs/benchmark_command.md.
+Expected: the results in docs/benchmark_command.md.
 """
 
 from . import Recipe
