@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from pidual.benchmark.score import prepare_data, score
+from pidual.benchmark.score import prepare_data, score, score_last
 from pidual.datasets import load_dataset
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
@@ -103,10 +103,9 @@ def fit_and_score(data: NoisyDataset, options):
     seconds = time.perf_counter() - started
     selected, _ = score(job, fitted, data, fabric)
     record = next(r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch)
-    fitted.method.load_state_dict(fitted.last)
     return {
         "selected": selected,
-        "last": score(job, fitted, data, fabric)[0],
+        "last": score_last(job, fitted, data, fabric),
         "valid_accuracy": record.get("valid_accuracy"),
         "recoveries": len(fitted.events),
         "seconds": round(seconds, 2),

@@ -16,11 +16,11 @@ from pidual import benchmark
 from pidual.benchmark import choose_methods, fit_and_score, paper_table, plan, run_fits, summarise, try_out
 from pidual.benchmark import runs as runs_module
 from pidual.benchmark.runs import claimed, draw_items, read_result
-from pidual.benchmark.score import prepare_data
+from pidual.benchmark.score import prepare_data, score, score_last
 from pidual.benchmark.summary import summary_cells, write_summary
 from pidual.engine import Interrupted, make_fabric
 from pidual.engine.predict import predict_labels
-from pidual.errors import RunError, UsageError
+from pidual.errors import DivergedError, RunError, UsageError
 from pidual.inputs import Inputs
 from pidual.methods import METHODS
 from pidual.recipes import load_recipe
@@ -405,3 +405,16 @@ def test_names_that_are_not_there(args, message, tmp_path):
     assert message in err
     assert out == ""
     assert "Traceback" not in err
+
+
+def test_a_last_epoch_that_diverged_counts_as_knowing_nothing(data):
+    job = prepare_data(data, tiny_fit("ce").options())
+    fabric = make_fabric("cpu")
+    fitted = train(job, fabric=fabric)
+    for value in fitted.last.values():
+        if value.is_floating_point():
+            value.fill_(math.nan)
+    expected = {"accuracy": float((data.y_test == 0).mean()), "auc": 0.5, "score_auc": {}}
+    assert score_last(job, fitted, data, fabric) == expected
+    with pytest.raises(DivergedError, match="smaller --lr"):
+        score(job, fitted, data, fabric)

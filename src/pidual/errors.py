@@ -4,6 +4,7 @@
     ├── UsageError              the call itself is wrong: an unknown column or option; exit code 2
     ├── DataError               a table or an input cannot be used; the message names file, row, column and value
     ├── RunError                a run directory cannot be used (exists, is unreadable, belongs to other data)
+    ├── DivergedError           training has ended in weights that answer with no number
     └── TooManyIssues           `pidual detect --fail-over` was exceeded; exit code 3
 
 A message is one sentence a user can act on: what is wrong, where, and the way out.
@@ -28,6 +29,10 @@ class DataError(PidualError, ValueError):
 
 class RunError(PidualError):
     """A run directory cannot be read, written or continued."""
+
+
+class DivergedError(PidualError):
+    """The answers of a trained network are not finite."""
 
 
 class TooManyIssues(PidualError):  # noqa: N818 - an outcome asked for, not a fault

@@ -38,7 +38,7 @@ from .engine.history import append_record, write_history
 from .engine.predict import predict_probabilities, score_rows
 from .engine.progress import Progress
 from .engine.training import option_names
-from .errors import DataError, DataWarning, RunError, UsageError
+from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
 from .inputs import Inputs, load_inputs, x_rows
 from .methods import METHODS, Method
@@ -303,6 +303,11 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
         predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
         for name, values in scored.columns.items():
             extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
+    if not np.isfinite(quality).all():
+        raise DivergedError(
+            "Training has diverged: the network's answers are not numbers; use a smaller --lr, clip gradients with "
+            "--set clip=1, or leave it to the guard with --set guard=recover."
+        )
     split = pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS)))
     predictions = Predictions.build(
         table.frame,

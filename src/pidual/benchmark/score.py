@@ -18,6 +18,7 @@ from ..engine.checkpoint import StateStore
 from ..engine.history import Record
 from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
 from ..engine.progress import Progress
+from ..errors import DivergedError
 from ..inputs import Inputs
 from ..methods import METHODS, Method
 from ..predictions import Predictions
@@ -78,8 +79,7 @@ def fit_and_score(
     selected, predictions = score(job, fitted, data, fabric)
     last = selected
     if fitted.selected_epoch + 1 < job.training.epochs:
-        fitted.method.load_state_dict(fitted.last)
-        last, _ = score(job, fitted, data, fabric)
+        last = score_last(job, fitted, data, fabric)
     record = next(r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch)
     return {
         "selected": selected,
@@ -122,6 +122,15 @@ def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Re
     accuracy = float((predicted == data.y_test).mean())
     own = {name: auc for name, auc in evaluation["score_auc"].items() if auc is not None}
     return {"accuracy": accuracy, "auc": evaluation["detection_auc"], "score_auc": own}, results.predictions
+
+
+def score_last(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> Result:
+    """The same of the last epoch's weights; where they have diverged, of the first class as every answer."""
+    fitted.method.load_state_dict(fitted.last)
+    try:
+        return score(job, fitted, data, fabric)[0]
+    except DivergedError:
+        return {"accuracy": float((data.y_test == job.table.classes[0]).mean()), "auc": 0.5, "score_auc": {}}
 
 
 def test_rows(data: NoisyDataset) -> Rows:
