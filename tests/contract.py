@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import save_file
 
@@ -83,6 +84,15 @@ def everything(fitted):
     """Last weights and memories by name."""
     memories = {f"memory.{name}": memory.values for name, memory in fitted.method.memories.items()}
     return {name: value.clone() for name, value in (fitted.last | memories).items()}
+
+
+def resumed(build, folder, stop_at):
+    """Last weights and memories of a fit that was stopped after so many steps, and continued."""
+    rows, steps = make_rows(), itertools.count(1)
+    how = {"fabric": make_fabric("cpu"), "store": StateStore(folder)}
+    with pytest.raises(Interrupted):
+        fit(build, rows, rows, TRAINING, stop=lambda: next(steps) == stop_at, **how)
+    return everything(fit(build, rows, rows, TRAINING, **how))
 
 
 if __name__ == "__main__":

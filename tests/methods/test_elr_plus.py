@@ -1,17 +1,15 @@
 """ELR+: targets, loss, averages and their schedules against plain loops."""
 
-import itertools
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from contract import SPEC, TRAINING, everything, make_rows
+from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 
 from pidual.batch import PI, Batch, Spec
-from pidual.engine import Interrupted, Training, fit, make_fabric
-from pidual.engine.checkpoint import StateStore
+from pidual.engine import Training, fit, make_fabric
 from pidual.methods import elr_plus
 from pidual.methods.elr_plus import ELRPlus
 from pidual.nets import MLP, SmallCNN
@@ -200,15 +198,6 @@ def build():
     return ELRPlus(MLP(5, 3, width=16, depth=1), SPEC)
 
 
-def resumed(folder, stop_at):
-    """A fit that was stopped after so many steps."""
-    rows, steps = make_rows(), itertools.count(1)
-    how = {"fabric": make_fabric("cpu"), "store": StateStore(folder)}
-    with pytest.raises(Interrupted):
-        fit(build, rows, rows, TRAINING, stop=lambda: next(steps) == stop_at, **how)
-    return everything(fit(build, rows, rows, TRAINING, **how))
-
-
 @pytest.fixture(scope="module")
 def whole():
     return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
@@ -216,7 +205,7 @@ def whole():
 
 @pytest.mark.parametrize("stop_at", [5, 12, 31])  # twelve steps an epoch
 def test_stopped_and_resumed_is_bitwise_the_same(stop_at, whole, tmp_path):
-    again = resumed(tmp_path, stop_at)
+    again = resumed(build, tmp_path, stop_at)
     assert {"memory.targets_f", "memory.targets_g"} <= whole.keys()
     assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
 

@@ -1,19 +1,17 @@
 """PES: its phases, what each trains, the confident rows and their weights, against plain loops."""
 
 import copy
-import itertools
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from contract import SPEC, TRAINING, everything, make_rows
+from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 from torch.nn import functional as F
 
 from pidual.batch import PI, Batch, Rows, Spec
-from pidual.engine import Interrupted, Training, fit, make_fabric
-from pidual.engine.checkpoint import StateStore
+from pidual.engine import Training, fit, make_fabric
 from pidual.engine.optim import make_optimizers
 from pidual.errors import UsageError
 from pidual.methods.pes import PES, classifier, last_stage
@@ -252,15 +250,6 @@ def build():
     return PES(MLP(5, 3, width=16, depth=1), SPEC)
 
 
-def resumed(folder, stop_at):
-    """A fit that was stopped after so many steps."""
-    rows, steps = make_rows(), itertools.count(1)
-    how = {"fabric": make_fabric("cpu"), "store": StateStore(folder)}
-    with pytest.raises(Interrupted):
-        fit(build, rows, rows, TRAINING, stop=lambda: next(steps) == stop_at, **how)
-    return everything(fit(build, rows, rows, TRAINING, **how))
-
-
 @pytest.fixture(scope="module")
 def whole():
     return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
@@ -268,7 +257,7 @@ def whole():
 
 @pytest.mark.parametrize("stop_at", [3, 6, 8, 12, 15, 20])  # six steps an epoch, a phase an epoch
 def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
-    again = resumed(tmp_path, stop_at)
+    again = resumed(build, tmp_path, stop_at)
     assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
 
 
