@@ -16,7 +16,6 @@ RECIPE = Recipe(
     methods=CPU_CNN_METHODS,
     n_train=10_000,
     n_test=10_000,
-    valid_fraction=0.04,
     other_network={"network.convs": 2},
     widths=CPU_WIDTHS,
     seeds=3,
