@@ -1,8 +1,8 @@
-"""CIFAR-10-PI at CPU scale: a small CNN on 10,000 images, 20 epochs; `cifar10_pi:low` and `cifar10_pi:high`.
+"""CIFAR-10-PI at CPU scale: a small CNN on 10,000 images, 12 epochs; `cifar10_pi:low` and `cifar10_pi:high`.
 
     pidual benchmark cifar10_pi:low,cifar10_pi:high --scale cpu --data DIR --out DIR
 
-Cost: about 90 s a fit on one core (pi_dual_plus: twice that).
+Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
 Expected: the results in docs/benchmark_command.md.
 """
 

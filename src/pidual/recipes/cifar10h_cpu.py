@@ -1,8 +1,8 @@
-"""CIFAR-10H (worst labels) at CPU scale: a small CNN on the 10,000 images, 20 epochs.
+"""CIFAR-10H (worst labels) at CPU scale: a small CNN on the 10,000 images, 12 epochs.
 
     pidual benchmark cifar10h --scale cpu --data DIR --out DIR
 
-Cost: about 90 s a fit on one core (pi_dual_plus: twice that).
+Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
 Expected: the order of the paper's methods, not its numbers; not run by us, since the raw answers could not be had.
 """
 

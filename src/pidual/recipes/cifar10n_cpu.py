@@ -1,8 +1,8 @@
-"""CIFAR-10N (worst labels) at CPU scale: a small CNN on 10,000 images, 20 epochs.
+"""CIFAR-10N (worst labels) at CPU scale: a small CNN on 10,000 images, 12 epochs.
 
     pidual benchmark cifar10n --scale cpu --data DIR --out DIR
 
-Cost: about 90 s a fit on one core (pi_dual_plus: twice that).
+Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
 Expected: the results in docs/benchmark_command.md. Its PI says nothing of the errors, so no gain is owed to it.
 """
 

@@ -1,8 +1,8 @@
-"""CIFAR-10S at CPU scale: a small CNN, 6,723 answers on 1,000 images, 20 epochs.
+"""CIFAR-10S at CPU scale: a small CNN, 6,723 answers on 1,000 images, 12 epochs.
 
     pidual benchmark cifar10s --scale cpu --data DIR --out DIR
 
-Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
+Cost: about 40 s a fit on one core (pi_dual_plus: twice that).
 Expected: the results in docs/benchmark_command.md.
 """
 

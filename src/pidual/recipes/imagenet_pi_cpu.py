@@ -1,4 +1,4 @@
-"""ImageNet-PI (low or high) at CPU scale: a small CNN on 20,000 images of 32 pixels, 20 epochs.
+"""ImageNet-PI (low or high) at CPU scale: a small CNN on 20,000 images of 32 pixels, 12 epochs.
 
     pidual benchmark imagenet_pi:low,imagenet_pi:high --scale cpu --data DIR --out DIR
 

@@ -66,7 +66,7 @@ AUTHORS_CIFAR100: Methods = {
 CPU_CNN: dict[str, Any] = {
     "network": "small_cnn",
     "network.width": 16,
-    "epochs": 20,
+    "epochs": 12,
     "batch_size": 64,
     "schedule": "cosine",
 }
