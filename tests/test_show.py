@@ -4,7 +4,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from pidual.cli import terminal_progress
+from pidual.cli.common import terminal_progress
 from pidual.show import Bar, Lines, Silent, describe, duration
 
 RECORD = {"epoch": 0, "loss": 1.5, "gate": 0.25, "valid_accuracy": 0.5}

@@ -18,7 +18,7 @@ from command_line import environment, run_cli, start_cli, write_crowd
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from pidual.cli import parse_value
+from pidual.cli.job import parse_value
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
@@ -313,7 +313,7 @@ def test_ctrl_c_is_exit_code_130(folder, tmp_path, monkeypatch):
         yield lambda: next(calls) > 8
 
     with monkeypatch.context() as patch:
-        patch.setattr("pidual.cli.stop_signals", stop_soon)
+        patch.setattr("pidual.cli.sweep.stop_signals", stop_soon)
         code, stdout, err = sweep(folder, tmp_path / "s", "-q", *search(lr="0.01,0.1"))
     assert (code, stdout) == (130, "")
     assert err.startswith("Interrupted: stopped in epoch 1 of 2, step")

@@ -1,0 +1,66 @@
+"""The command line: parse, call the library, print. Data on stdout, everything else on stderr.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 too many issues, 130 interrupted. Every command is in the module of its
+name, `report` in that of `detect`. torch is imported inside the commands that need it.
+"""
+
+import os
+import sys
+
+import click
+
+from ..errors import PidualError, TooManyIssues
+from . import benchmark, data, demo, detect, fit, methods, predict, sweep
+from .common import is_first_process, said_warnings, say
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def main() -> None:
+    """Run the command line; errors made for users are one sentence without a traceback."""
+    try:
+        with said_warnings():
+            code = cli.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        if is_first_process():
+            error.show()
+        sys.exit(error.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        say("Interrupted.")
+        sys.exit(130)
+    except TooManyIssues as error:
+        say(str(error))
+        sys.exit(error.exit_code)
+    except PidualError as error:
+        say(f"Interrupted: {error}; continue with --resume." if error.exit_code == 130 else f"Error: {error}")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        say(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
+        sys.exit(1)
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(package_name="pidual")
+def cli() -> None:
+    """Learn from labels you cannot fully trust, using what you know about how each label was made.
+
+    \b
+    pidual demo                                          see it work, in two minutes
+    pidual fit labels.csv --x features.npy --pi annotator,seconds
+    pidual report runs/labels                            what came out
+    """
+
+
+cli.add_command(benchmark.benchmark)
+cli.add_command(data.data)
+cli.add_command(demo.demo)
+cli.add_command(detect.detect)
+cli.add_command(detect.report)
+cli.add_command(fit.fit)
+cli.add_command(methods.methods)
+cli.add_command(predict.predict)
+cli.add_command(sweep.sweep)

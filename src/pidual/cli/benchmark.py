@@ -1,0 +1,189 @@
+"""`pidual benchmark`."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from .common import is_first_process, names, say, stop_signals, terminal_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@click.command()
+@click.argument("datasets", metavar="NAME[,NAME...]", required=False, callback=names)
+@click.option(
+    "--methods",
+    "chosen",
+    callback=names,
+    metavar="A,B,...",
+    help="Methods; main: those of the paper's main tables and pi_dual_plus; all.  [default: main]",
+)
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Seeds 0 to N - 1.  [default: the recipe's]")
+@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Which recipe.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    envvar="PIDUAL_DATA",
+    show_envvar=True,
+    metavar="DIR",
+    help="Where the datasets lie.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/benchmark"),
+    show_default=True,
+    metavar="DIR",
+    help="Result files, summary and figures; fits that are there are not done again.",
+)
+@click.option("--analysis", metavar="NAME", help="Do an analysis of the paper instead; see --list.")
+@click.option("--trial", is_flag=True, help="A few steps on a few rows with the real networks; writes nothing.")
+@click.option("--list", "listing", is_flag=True, help="List datasets, scales, methods and analyses.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def benchmark(
+    datasets: list[str] | None,
+    chosen: list[str] | None,
+    seeds: int | None,
+    scale: str,
+    data: Path,
+    out: Path,
+    analysis: str | None,
+    trial: bool,
+    listing: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compare methods on datasets of the paper, our numbers beside the paper's where the scale is the paper's.
+
+    Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it goes on; start it
+    twice and the two share the work.
+    """
+    from ..benchmark import choose_methods, load_recipe, plan, read_results, run_fits, write_summary
+    from ..benchmark.summary import summary_json
+    from ..datasets import DATASETS
+
+    if listing:
+        print_benchmarks(as_json)
+        return
+    if not datasets:
+        raise UsageError(f"Name a dataset: {', '.join(DATASETS)}; or use --list.")
+    recipes = [load_recipe(name, scale) for name in datasets]
+    methods = choose_methods(chosen or ["main"])
+    if trial:
+        print_trials(recipes, methods, data, as_json)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
+        run = partial(run_fits, data=data, out=out, progress=progress, stop=stop)
+        if analysis is not None:
+            print_analyses(analysis, recipes, methods if chosen else None, seeds, data, out, run, as_json)
+            return
+        fits = [fit for recipe in recipes for fit in plan(recipe, methods, seeds or recipe.seeds)]
+        missing = len(fits) - len(run(fits))
+    if not is_first_process():
+        return
+    if missing:
+        say(f"{missing} of {len(fits)} fits are being done by another process; the summary is of the others.")
+    results = read_results(out)
+    summary = write_summary(out, results)
+    shown = summary[summary["dataset"].isin([recipe.dataset for recipe in recipes]) & (summary["scale"] == scale)]
+    if as_json:
+        click.echo(json.dumps(summary_json(shown, results), indent=2))
+    else:
+        print_benchmark(shown)
+        say(f"Summary: {out / 'summary.csv'}")
+
+
+@contextlib.contextmanager
+def going_on() -> Iterator[None]:
+    """Say how to go on when a benchmark is interrupted."""
+    from ..engine import Interrupted
+
+    try:
+        yield
+    except Interrupted as error:
+        say(f"Interrupted: {error}; the same command goes on from there.")
+        raise click.exceptions.Exit(130) from error
+
+
+def print_benchmarks(as_json: bool) -> None:
+    """The datasets, scales, methods and analyses there are."""
+    from ..analyses import ANALYSES
+    from ..datasets import DATASETS
+    from ..methods import METHODS
+    from ..recipes import SCALES, describe_recipes
+
+    recipes = describe_recipes()
+    datasets = {name: {"variants": entry.variants, "recipes": recipes[name]} for name, entry in DATASETS.items()}
+    if as_json:
+        lists = {"datasets": datasets, "scales": SCALES, "methods": list(METHODS), "analyses": ANALYSES}
+        click.echo(json.dumps(lists, indent=2))
+        return
+    for name, scales in recipes.items():
+        for scale, words in scales.items():
+            click.echo(f"{name:12} {scale:6} {words}")
+    click.echo(f"methods: main, all, {', '.join(METHODS)}\nanalyses: {', '.join(ANALYSES)}")
+
+
+def print_trials(recipes: list[Any], methods: list[str], data: Path, as_json: bool) -> None:
+    """A few steps of every method, a line each as they are done."""
+    from ..benchmark import load_data, plan, try_out
+
+    for recipe in recipes:
+        loaded = load_data(recipe, data)
+        for fit in plan(recipe, methods, 1):
+            tried = try_out(loaded, fit.options())
+            words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s a step"
+            line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}
+            click.echo(json.dumps(line) if as_json else f"{recipe.dataset} {fit.method}: {words}")
+
+
+def print_analyses(
+    name: str,
+    recipes: list[Any],
+    methods: list[str] | None,
+    seeds: int | None,
+    data: Path,
+    out: Path,
+    run: Any,
+    as_json: bool,
+) -> None:
+    """An analysis of every dataset: its table, which is also in OUT/analyses with its figure."""
+    from ..analyses import OVER_SEEDS, analyse
+    from ..benchmark import load_data
+    from ..benchmark.summary import summary_cells
+
+    tables = {}
+    for recipe in recipes:
+        load = partial(load_data, recipe, data)
+        how = {"run": run, "load": load, "methods": methods, "seeds": seeds or recipe.seeds}
+        tables[recipe.dataset] = analyse(name, recipe, out, **how)
+    if not is_first_process():
+        return
+    if as_json:
+        click.echo(json.dumps({key: json.loads(table.to_json(orient="records")) for key, table in tables.items()}))
+        return
+    for dataset, table in tables.items():
+        shown = summary_cells(table) if name in OVER_SEEDS else table
+        click.echo(f"{dataset}\n{shown.to_string(index=False)}\n")
+    say(f"Tables and figures: {out / 'analyses'}")
+
+
+def print_benchmark(summary: "pd.DataFrame") -> None:
+    """The summary of a benchmark for people: a table for every dataset."""
+    from ..benchmark.summary import summary_cells
+
+    for (scale, dataset), rows in summary.groupby(["scale", "dataset"], sort=False):
+        seeds = "-".join(str(n) for n in sorted({int(rows["seeds"].min()), int(rows["seeds"].max())}))
+        click.echo(f"{dataset}, {scale} scale, {seeds} seeds (mean ± standard deviation)")
+        click.echo(summary_cells(rows).to_string(index=False) + "\n")

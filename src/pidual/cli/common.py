@@ -1,0 +1,115 @@
+"""What the commands share: lines for people, progress, signals, files to write, lists of names."""
+
+import contextlib
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import DataWarning, PidualError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def is_first_process() -> bool:
+    """Whether this is the only process, or the first of several."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr, from the first process only."""
+    if is_first_process():
+        click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def said_warnings() -> Iterator[None]:
+    """Show a warning about the data as a sentence, without the line of code it came from."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        show = warnings.showwarning
+
+        def say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, DataWarning):
+                say(f"Warning: {message}")
+            else:
+                show(message, category, *place, **more)
+
+        warnings.showwarning = say_warning
+        yield
+
+
+@contextlib.contextmanager
+def terminal_progress(quiet: bool) -> Iterator[Any]:
+    """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
+    from ..show import Bar, Lines, Silent
+
+    if quiet or not is_first_process():
+        yield Silent()
+    elif sys.stderr.isatty():
+        yield Bar()
+    else:
+        yield Lines()
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop at the next step; a second one stops at once."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        say("Stopping after this step; once more to stop at once.")
+
+    old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """Say where an error of the file system, such as a full disk, happened, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise PidualError(
+            f"Cannot write to {out} ({reason}); what was saved before is kept. Make room, then continue with --resume."
+        ) from error
+
+
+def check_ending(path: Path | None) -> None:
+    """Refuse a file to write, before the work is done, that is neither CSV nor Parquet."""
+    if path is not None and path.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"{path} must end in .csv or .parquet.")
+
+
+def write_table(frame: "pd.DataFrame", path: Path) -> None:
+    """Write CSV or Parquet, by the ending, atomically."""
+    from ..files import replacing
+
+    try:
+        with replacing(path) as temporary:
+            if path.suffix == ".csv":
+                frame.to_csv(temporary, index=False)
+            else:
+                frame.to_parquet(temporary, index=False)
+    except OSError as error:
+        raise PidualError(f"Cannot write {path} ({error.strerror or error}); choose another place.") from error
+
+
+def names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
+    """A comma-separated list."""
+    return None if value is None else [name.strip() for name in value.split(",") if name.strip()]

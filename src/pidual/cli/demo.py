@@ -1,0 +1,48 @@
+"""`pidual demo`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from .common import terminal_progress
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="Where the runs go."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
+    """Do the main job on data that comes with the package: handwritten digits relabelled by 16 imperfect annotators."""
+    from ..demo import run_demo
+
+    with terminal_progress(quiet) as progress:
+        rows, shown = run_demo(out, seed=seed, progress=progress)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    view = Table(
+        *(
+            Column(name, no_wrap=True)
+            for name in ("dataset", "wrong", "method", "accuracy", "AUC", "gate AUC", "seconds")
+        )
+    )
+    for row in rows:
+        gate = "" if row["gate_auc"] is None else f"{row['gate_auc']:.3f}"
+        view.add_row(
+            row["dataset"],
+            f"{row['noise_rate']:.1%}",
+            row["method"],
+            f"{row['test_accuracy']:.1%}",
+            f"{row['detection_auc']:.3f}",
+            gate,
+            f"{row['seconds']:.1f}",
+        )
+    Console().print(view)
+    click.echo(f"Report: {shown}")

@@ -1,0 +1,101 @@
+"""`pidual fit`."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import DataWarning
+from .common import is_first_process, say, stop_signals, terminal_progress, writing
+from .job import data_options, load_job, training_options
+
+LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
+
+
+@click.command()
+@data_options
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Run directory.  [default: runs/<name of TABLE>]"
+)
+@training_options
+@click.option(
+    "--save-every",
+    type=click.FloatRange(min=0),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two resume points.",
+)
+@click.option("--resume", is_flag=True, help="Continue the run in --out if there is one.")
+@click.option("--force", is_flag=True, help="Replace the run in --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def fit(
+    table: Path,
+    out: Path | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    save_every: float,
+    **options: Any,
+) -> None:
+    """Train on an annotation TABLE; find wrong labels; write a report.
+
+    TABLE (CSV, Parquet or JSON Lines) has a row for every annotation: an item, the label it was given, who gave it, and
+    whatever else is known of how the label was made. The result is a run directory with the classifier, predictions,
+    annotators and report.html.
+    """
+    if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
+        say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
+    from ..run import fit_table
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        read, inputs, fit_options, source = load_job(table, **options)
+    notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+    out = out or Path("runs") / table.name.split(".")[0]
+    with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
+        run = fit_table(
+            read,
+            inputs,
+            out,
+            fit_options,
+            source=source,
+            notes=notes,
+            force=force,
+            resume=resume,
+            save_every=save_every,
+            progress=progress,
+            stop=stop,
+        )
+    if not is_first_process():
+        return
+    if as_json:
+        click.echo(json.dumps({"run": str(out), **run.summary}, indent=2))
+    else:
+        print_summary(run)
+
+
+def print_summary(run: Any) -> None:
+    """What a run found, for people."""
+    summary, data = run.summary, run.config["data"]
+    rate = summary["estimated_noise_rate"]
+    lines = [
+        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong "
+        f"(estimated noise {rate:.1%}).",
+    ]
+    if summary["valid_accuracy"] is not None:
+        lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
+    evaluation = summary["evaluation"] or {}
+    shown = {"test accuracy": evaluation.get("test_accuracy"), "detection AUC": evaluation.get("detection_auc")}
+    shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in evaluation.get("score_auc", {}).items()}
+    known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
+    if known:
+        lines.append(f"Against clean labels: {', '.join(known)}.")
+    events = summary["guard"]["events"]
+    lines += [f"Guard, epoch {event['epoch'] + 1}: {event['reason']}; {event['action']}." for event in events]
+    lines.append(f"Report: {run.path / 'report.html'}")
+    click.echo("\n".join(lines))

@@ -1,0 +1,165 @@
+"""What `fit` and `sweep` share: their options, and reading the data and settings these name."""
+
+import json
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from .common import names
+
+Command = Callable[..., Any]
+
+
+def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value is JSON where it can be (0.1, true, null, [1, 2]), else text."""
+    parsed = {}
+    for pair in value:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"'{pair}' is not of the form KEY=VALUE.")
+        parsed[key.strip()] = parse_value(text)
+    return parsed
+
+
+def parse_value(text: str) -> Any:
+    """JSON where it is, none, else text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return None if text.lower() == "none" else text
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of several, in the order in which help shows them."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+data_options = together(
+    click.argument("table", type=click.Path(path_type=Path)),
+    click.option(
+        "--x",
+        "x",
+        metavar="PATH",
+        help="Inputs: .npy, .npz, CSV or Parquet with numeric columns, or a folder of images.",
+    ),
+    click.option(
+        "--x-columns",
+        "columns",
+        callback=names,
+        metavar="A,B,...",
+        help="Input columns, of --x or (without --x) of TABLE itself.",
+    ),
+    click.option(
+        "--x-text",
+        "text",
+        metavar="COLUMN",
+        help="Input is text: the column of --x, or (without --x) of TABLE, that holds it.",
+    ),
+    click.option(
+        "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels a side."
+    ),
+    click.option("--item", metavar="COLUMN", help="Column that names the item.  [default: item or task]"),
+    click.option("--label", metavar="COLUMN", help="Column of the given label.  [default: label]"),
+    click.option("--annotator", metavar="COLUMN", help="Column of the annotator.  [default: annotator or worker]"),
+    click.option(
+        "--pi",
+        callback=names,
+        metavar="A,B,...",
+        help="Privileged information: what is known of how each label was made. NAME or NAME:KIND, where KIND is "
+        "category, number or duration.  [default: the annotator]",
+    ),
+    click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
+    click.option(
+        "--split", metavar="COLUMN", help="Column with train, valid or test.  [default: split if there is one]"
+    ),
+)
+training_options = together(
+    click.option("--method", default="pi_dual", show_default=True, help="See `pidual methods`."),
+    click.option(
+        "--setting",
+        default="default",
+        show_default=True,
+        type=click.Choice(["default", "paper"]),
+        help="Where options that are not given come from.",
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        callback=parse_settings,
+        metavar="KEY=VALUE",
+        help="Any option of the method, of training or of the network (network.KEY=VALUE); repeatable.",
+    ),
+    click.option(
+        "--network",
+        metavar="NAME",
+        help="mlp, small_cnn, wrn_28_10, resnet50, resnet34, preact_resnet18, torchvision:NAME or timm:NAME.  "
+        "[default: by the inputs]",
+    ),
+    click.option("--epochs", type=int, help="Passes over the data."),
+    click.option("--batch-size", type=int, help="Rows per step."),
+    click.option("--lr", type=float, help="Learning rate."),
+    click.option(
+        "--valid-fraction",
+        type=float,
+        default=0.1,
+        show_default=True,
+        help="Share of items held out as noisy validation set.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Of everything random."),
+    click.option("--precision", help="32-true, bf16-mixed, ..."),
+    click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, ..."),
+    click.option("--keep-ids", is_flag=True, help="Keep annotator ids as they are instead of pseudonyms."),
+    click.option(
+        "--key-file",
+        type=click.Path(path_type=Path),
+        help="Secret key of the pseudonyms.  [default: .pidual.key beside TABLE]",
+    ),
+)
+
+
+def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Read table and inputs, and sort the options of `fit` into those of the library."""
+    from ..inputs import load_inputs, table_inputs
+    from ..run import FitOptions
+    from ..settings import split_settings
+    from ..table import read_table
+
+    pi = [name.partition(":")[0] for name in options["pi"]] if options["pi"] is not None else None
+    kinds = dict(name.split(":", 1) for name in options["pi"] or [] if ":" in name)
+    keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
+    read = read_table(table, pi=pi, **{key: options[key] for key in keys})
+    columns, text, x = options["columns"], options["text"], options["x"]
+    if x is not None:
+        inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
+    elif columns or text:
+        inputs = table_inputs(table, columns=columns, text=text, item=options["item"])
+    else:
+        raise UsageError("There is no input to learn from; give it with --x, --x-columns or --x-text.")
+    method_options, training, network = split_settings(options["settings"])
+    for name in ("epochs", "batch_size", "lr", "precision"):
+        if options[name] is not None:
+            if name in training:
+                raise UsageError(
+                    f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once."
+                )
+            training[name] = options[name]
+    fit_options = FitOptions(
+        method=options["method"],
+        setting=options["setting"],
+        method_options=method_options,
+        training=training,
+        network=options["network"],
+        network_options=network,
+        valid_fraction=options["valid_fraction"],
+        pi_kinds={"annotator" if name == options["annotator"] else name: kind for name, kind in kinds.items()},
+        seed=options["seed"],
+        accelerator=options["accelerator"],
+    )
+    source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": " ".join(sys.argv)}
+    return read, inputs, fit_options, source

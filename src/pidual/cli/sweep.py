@@ -1,0 +1,175 @@
+"""`pidual sweep`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..grids import GRID_NAMES
+from .common import say, stop_signals, terminal_progress, writing
+from .job import data_options, load_job, parse_value, training_options
+
+SHOWN_TRIALS = 20  # of a sweep, on the terminal
+
+
+def parse_search(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, list[Any]]:
+    """KEY=V1,V2,... pairs; values as in --set."""
+    parsed = {}
+    for pair in value:
+        key, equals, text = pair.partition("=")
+        if not equals or not key or not text.strip():
+            raise click.BadParameter(f"'{pair}' is not of the form KEY=V1,V2,...")
+        if key.strip() in parsed:
+            raise click.BadParameter(f"{key.strip()} is given twice; name all its values at once.")
+        values = parse_value(f"[{text}]")  # lists have commas of their own
+        parsed[key.strip()] = values if isinstance(values, list) else [parse_value(t.strip()) for t in text.split(",")]
+    return parsed
+
+
+@click.command()
+@data_options
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory of the sweep.  [default: sweeps/<name of the study>]",
+)
+@training_options
+@click.option(
+    "--grid",
+    type=click.Choice(GRID_NAMES),
+    help="Search what the paper searched for the method on this dataset, but for options that are fixed.  "
+    "[default: paper, if there is no --search]",
+)
+@click.option(
+    "--search",
+    multiple=True,
+    callback=parse_search,
+    metavar="KEY=V1,V2,...",
+    help="Values to try of an option, named as in --set; in place of those of --grid; repeatable.",
+)
+@click.option(
+    "--sampler",
+    type=click.Choice(["grid", "tpe"]),
+    default="grid",
+    show_default=True,
+    help="All points in random order, or first those that Optuna's TPE expects most of.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Points to try, over all workers and restarts.  [default: all; with tpe at most 30]",
+)
+@click.option("--prune", is_flag=True, help="Stop trials that are below the median of the others at the same epoch.")
+@click.option(
+    "--storage", metavar="URL", help="Database that workers share.  [default: the SQLite file study.sqlite in --out]"
+)
+@click.option("--study", metavar="NAME", help="Name of the study there.  [default: <name of TABLE>-<method>]")
+@click.option("--resume", is_flag=True, help="Continue or join the sweep in --out or --storage if there is one.")
+@click.option("--force", is_flag=True, help="Replace the sweep in --out and --storage.")
+@click.option("--json", "as_json", is_flag=True, help="Print the best options and all trials as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.pass_context
+def sweep(
+    context: click.Context,
+    /,
+    table: Path,
+    out: Path | None,
+    grid: str | None,
+    search: dict[str, list[Any]],
+    study: str | None,
+    as_json: bool,
+    quiet: bool,
+    sampler: str,
+    trials: int | None,
+    prune: bool,
+    storage: str | None,
+    resume: bool,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Find the options that do best on the noisy validation rows of TABLE; clean labels have no part in it.
+
+    Every trial is one `pidual fit` without its report. Start the command again with --resume after Ctrl-C or a kill and
+    it goes on; start it several times, on any machines that reach --storage, and they share the work.
+    """
+    from ..sweep import choose_search, run_sweep
+
+    study = study or f"{table.name.split('.')[0]}-{options['method']}"
+    out = out or Path("sweeps") / study
+    read, inputs, fixed, source = load_job(table, **options)
+    with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
+        found = run_sweep(
+            read,
+            inputs,
+            out,
+            fixed,
+            choose_search(fixed, grid, search),
+            sampler=sampler,
+            trials=trials,
+            prune=prune,
+            storage=storage,
+            study=study,
+            source=source,
+            fit_command=fit_command(context, table, options),
+            force=force,
+            resume=resume,
+            progress=progress,
+            say=(lambda text: None) if quiet else say,
+            stop=stop,
+        )
+    if as_json:
+        rows = json.loads(found.trials.to_json(orient="records"))
+        click.echo(json.dumps({"sweep": str(out), "best": found.best, "trials": rows}, indent=2))
+    else:
+        print_sweep(found)
+
+
+def fit_command(context: click.Context, table: Path, options: dict[str, Any]) -> list[str]:
+    """The words of the `pidual fit` command with these options, of which those that were given are named."""
+    from ..sweep import plain
+
+    flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    words = ["pidual", "fit", str(table)]
+    for name, value in options.items():
+        if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        if name == "settings":
+            words += [word for key in value for word in ("--set", f"{key}={plain(value[key])}")]
+        elif isinstance(value, bool):
+            words.append(flags[name])
+        else:
+            words += [flags[name], ",".join(value) if isinstance(value, list) else str(value)]
+    return words
+
+
+def print_sweep(found: Any) -> None:
+    """What a sweep found, for people: its best trials, and how to fit like the best of them."""
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    trials, best = found.trials, found.best
+    ranked = trials.sort_values(["valid_accuracy", "valid_loss"], ascending=[False, True], kind="stable")
+    shown = ranked.drop(columns=["valid_loss", "error"]).head(SHOWN_TRIALS).rename(columns={"selected_epoch": "epoch"})
+    shown["valid_accuracy"] = [f"{value:.2%}" if value == value else "" for value in shown["valid_accuracy"]]
+    shown["epoch"] += 1  # counted from 0 in files, from 1 for people
+    view = Table(*(Column(name.replace("_", " "), no_wrap=True) for name in shown))
+    for row in shown.astype(object).where(shown.notna(), "").itertuples(index=False):
+        view.add_row(*map(str, row))
+    Console(width=None if sys.stdout.isatty() else 200).print(view)
+    if len(trials) > len(shown):
+        click.echo(f"{len(trials) - len(shown):,} more are in {found.out / 'trials.csv'}.")
+    counts = trials["state"].value_counts()
+    if counts.get("running"):
+        say(f"Still running in other workers: {counts['running']}; the last of them writes the final results.")
+    if counts.get("failed"):
+        say(f"Failed: {counts['failed']}; {found.out / 'trials.csv'} says why.")
+    if best is None:
+        return
+    n, share = best["n_valid"], best["valid_accuracy"]
+    click.echo(f"Best of {best['n_trials']}: trial {best['trial']}, {share:.1%} of {n:,} noisy validation rows.")
+    click.echo(f"Plot: {found.out / 'trials.svg'}")
+    click.echo(f"Fit with it:\n{best['command']}")
