@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"errors", "files", "paper_numbers"},
+    {"allocator", "errors", "files", "paper_numbers"},
     {"options", "grids"},
     {"readers", "table", "inputs", "encode", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets"},

@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from ..allocator import keep_freed_memory
 from ..errors import PidualError, TooManyIssues
 from . import benchmark, data, demo, detect, fit, methods, predict, sweep
 from .common import is_first_process, said_warnings, say
@@ -18,6 +19,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 def main() -> None:
     """Run the command line; errors made for users are one sentence without a traceback."""
+    keep_freed_memory()
     try:
         with said_warnings():
             code = cli.main(standalone_mode=False)
