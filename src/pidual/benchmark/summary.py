@@ -145,11 +145,11 @@ def draw_rows(path: Path, rows: pd.DataFrame) -> None:
             for epoch, (shift, colour, marker) in looks.items():
                 mean, std = rows[f"{epoch}_{value}"], rows[f"{epoch}_{value}_std"]
                 places = [place + shift for place in range(len(names))]
-                one.errorbar(mean, places, xerr=std, fmt=marker, color=colour, markersize=4, label=f"{epoch} epoch")
+                one.errorbar(mean, places, xerr=std, fmt=marker, color=colour, markersize=4, label=epoch)
             one.set_yticks(range(len(names)), names)
             one.grid(axis="x")
             panel(one, title)
-        axes[1].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7)
+        axes[1].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, title="epoch", title_fontsize=7)
 
     write_svg(path, draw, panels=(1, 2), size=(7.2, 0.7 + 0.28 * len(names)))
 
