@@ -1,0 +1,65 @@
+"""How much privileged information says about which labels are wrong, without any method of this library.
+
+    PIDUAL_DATA=DIR python benchmarks/pi_information.py [--out benchmarks/results/pi_information.json]
+
+Gradient boosting predicts "this label is wrong" from the PI columns alone, taught with clean labels on four fifths of
+the items and scored on the other fifth: 0.5 says nothing, 1 says all. The datasets are those of the CPU-scale recipes.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from common import RESULTS, data_folder, write_result
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.preprocessing import TargetEncoder
+
+from pidual.benchmark import load_recipe
+from pidual.benchmark.runs import load_data
+from pidual.errors import DataError
+
+DATASETS = (
+    *("cifar10_pi:high", "cifar10_pi:low", "digits_pi:high", "digits_pi:low"),
+    *("cifar100n", "cifar10n", "cifar10s", "labelme"),
+)
+
+
+def wrongness_auc(data):
+    """AUC of the predicted wrongness of rows whose items were not seen."""
+    frame = data.frame.reset_index(drop=True)
+    wrong = (frame["label"] != frame["y"]).to_numpy()
+    categories = [name for name, kind in data.pi.items() if kind == "category"]
+    numbers = frame[[name for name in data.pi if name not in categories]].astype(float).to_numpy()
+    scores = np.empty(len(frame))
+    for taught, asked in GroupKFold(5, shuffle=True, random_state=0).split(frame, groups=frame["item"]):
+        parts = [numbers]
+        if categories:
+            texts = frame[categories].astype(str)
+            encoder = TargetEncoder(target_type="binary", cv=KFold(5, shuffle=True, random_state=0))
+            encoded = np.empty((len(frame), len(categories)))
+            encoded[taught] = encoder.fit_transform(texts.iloc[taught], wrong[taught])
+            encoded[asked] = encoder.transform(texts.iloc[asked])
+            parts.append(encoded)
+        x = np.hstack(parts)
+        model = HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, max_leaf_nodes=15, random_state=0)
+        scores[asked] = model.fit(x[taught], wrong[taught]).predict_proba(x[asked])[:, 1]
+    return float(roc_auc_score(wrong, scores)), float(wrong.mean())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS / "pi_information.json")
+    arguments = parser.parse_args()
+    results = []
+    for name in DATASETS:
+        try:
+            data = load_data(load_recipe(name, "cpu"), data_folder())
+        except DataError as error:
+            print(f"{name} is left out: {error}")
+            continue
+        auc, noise = wrongness_auc(data)
+        results.append({"dataset": name, "pi": list(data.pi), "noise_rate": round(noise, 4), "auc": round(auc, 4)})
+        print(results[-1], flush=True)
+    write_result(arguments.out, results)
