@@ -1,8 +1,8 @@
 """Put the numbers of the result files into the docs.
 
-    python benchmarks/tables.py          # rewrites the tables of docs/benchmarks.md between their markers
+    python benchmarks/tables.py          # rewrites the tables of docs/benchmarks.md and docs/results.md
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in the page is left as it is.
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in the pages is left as it is.
 """
 
 import json
@@ -12,7 +12,11 @@ from pathlib import Path
 import pandas as pd
 from common import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+from pidual.benchmark.summary import markdown as as_markdown
+from pidual.benchmark.summary import paper_table, read_results, summarise, summary_cells
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "benchmarks.md", DOCS / "results.md")
 PERCENT = ("selected_accuracy", "last_accuracy")
 
 
@@ -74,6 +78,30 @@ def tables():
             gain, accuracy = 100 * row["gain_over_ce"], 100 * row["accuracy"]
             lines.append(f"| {row['method']} | {accuracy:.1f} | {gain:+.1f} | {row['auc']:.3f} |")
         made["symmetric"] = "\n".join(lines)
+    result = load("pi_information")
+    if result is not None:
+        lines = ["| dataset | PI | wrong labels | AUC of PI alone |", "|---|---|---|---|"]
+        for row in result["results"]:
+            noise = f"{100 * row['noise_rate']:.0f}%"
+            lines.append(f"| {row['dataset']} | {', '.join(row['pi'])} | {noise} | {row['auc']:.3f} |")
+        made["pi_information"] = "\n".join(lines)
+    return made
+
+
+def benchmark_tables():
+    """The tables that `pidual benchmark` made, one for every dataset, and the paper's numbers beside ours."""
+    results = read_results(RESULTS / "benchmark")
+    summary = summarise([result for result in results if result["variant"] in ("", "clean labels")])
+    if not len(summary):
+        return {}
+    made = {"paper": paper_table(summary[summary["variant"] == ""])}
+    for dataset, rows in summary.groupby("dataset"):
+        made[f"results {dataset}"] = as_markdown(summary_cells(rows).drop(columns="seconds"))
+    abouts = [result["about"] for result in results]
+    about = {key: sorted({one[key] for one in abouts}) for key in ("date", "commit", "hardware", "torch")}
+    made["results about"] = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
+    hours = sum(result["seconds"] for result in results) / 3600
+    made["results cost"] = f"{len(results)} fits, {hours:.1f} hours of training on one core each, two at a time."
     return made
 
 
@@ -85,5 +113,7 @@ def fill(page, made):
 
 
 if __name__ == "__main__":
-    PAGE.write_text(fill(PAGE.read_text(), tables()))
-    print(f"written: {PAGE}")
+    made = tables() | benchmark_tables()
+    for page in PAGES:
+        page.write_text(fill(page.read_text(), made))
+        print(f"written: {page}")

@@ -1,5 +1,6 @@
 """Every recipe can be run as it is: its settings are options that exist; it says what it costs and what to expect."""
 
+import json
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pidual.run import resolve_options
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"
+SUMMARY = Path(__file__).parents[1] / "benchmarks" / "results" / "benchmark" / "summary.json"
 ALL = [(name, scale) for name in DATASETS for scale in SCALES]
 VECTORS = {"labelme": (512,), "digits_pi": (64,)}
 
@@ -59,6 +61,16 @@ def test_the_expectation_is_the_papers(name):
         number = paper_number(name, method, "selected_accuracy")
         assert number is None or f"{number[0]:.1f}" in expected.replace("\n", " "), method
     assert f"{paper_number(name, 'pi_dual', 'selected_auc')[0]:.3f}" in expected
+
+
+def test_the_expectation_at_cpu_scale_is_what_we_measured():
+    rows = json.loads(SUMMARY.read_text())["results"]
+    assert {"ce", "pi_dual"} <= {row["method"] for row in rows}
+    for row in rows:
+        page = (FOLDER / f"{row['dataset'].partition(':')[0]}_cpu.py").read_text().split('"""')[1]
+        expected = " ".join(page[page.index("\nExpected") :].split())
+        assert f"{row['method']} {row['last_accuracy']:.1f}" in expected, (row["dataset"], row["method"])
+        assert row["method"] != "pi_dual" or f"AUC of pi_dual {row['last_auc']:.3f}" in expected
 
 
 def test_paper_scale_is_the_papers_protocol():
