@@ -3,7 +3,7 @@
     pidual benchmark cifar100n --scale cpu --data DIR --out DIR
 
 Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
-Expected after the last epoch (docs/results.md): ce 20.2, elr 19.1, sop 17.6, het 18.7, tram 19.5, tram_plus_plus 18.1,
+Expected after the last epoch (docs/results.md): ce 20.1, elr 19.1, sop 17.5, het 18.3, tram 19.6, tram_plus_plus 18.1,
 afm 20.9, pi_dual 20.3, pi_dual_plus 16.4; detection AUC of pi_dual 0.678.
 """
 

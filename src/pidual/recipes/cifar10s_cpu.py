@@ -3,8 +3,8 @@
     pidual benchmark cifar10s --scale cpu --data DIR --out DIR
 
 Cost: about 40 s a fit on one core (pi_dual_plus: twice that).
-Expected after the last epoch (docs/results.md): ce 40.0, elr 34.9, sop 38.6, het 37.5, tram 38.6, tram_plus_plus 37.2,
-afm 42.6, pi_dual 39.6, pi_dual_plus 37.3; detection AUC of pi_dual 0.784.
+Expected after the last epoch (docs/results.md): ce 39.8, elr 35.0, sop 38.5, het 37.5, tram 38.2, tram_plus_plus 36.8,
+afm 41.7, pi_dual 39.7, pi_dual_plus 37.3; detection AUC of pi_dual 0.788.
 """
 
 from . import Recipe
