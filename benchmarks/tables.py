@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pandas as pd
+from clean_labels import VARIANT
 from common import RESULTS
 
 from pidual.benchmark.summary import markdown as as_markdown
@@ -80,18 +81,23 @@ def tables():
         made["symmetric"] = "\n".join(lines)
     result = load("pi_information")
     if result is not None:
-        lines = ["| dataset | PI | wrong labels | AUC of PI alone |", "|---|---|---|---|"]
-        for row in result["results"]:
-            noise = f"{100 * row['noise_rate']:.0f}%"
-            lines.append(f"| {row['dataset']} | {', '.join(row['pi'])} | {noise} | {row['auc']:.3f} |")
-        made["pi_information"] = "\n".join(lines)
+        rows = [
+            {
+                "dataset": row["dataset"],
+                "PI": ", ".join(row["pi"]),
+                "wrong labels": f"{100 * row['noise_rate']:.0f}%",
+                "AUC of PI alone": f"{row['auc']:.3f}",
+            }
+            for row in result["results"]
+        ]
+        made["pi_information"] = as_markdown(pd.DataFrame(rows))
     return made
 
 
 def benchmark_tables():
     """The tables that `pidual benchmark` made, one for every dataset, and the paper's numbers beside ours."""
     results = read_results(RESULTS / "benchmark")
-    summary = summarise([result for result in results if result["variant"] in ("", "clean labels")])
+    summary = summarise([result for result in results if result["variant"] in ("", VARIANT)])
     if not len(summary):
         return {}
     made = {"paper": paper_table(summary[summary["variant"] == ""])}
