@@ -13,8 +13,7 @@ import pandas as pd
 from clean_labels import VARIANT
 from common import RESULTS
 
-from pidual.benchmark.summary import markdown as as_markdown
-from pidual.benchmark.summary import paper_table, read_results, summarise, summary_cells
+from pidual.benchmark.summary import markdown, paper_table, read_results, summarise, summary_cells
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "benchmarks.md", DOCS / "results.md")
@@ -27,20 +26,20 @@ def load(name):
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def markdown(table, index, value):
+def over_seeds(table, index, value):
     """A row for every `index`, a column for every dataset, mean and standard deviation over seeds."""
     scale, digits = (100, 1) if value in PERCENT else (1, 3)
-    table = table.assign(
-        cell=[
-            f"{scale * m:.{digits}f} ± {scale * s:.{digits}f}"
-            for m, s in zip(table[value], table[f"{value}_std"], strict=True)
-        ]
-    )
-    wide = table.pivot_table(index=index, columns="dataset", values="cell", aggfunc="first", sort=False).fillna("")
-    lines = [f"| {index} | " + " | ".join(wide.columns) + " |", "|---" * (1 + len(wide.columns)) + "|"]
-    return "\n".join(
-        lines + [f"| {name} | " + " | ".join(row) + " |" for name, row in zip(wide.index, wide.to_numpy(), strict=True)]
-    )
+    cells = [
+        f"{scale * mean:.{digits}f} ± {scale * std:.{digits}f}"
+        for mean, std in zip(table[value], table[f"{value}_std"], strict=True)
+    ]
+    return by_dataset(table.assign(cell=cells), index, "cell")
+
+
+def by_dataset(table, index, value):
+    """A row for every `index`, a column for every dataset."""
+    wide = table.pivot_table(index=index, columns="dataset", values=value, aggfunc="first", sort=False).fillna("")
+    return markdown(wide.rename_axis(columns=None).reset_index())
 
 
 def tables():
@@ -54,31 +53,36 @@ def tables():
         clean = pd.DataFrame(result["results"].get("clean_labels", [])).assign(**{index: "ce on clean labels"})
         for value in ("selected_accuracy", "last_accuracy", "selected_auc", "last_auc"):
             shown = pd.concat([summary, clean]) if value in PERCENT else summary
-            made[f"{file} {value}"] = markdown(shown, index, value)
+            made[f"{file} {value}"] = over_seeds(shown, index, value)
         if "time_relative_to_ce" in summary:
-            ratio = summary.pivot_table(index=index, columns="dataset", values="time_relative_to_ce", sort=False)
-            lines = [f"| {index} | " + " | ".join(ratio.columns) + " |", "|---" * (1 + len(ratio.columns)) + "|"]
-            lines += [
-                f"| {name} | " + " | ".join(f"{v:.1f}" for v in row) + " |"
-                for name, row in zip(ratio.index, ratio.to_numpy(), strict=True)
-            ]
-            made[f"{file} time"] = "\n".join(lines)
+            ratio = summary.assign(ratio=[f"{value:.1f}" for value in summary["time_relative_to_ce"]])
+            made[f"{file} time"] = by_dataset(ratio, index, "ratio")
         about = {key: result[key] for key in ("date", "commit", "hardware", "torch")} | result["settings"]
         made[f"{file} about"] = ", ".join(f"{key} {value}" for key, value in about.items())
     result = load("sample_memory")
     if result is not None:
-        lines = ["| method and store | memory (GB) | store (GB) | step / ce |", "|---|---|---|---|"]
-        for name, row in result["results"]["alone"].items():
-            ratio = result["results"]["step_time_relative_to_ce"][name]["median"]
-            lines.append(f"| {name} | {row['peak_bytes'] / 1e9:.2f} | {row['store_bytes'] / 1e9:.2f} | {ratio:.1f} |")
-        made["sample_memory"] = "\n".join(lines)
+        rows = [
+            {
+                "method and store": name,
+                "memory (GB)": f"{row['peak_bytes'] / 1e9:.2f}",
+                "store (GB)": f"{row['store_bytes'] / 1e9:.2f}",
+                "step / ce": f"{result['results']['step_time_relative_to_ce'][name]['median']:.1f}",
+            }
+            for name, row in result["results"]["alone"].items()
+        ]
+        made["sample_memory"] = markdown(pd.DataFrame(rows))
     result = load("symmetric_noise")
     if result is not None:
-        lines = ["| method | accuracy (%) | over ce | detection AUC |", "|---|---|---|---|"]
-        for row in result["results"]:
-            gain, accuracy = 100 * row["gain_over_ce"], 100 * row["accuracy"]
-            lines.append(f"| {row['method']} | {accuracy:.1f} | {gain:+.1f} | {row['auc']:.3f} |")
-        made["symmetric"] = "\n".join(lines)
+        rows = [
+            {
+                "method": row["method"],
+                "accuracy (%)": f"{100 * row['accuracy']:.1f}",
+                "over ce": f"{100 * row['gain_over_ce']:+.1f}",
+                "detection AUC": f"{row['auc']:.3f}",
+            }
+            for row in result["results"]
+        ]
+        made["symmetric"] = markdown(pd.DataFrame(rows))
     result = load("pi_information")
     if result is not None:
         rows = [
@@ -90,7 +94,7 @@ def tables():
             }
             for row in result["results"]
         ]
-        made["pi_information"] = as_markdown(pd.DataFrame(rows))
+        made["pi_information"] = markdown(pd.DataFrame(rows))
     return made
 
 
@@ -102,7 +106,7 @@ def benchmark_tables():
         return {}
     made = {"paper": paper_table(summary[summary["variant"] == ""])}
     for dataset, rows in summary.groupby("dataset"):
-        made[f"results {dataset}"] = as_markdown(summary_cells(rows).drop(columns="seconds"))
+        made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
     abouts = [result["about"] for result in results]
     about = {key: sorted({one[key] for one in abouts}) for key in ("date", "commit", "hardware", "torch")}
     made["results about"] = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
