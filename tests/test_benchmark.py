@@ -37,23 +37,24 @@ def data():
 @pytest.fixture(scope="module")
 def result(data):
     """The result of one fit of Pi-DUAL; not to be changed."""
-    return fit_and_score(data, tiny_fit().options())
+    return fit_and_score(data, tiny_fit().options(data.noise_rate))
 
 
 # --- one fit ---
 
 
 def test_scores_are_those_of_the_fit(data, result):
-    job = prepare_data(data, tiny_fit().options())
+    job = prepare_data(data, tiny_fit().options(data.noise_rate))
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     for epoch in ("selected", "last"):
         if epoch == "last":
             fitted.method.load_state_dict(fitted.last)
         predictions = assess(job, fitted, fabric).predictions
-        wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
-        assert result[epoch]["auc"] == pytest.approx(roc_auc_score(wrong, -predictions.label_quality))
-        assert result[epoch]["score_auc"]["gate"] == pytest.approx(roc_auc_score(wrong, predictions.gate))
+        trained = job.split == 0  # as in the paper, validation rows do not count
+        wrong = (data.frame["label"] != data.frame["y"]).to_numpy()[trained]
+        assert result[epoch]["auc"] == pytest.approx(roc_auc_score(wrong, -predictions.label_quality[trained]))
+        assert result[epoch]["score_auc"]["gate"] == pytest.approx(roc_auc_score(wrong, predictions.gate[trained]))
         rows = benchmark.score.test_rows(data)
         hits = predict_labels(fitted.method, rows, fabric) == data.y_test
         assert result[epoch]["accuracy"] == pytest.approx(hits.mean())
@@ -69,25 +70,24 @@ def test_a_result_is_ready_for_json_and_says_what_was_run(data, result):
     assert result["data"]["n_train"] + result["data"]["n_valid"] == len(data.frame)
     assert result["data"]["noise_rate"] == pytest.approx(data.noise_rate, abs=1e-4)
     counts = result["histograms"]["gate"]
-    assert sum(counts["wrong"]) == (data.frame["label"] != data.frame["y"]).sum()
-    assert sum(counts["correct"]) + sum(counts["wrong"]) == len(data.frame)
+    assert sum(counts["correct"]) + sum(counts["wrong"]) == result["data"]["n_train"]
 
 
 def test_an_annotation_gets_the_input_of_its_item(data):
     """Also where there are as many annotations as inputs, in another order."""
     frame = data.frame.drop_duplicates("item").reset_index(drop=True)
-    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options())
+    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(data.noise_rate))
     assert len(frame) == len(data.x)
     assert job.rows.x_row.tolist() == frame["item"].tolist()
     as_inputs = Inputs(data.x, np.array([f"image-{i}" for i in range(len(data.x))]), "array", {})
-    job = prepare_data(dataclasses.replace(data, x=as_inputs), tiny_fit().options())
+    job = prepare_data(dataclasses.replace(data, x=as_inputs), tiny_fit().options(data.noise_rate))
     assert job.rows.x_row.tolist() == data.frame["item"].tolist()
 
 
 def test_what_the_networks_answer_is_watched(data):
     fit = tiny_fit(**LAST)
-    result = fit_and_score(data, fit.options())
-    job = prepare_data(data, fit.options())
+    result = fit_and_score(data, fit.options(data.noise_rate))
+    job = prepare_data(data, fit.options(data.noise_rate))
     fabric = make_fabric("cpu")
     predictions = assess(job, train(job, fabric=fabric), fabric).predictions
     trained = job.split == 0
@@ -101,9 +101,9 @@ def test_what_the_networks_answer_is_watched(data):
 
 
 def test_examples_are_the_rows_with_the_highest_gate(data, result):
-    job = prepare_data(data, tiny_fit().options())
+    job = prepare_data(data, tiny_fit().options(data.noise_rate))
     fabric = make_fabric("cpu")
-    frame = assess(job, train(job, fabric=fabric), fabric).predictions.frame
+    frame = assess(job, train(job, fabric=fabric), fabric).predictions.frame[job.split == 0]
     for kind, rows in (("wrong", frame[frame["given_label"].astype(int) != frame["y"].astype(int)]),):
         top = rows.nlargest(8, "gate")
         assert {row["item"] for row in result["examples"][kind]} == set(top["item"].astype(int))
@@ -112,7 +112,7 @@ def test_examples_are_the_rows_with_the_highest_gate(data, result):
 
 @pytest.mark.parametrize("method", ["forward_t", "elr", "sop", "afm"])
 def test_other_methods_are_scored_too(data, method):
-    result = fit_and_score(data, tiny_fit(method).options())
+    result = fit_and_score(data, tiny_fit(method).options(data.noise_rate))
     assert 0 <= result["last"]["accuracy"] <= 1
     assert 0 <= result["selected"]["auc"] <= 1
     kept = {"elr": 3, "sop": 4}.get(method, 0)
@@ -127,9 +127,9 @@ def test_images_are_benchmarked(tmp_path):
 
 
 def test_a_trial_takes_a_few_steps_with_the_real_networks(data):
-    tried = try_out(data, tiny_fit().options(), steps=2, batch_size=4)
+    tried = try_out(data, tiny_fit().options(data.noise_rate), steps=2, batch_size=4)
     assert math.isfinite(tried["loss"])
-    whole = fit_and_score(data, tiny_fit().options())
+    whole = fit_and_score(data, tiny_fit().options(data.noise_rate))
     assert tried["parameters"] == whole["parameters"]
 
 
@@ -189,7 +189,7 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
 def test_a_variant_has_a_file_of_its_own(tmp_path):
     fit = tiny_fit(variant="corrupted PI 25%", corrupt_pi=0.25)
     assert fit.path(tmp_path).name == "pi_dual-corrupted-PI-25-0.json"
-    assert fit.options().method_options["corrupt_pi"] == 0.25
+    assert fit.options(0.4).method_options["corrupt_pi"] == 0.25
 
 
 def same(result):
@@ -236,7 +236,46 @@ def test_a_result_of_other_settings_is_not_taken_for_this_one(data, tmp_path):
         run_fits([tiny_fit("ce", epochs=4)], data, tmp_path)
 
 
+def other_labels(data):
+    """The same data but for one label."""
+    frame = data.frame.copy()
+    frame.loc[0, "label"] = (frame.loc[0, "label"] + 1) % 3
+    return dataclasses.replace(data, frame=frame)
+
+
+def test_results_of_other_data_do_not_come_into_one_table(data, tmp_path):
+    run_fits([tiny_fit("ce")], data, tmp_path)
+    with pytest.raises(RunError, match=r"ce-0\.json was made with other data"):
+        run_fits([tiny_fit("pi_dual")], other_labels(data), tmp_path)
+    assert not tiny_fit("pi_dual").path(tmp_path).exists()
+
+
+def test_the_state_of_other_data_is_not_continued(data, tmp_path):
+    asked = iter(range(100))
+    with pytest.raises(Interrupted):
+        run_fits([tiny_fit()], data, tmp_path / "a", stop=lambda: next(asked) > 6)
+    (result,) = run_fits([tiny_fit()], other_labels(data), tmp_path / "a")
+    (whole,) = run_fits([tiny_fit()], other_labels(data), tmp_path / "b")
+    assert same(result) == same(whole)
+
+
+def test_the_data_is_known_by_its_fingerprint(data):
+    assert data.fingerprint() == dataclasses.replace(data, frame=data.frame.copy()).fingerprint()
+    moved = dataclasses.replace(data, x=data.x + 1)
+    assert len({data.fingerprint(), other_labels(data).fingerprint(), moved.fingerprint()}) == 3
+
+
+def test_every_annotator_has_a_code_and_the_true_noise_rate_is_told(data):
+    job = prepare_data(data, tiny_fit().options(data.noise_rate))
+    assert job.spec.cardinalities[0] == data.frame["annotator"].nunique()
+    assert tiny_fit("co_teaching").options(0.31).method_options["noise_rate"] == 0.31
+    assert "noise_rate" not in tiny_fit("ce").options(0.31).method_options
+
+
 def test_a_broken_result_is_named(tmp_path):
+    (tmp_path / "y.json").write_text('{"accuracy": 1}')
+    with pytest.raises(RunError, match="not a result file of this version"):
+        read_result(tmp_path / "y.json")
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(RunError, match=r"x\.json is not a result file"):
         read_result(tmp_path / "x.json")
@@ -256,7 +295,7 @@ def test_methods_by_name():
 def made_result(dataset, method, seed, accuracy, auc, scale="paper", gate=None):
     scores = {"accuracy": accuracy, "auc": auc, "score_auc": {} if gate is None else {"gate": gate}}
     keys = {"dataset": dataset, "scale": scale, "method": method, "variant": "", "seed": seed, "settings": {"lr": 1}}
-    sizes = {"seconds": 2.0, "parameters": 10, "row_values": 0, "recoveries": 0}
+    sizes = {"seconds": 2.0, "parameters": 10, "row_values": 0, "recoveries": 0, "data": {"whole": True}}
     about = {"commit": "abc", "date": "2026-01-01", "torch": "2", "hardware": "x"}
     return {**keys, "selected": scores, "last": scores, **sizes, "about": about}
 
@@ -278,12 +317,29 @@ def test_the_summary_is_mean_and_deviation_over_seeds(made):
     row = summary.loc[("cifar10h", "pi_dual")]
     assert row["seeds"] == 2
     assert row["selected_accuracy"] == pytest.approx(72.0)
-    assert row["selected_accuracy_std"] == pytest.approx(np.std([70.0, 74.0]))
+    assert row["selected_accuracy_std"] == pytest.approx(np.std([70.0, 74.0], ddof=1), abs=1e-4)
     assert row["last_auc"] == pytest.approx(0.92)
     assert row["selected_gate_auc"] == pytest.approx(0.85)
     assert row["paper_selected_accuracy"] == 71.3
     assert row["gap_selected_accuracy"] == pytest.approx(0.7)
     assert row["gap_last_accuracy"] == pytest.approx(72.0 - 73.8)
+
+
+def test_a_part_of_the_data_is_not_compared_with_the_paper(made):
+    part = [{**result, "data": {"whole": False}} for result in made[:3]]
+    assert summarise(part).filter(like="paper_").isna().all(axis=None)
+
+
+def test_only_pi_dual_stands_beside_the_papers_analyses_of_pi_dual(made):
+    variants = [{**made[0], "method": name, "variant": "corrupted PI 25%"} for name in ("pi_dual", "pi_dual_plus")]
+    summary = summarise(variants).set_index("method")["paper_selected_accuracy"]
+    assert summary.notna().to_dict() == {"pi_dual": True, "pi_dual_plus": False}
+
+
+def test_one_seed_has_no_deviation(made):
+    row = summarise(made[2:3]).iloc[0]
+    assert np.isnan(row["selected_accuracy_std"])
+    assert summary_cells(summarise(made[2:3])).iloc[0, 1] == "50.0"
 
 
 def test_only_the_papers_scale_is_compared_with_the_paper(made):
@@ -319,7 +375,7 @@ def test_the_summary_is_written_with_figures(made, tmp_path):
 def test_the_papers_tables_beside_ours(made):
     lines = paper_table(summarise(made)).splitlines()
     rows = {tuple(line.split(" | ")[:2]): line for line in lines}
-    assert "72.0 ± 2.0" in rows["| cifar10h", "pi_dual"]
+    assert "72.0 ± 2.8" in rows["| cifar10h", "pi_dual"]
     assert "71.3 ± 3.3" in rows["| cifar10h", "pi_dual"]
     assert "cifar10h, paper scale" in rows["| cifar10h", "pi_dual"]
     assert "cifar10n:worst, cpu scale" in rows["| cifar10n", "ce"]
@@ -408,7 +464,7 @@ def test_names_that_are_not_there(args, message, tmp_path):
 
 
 def test_a_last_epoch_that_diverged_counts_as_knowing_nothing(data):
-    job = prepare_data(data, tiny_fit("ce").options())
+    job = prepare_data(data, tiny_fit("ce").options(data.noise_rate))
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     for value in fitted.last.values():

@@ -32,13 +32,13 @@ def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
     recipe = load_recipe(name, scale)
     shape = VECTORS.get(name, (3, 32, 32))
     for method in METHODS:
-        options = Fit(recipe, method).options()
+        options = Fit(recipe, method).options(0.4)
         resolve_options(options, 1000, images=len(shape) == 3)
         check_options(method, METHODS[method], options.method_options, taken=("f", "spec"))
         with torch.device("meta"):
             build_network(options.network, in_shape=shape, n_classes=10, **options.network_options)
     assert set(recipe.methods) <= set(METHODS)
-    other = Fit(recipe, "ce", 0, "other", recipe.other_network).options()
+    other = Fit(recipe, "ce", 0, "other", recipe.other_network).options(0.4)
     assert not recipe.other_network or (other.network, other.network_options) != (options.network, {})
 
 

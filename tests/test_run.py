@@ -154,10 +154,10 @@ def test_a_table_without_annotators(data, tmp_path):
 # --- splits ---
 
 
-def splits(item, label=None, split=None, *, fraction=0.25, seed=0):
+def splits(item, label=None, split=None, *, fraction=0.25, seed=0, at_most=None):
     label = label if label is not None else [0, 1] * (len(item) // 2)
     columns = {"item": item, "label": label} | ({} if split is None else {"split": split})
-    return split_rows(AnnotationTable.from_frame(pd.DataFrame(columns)), fraction, seed)
+    return split_rows(AnnotationTable.from_frame(pd.DataFrame(columns)), fraction, seed, at_most)
 
 
 def test_validation_rows_are_whole_items():
@@ -170,6 +170,7 @@ def test_validation_rows_are_whole_items():
     assert (splits(item, seed=0) == split).all()
     assert (splits(item, seed=1) != split).any()
     assert (splits(item, fraction=0) == 0).all()
+    assert len(set(item[splits(item, at_most=3) == 1])) == 3
 
 
 def test_validation_comes_from_training_rows_only():

@@ -225,7 +225,7 @@ def cost(recipe: Recipe, data: NoisyDataset, methods: Sequence[str] = MAIN_METHO
     fits = plan(recipe, ["ce", *(method for method in methods if method != "ce")], 1)
     batch_size = int(recipe.method_settings("ce").get("batch_size", 256))
     rounds = [
-        [try_out(data, fit.options(), steps=COST_STEPS, batch_size=batch_size) for fit in fits]
+        [try_out(data, fit.options(data.noise_rate), steps=COST_STEPS, batch_size=batch_size) for fit in fits]
         for _ in range(COST_ROUNDS)
     ]
     rows = []

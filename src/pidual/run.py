@@ -52,7 +52,6 @@ from .settings import choose_settings
 from .table import SPLITS, AnnotationTable
 
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
-VALID_ITEMS = 5_000  # more validation items than this are not held out
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,12 @@ class FitOptions:
         Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and a small CNN for images.
     valid_fraction : float
         Share of the items held out as noisy validation rows, where the table has no split of its own.
+    valid_items : int, optional
+        Not more items than this are held out; None sets no limit.
     pi_kinds : mapping
         Kind of PI columns that should not be guessed.
+    pi_min_count : int
+        A category of PI, such as an annotator, that is seen fewer times is encoded as "other".
     seed : int
         Of everything random.
     accelerator : str
@@ -86,7 +89,9 @@ class FitOptions:
     network: str | None = None
     network_options: Mapping[str, Any] = field(default_factory=dict)
     valid_fraction: float = 0.1
+    valid_items: int | None = 5_000
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
+    pi_min_count: int = 2
     seed: int = 0
     accelerator: str = "auto"
 
@@ -152,9 +157,10 @@ def prepare(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         x_row = x_rows(inputs, table)
-        split = split_rows(table, options.valid_fraction, options.seed)
+        split = split_rows(table, options.valid_fraction, options.seed, options.valid_items)
         learned = np.flatnonzero(split != 2)
-        encoder = PIEncoder(options.pi_kinds).fit(table, learned if len(learned) < len(table) else None)
+        encoder = PIEncoder(options.pi_kinds, options.pi_min_count)
+        encoder.fit(table, learned if len(learned) < len(table) else None)
     n_train = int((split == 0).sum())
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
     training, method_options, network_options = resolve_options(options, n_train, images=len(in_shape) == 3)
@@ -200,7 +206,9 @@ def resolve_options(
     return training, method, network | dict(options.network_options)
 
 
-def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDArray[np.int8]:
+def split_rows(
+    table: AnnotationTable, valid_fraction: float, seed: int, valid_items: int | None = None
+) -> NDArray[np.int8]:
     """Train (0), valid (1) or test (2) for every row; an item is in one of them only.
 
     The table's own split is kept. Where it names no validation rows, items are drawn from the training rows, never so
@@ -218,7 +226,8 @@ def split_rows(table: AnnotationTable, valid_fraction: float, seed: int) -> NDAr
     if (split == 1).any() or valid_fraction == 0:
         return split
     candidates = np.flatnonzero(np.bincount(items[split == 0]))  # np.unique takes seconds on long tables
-    wanted = min(int(valid_fraction * len(candidates)), VALID_ITEMS)
+    wanted = int(valid_fraction * len(candidates))
+    wanted = wanted if valid_items is None else min(wanted, valid_items)
     drawn = np.random.default_rng(derive_seed(seed, 5)).permutation(candidates)[:wanted]
     held_out = np.zeros(int(items.max()) + 1, bool)
     held_out[drawn] = True
@@ -361,21 +370,21 @@ def evaluation(job: Job, predictions: Predictions) -> dict[str, Any] | None:
         "noise_rate": float(wrong.mean()) if len(wrong) else None,
         "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
         "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
-        "score_auc": native_aucs(job, predictions, y),
+        "score_auc": native_aucs(job, predictions, known),
         "issue_precision": finite_or_none(precision),
         "issue_recall": finite_or_none(recall),
         "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
     }
 
 
-def native_aucs(job: Job, predictions: Predictions, y: NDArray[np.integer[Any]]) -> dict[str, float | None]:
-    """Detection AUC of the method's own scores, high = wrong, on the rows they are known for."""
+def native_aucs(job: Job, predictions: Predictions, rows: NDArray[np.bool_]) -> dict[str, float | None]:
+    """Detection AUC of the method's own scores, high = wrong, on those of the rows for which they are known."""
     aucs = {}
     for name in METHODS[job.options.method].scores[1:]:
         if name in predictions.frame:
             score = predictions.frame[name].to_numpy(dtype=np.float32)
-            known = (y >= 0) & (job.split != 2) & ~np.isnan(score)
-            aucs[name] = finite_or_none(detection_auc(-score[known], (predictions.given != y)[known]))
+            known = rows & ~np.isnan(score)
+            aucs[name] = finite_or_none(detection_auc(-score[known], (predictions.given != predictions.y)[known]))
     return aucs
 
 

@@ -31,6 +31,7 @@ from ..errors import RunError, UsageError
 from ..files import read_json, write_json, write_text
 from ..inputs import Inputs
 from ..methods import METHODS
+from ..options import signature
 from ..recipes import Recipe
 from ..run import FitOptions
 from ..settings import split_settings
@@ -97,11 +98,13 @@ class Fit:
         as_json: Result = json.loads(json.dumps(identity))
         return as_json
 
-    def options(self) -> FitOptions:
-        """Options of the fit."""
+    def options(self, noise_rate: float) -> FitOptions:
+        """Options of the fit; a method that has to know the share of wrong labels is told that of the data."""
         settings = self.recipe.method_settings(self.method, self.changes)
         network = settings.pop("network", None)
         method, training, network_options = split_settings(settings)
+        if "noise_rate" in signature(METHODS[self.method]):
+            method = {"noise_rate": round(noise_rate, 4), **method}
         return FitOptions(
             method=self.method,
             setting="paper",
@@ -110,7 +113,9 @@ class Fit:
             network=network,
             network_options=network_options,
             valid_fraction=self.recipe.valid_fraction,
+            valid_items=None,
             pi_kinds=self.recipe.pi_kinds,
+            pi_min_count=1,
             seed=self.seed,
         )
 
@@ -189,26 +194,34 @@ def run_fits(
                 continue
             if first:
                 progress.note(f"Fit {number} of {len(fits)}: {fit.label}")
-                begin(fit, path)
-            fabric.barrier()
             if dataset is None or loaded != fit.recipe:
                 dataset, loaded = data if isinstance(data, NoisyDataset) else load_data(fit.recipe, data), fit.recipe
+            if first:
+                begin(fit, path, dataset.fingerprint())
+            fabric.barrier()
             store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
-            result = fit_and_score(dataset, fit.options(), store=store, progress=progress, stop=stop)
+            result = fit_and_score(dataset, fit.options(dataset.noise_rate), store=store, progress=progress, stop=stop)
             if first:
                 write_result(path, {**fit.identity(), **result, "about": about()})
                 shutil.rmtree(store.folder)
     return [read_result(fit.path(out)) for fit in fits if fit.path(out).exists()]
 
 
-def begin(fit: Fit, path: Path) -> None:
-    """Make the folder for the state of a fit; a state that was left there by other settings is removed."""
+def begin(fit: Fit, path: Path, fingerprint: str) -> None:
+    """Make the folder for the state of a fit; a state that other settings or other data left there is removed.
+
+    The data must be that of the results of the same variant beside it: they stand in one table.
+    """
+    for other in path.parent.glob("*.json"):
+        result = read_result(other)
+        if result["variant"] == fit.variant and result["data"]["fingerprint"] != fingerprint:
+            raise RunError(f"{other} was made with other data than what is in --data now; use another --out.")
     state = path.with_suffix(STATE)
-    begun = state / "fit.json"
-    if begun.exists() and read_json(begun) != fit.identity():
+    begun, identity = state / "fit.json", {**fit.identity(), "fingerprint": fingerprint}
+    if begun.exists() and read_json(begun) != identity:
         shutil.rmtree(state)
     state.mkdir(parents=True, exist_ok=True)
-    write_json(begun, fit.identity())
+    write_json(begun, identity)
 
 
 def is_done(fit: Fit, path: Path) -> bool:
@@ -260,6 +273,8 @@ def read_result(path: Path) -> Result:
         result: Result = read_json(path)
     except ValueError as error:
         raise RunError(f"{path} is not a result file ({error}); remove it to have the fit done again.") from error
+    if not isinstance(result, dict) or "fingerprint" not in result.get("data", {}):
+        raise RunError(f"{path} is not a result file of this version; move it elsewhere, or use another --out.")
     return result
 
 

@@ -1,6 +1,7 @@
 """One fit of a benchmark: clean test accuracy and detection AUC at the selected and at the last epoch.
 
-Clean labels are used here for scoring and watching only; training does not see them.
+Clean labels are used here for scoring and watching only; training does not see them. As in the paper, wrong labels are
+looked for among the rows trained on, without the validation rows.
 """
 
 import dataclasses
@@ -21,8 +22,9 @@ from ..engine.progress import Progress
 from ..errors import DivergedError
 from ..inputs import Inputs
 from ..methods import METHODS, Method
+from ..metrics import detection_auc, finite_or_none
 from ..predictions import Predictions
-from ..run import FitOptions, Job, assess, prepare, train
+from ..run import FitOptions, Job, assess, native_aucs, prepare, train
 from ..table import AnnotationTable
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
@@ -96,8 +98,8 @@ def fit_and_score(
             "network": job.network,
         },
         "history": [finite(r) for r in fitted.history],
-        "histograms": histograms(predictions),
-        "examples": examples(predictions),
+        "histograms": histograms(predictions, job.split == 0),
+        "examples": examples(predictions, job.split == 0),
     }
 
 
@@ -115,13 +117,13 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
 
 def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:
     """Accuracy on the clean test set and detection AUCs of the weights the method now has."""
-    results = assess(job, fitted, fabric)
-    evaluation = results.summary["evaluation"]
-    rows = test_rows(data)
-    predicted = np.asarray(job.table.classes)[predict_labels(fitted.method, rows, fabric)]
-    accuracy = float((predicted == data.y_test).mean())
-    own = {name: auc for name, auc in evaluation["score_auc"].items() if auc is not None}
-    return {"accuracy": accuracy, "auc": evaluation["detection_auc"], "score_auc": own}, results.predictions
+    predictions = assess(job, fitted, fabric).predictions
+    answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
+    trained = job.split == 0
+    own = {name: auc for name, auc in native_aucs(job, predictions, trained).items() if auc is not None}
+    auc = detection_auc(predictions.label_quality[trained], wrong_rows(predictions)[trained])
+    accuracy = float((answers == data.y_test).mean())
+    return {"accuracy": accuracy, "auc": finite_or_none(auc), "score_auc": own}, predictions
 
 
 def score_last(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> Result:
@@ -146,10 +148,11 @@ def count_values(method: Method) -> Result:
 
 
 def describe_data(job: Job, data: NoisyDataset) -> Result:
-    """Sizes of the sets, and the share of wrong labels."""
+    """Sizes of the sets, the share of wrong labels, and what tells the data from other data."""
     n_train, n_valid = (int((job.split == part).sum()) for part in (0, 1))
     sizes = {"n_train": n_train, "n_valid": n_valid, "n_test": len(data.y_test), "n_classes": len(data.classes)}
-    return {**sizes, "noise_rate": round(data.noise_rate, 4), "pi": dict(data.pi)}
+    known = {"noise_rate": round(data.noise_rate, 4), "pi": dict(data.pi), "whole": data.whole}
+    return {**sizes, **known, "fingerprint": data.fingerprint()}
 
 
 class Watch(Progress):
@@ -214,8 +217,8 @@ class Watch(Progress):
         self.progress.stop()
 
 
-def histograms(predictions: Predictions) -> Result:
-    """Counts of the confidence in the given label, and of the gate, of correctly and of wrongly labelled rows."""
+def histograms(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
+    """Counts of the confidence in the given label, and of the gate, of those rows that are right and that are wrong."""
     wrong = wrong_rows(predictions)
     scores = {"confidence": predictions.label_quality}
     if predictions.gate is not None:
@@ -223,24 +226,24 @@ def histograms(predictions: Predictions) -> Result:
     return {
         name: {
             kind: np.histogram(values[which], BINS, (0, 1))[0].tolist()
-            for kind, which in (("correct", ~wrong), ("wrong", wrong))
+            for kind, which in (("correct", rows & ~wrong), ("wrong", rows & wrong))
         }
         for name, values in scores.items()
     }
 
 
-def examples(predictions: Predictions) -> Result:
-    """Rows with the highest gate, or else the lowest confidence: labels that are wrong, and labels that are not."""
+def examples(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
+    """Of the rows those with the highest gate, or else the lowest confidence: wrong labels, and labels that are not."""
     frame = predictions.frame
     suspicion = -predictions.label_quality if predictions.gate is None else predictions.gate
     order = np.argsort(-suspicion, kind="stable")
-    wrong = wrong_rows(predictions)[order]
+    wrong, rows = wrong_rows(predictions)[order], rows[order]
     columns = {"item": "item", "given": "given_label", "predicted": "predicted_label", "true": "y"}
     return {
         kind: [
             {name: int(frame[column].iloc[row]) for name, column in columns.items()} for row in order[which][:EXAMPLES]
         ]
-        for kind, which in (("correct", ~wrong), ("wrong", wrong))
+        for kind, which in (("correct", rows & ~wrong), ("wrong", rows & wrong))
     }
 
 

@@ -55,6 +55,7 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
         {key: result[key] for key in KEYS}
         | {name: value(result) for name, value in VALUES.items()}
         | {name: result[name] for name in ("seconds", "parameters", "row_values", "recoveries")}
+        | {"whole": result["data"]["whole"]}
         for result in results
     ]
     if not rows:
@@ -63,9 +64,9 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
     groups = frame.groupby(KEYS, sort=False)
     table = groups.size().rename("seeds").to_frame()
     for name in VALUES:
-        table[name], table[f"{name}_std"] = groups[name].mean().round(4), groups[name].std(ddof=0).round(4)
+        table[name], table[f"{name}_std"] = groups[name].mean().round(4), groups[name].std().round(4)
     table["seconds"], table["recoveries"] = groups["seconds"].mean().round(1), groups["recoveries"].sum()
-    table = table.join(groups[["parameters", "row_values"]].first())
+    table = table.join(groups[["parameters", "row_values", "whole"]].first())
     table = table.reset_index()
     for name in VALUES:
         numbers = [number_beside(row, name) for row in table.to_dict("records")]
@@ -91,10 +92,14 @@ def check_same_settings(results: Sequence[Result]) -> None:
 
 
 def number_beside(row: Any, column: str) -> Number | None:
-    """The paper's number for a row of the summary; only the paper's scale may be compared with it."""
-    if row["scale"] != "paper":
+    """The paper's number for a row of the summary; only the paper's scale on all its data may be compared with it.
+
+    The paper's analyses are of Pi-DUAL; where they have another method too, its name stands before the variant's.
+    """
+    if row["scale"] != "paper" or not row["whole"]:
         return None
-    names = [f"{row['method']}, {row['variant']}", row["variant"]] if row["variant"] else [row["method"]]
+    method, variant = row["method"], row["variant"]
+    names = [f"{method}, {variant}", *([variant] if method == "pi_dual" else [])] if variant else [method]
     found = [paper_number(row["dataset"], name, column) for name in names]
     return next((number for number in found if number), None)
 

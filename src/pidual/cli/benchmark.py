@@ -142,7 +142,7 @@ def print_trials(recipes: list[Any], methods: list[str], data: Path, as_json: bo
     for recipe in recipes:
         loaded = load_data(recipe, data)
         for fit in plan(recipe, methods, 1):
-            tried = try_out(loaded, fit.options())
+            tried = try_out(loaded, fit.options(loaded.noise_rate))
             words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s a step"
             line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}
             click.echo(json.dumps(line) if as_json else f"{recipe.dataset} {fit.method}: {words}")

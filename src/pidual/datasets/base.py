@@ -1,5 +1,6 @@
 """NoisyDataset: what every dataset here is once it is read: annotations, inputs, and a clean test set."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ class NoisyDataset:
         Names of the classes.
     about : mapping
         What is worth knowing beside it, such as how many files it came from.
+    whole : bool
+        Whether it is all that its authors published; only then may results be compared with those of others.
     """
 
     name: str
@@ -41,8 +44,21 @@ class NoisyDataset:
     y_test: NDArray[np.int64]
     classes: list[str]
     about: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = True
 
     @property
     def noise_rate(self) -> float:
         """Share of annotations whose label is wrong."""
         return float((self.frame["label"] != self.frame["y"]).mean())
+
+    def fingerprint(self) -> str:
+        """Hex digest of annotations, clean labels and inputs; of inputs that are read from disk, of their shape."""
+        digest = hashlib.blake2b(
+            pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes(), digest_size=16
+        )
+        digest.update(self.y_test.tobytes())
+        for x in (self.x, self.x_test):
+            digest.update(str((x.array if isinstance(x, Inputs) else x).shape).encode())
+            if not isinstance(x, Inputs):
+                digest.update(np.ascontiguousarray(x[:: 1 + x.nbytes // 2**26]).tobytes())
+        return digest.hexdigest()

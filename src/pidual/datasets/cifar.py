@@ -38,11 +38,14 @@ class Images(NamedTuple):
         Clean labels.
     rows : int array of shape (N,)
         Number of each image in the published order of its part.
+    whole : bool
+        Whether it is all of its part.
     """
 
     x: NDArray[np.uint8]
     y: NDArray[np.int64]
     rows: NDArray[np.int64]
+    whole: bool = True
 
 
 def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
@@ -70,7 +73,7 @@ def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
         )
     read = [_read(path, BATCH, "labels", len(CLASSES_10)) for path in present.values()]
     rows = np.concatenate([np.arange(BATCH) + number * BATCH for number in present])
-    return Images(np.concatenate([x for x, _ in read]), np.concatenate([y for _, y in read]), rows)
+    return Images(np.concatenate([x for x, _ in read]), np.concatenate([y for _, y in read]), rows, not missing)
 
 
 def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:

@@ -48,7 +48,7 @@ def load_cifar10h(data: Path) -> NoisyDataset:
             f"get the raw table again from {SOURCE}."
         )
     about = {"n_answers": len(answers), "n_annotators": int(answers["annotator"].nunique())}
-    return NoisyDataset("cifar10h", frame, PI, train.x, test.x, test.y, list(CLASSES_10), about=about)
+    return NoisyDataset("cifar10h", frame, PI, train.x, test.x, test.y, list(CLASSES_10), about, test.whole)
 
 
 def read_answers(data: Path) -> pd.DataFrame:

@@ -61,7 +61,7 @@ def load_cifar10n(data: Path, label: str = "worst") -> NoisyDataset:
     check_aligned(labels["clean_label"], train, data / FOLDER / LABELS_10)
     chosen, place = choose(labels, label)
     frame = make_frame(chosen, labels["clean_label"], side, place, train.rows)
-    return NoisyDataset(f"cifar10n:{label}", frame, PI, train.x, test.x, test.y, list(CLASSES_10))
+    return NoisyDataset(f"cifar10n:{label}", frame, PI, train.x, test.x, test.y, list(CLASSES_10), whole=train.whole)
 
 
 def load_cifar100n(data: Path, label: Depth = "fine") -> NoisyDataset:

@@ -15,7 +15,6 @@ OWN: Methods = {
     "pi_dual": {"width": 2048},
     "pi_dual_plus": {"width": 2048},
     "het": {"rank": 6},
-    "co_teaching": {"noise_rate": 0.402},
 }
 
 RECIPE = Recipe(

@@ -11,7 +11,7 @@ afm 82.0, pi_dual 84.9, pi_dual_plus 93.3; detection AUC of pi_dual 0.962.
 from . import Recipe
 from .shared import AUTHORS_CIFAR10, MIDDLE_OF_GRID, PAPER_CIFAR, PI_DUAL_PLUS, Methods, merge
 
-WIDE: Methods = {"pi_dual": {"width": 2048}, "pi_dual_plus": {"width": 2048}, "co_teaching": {"noise_rate": 0.402}}
+WIDE: Methods = {"pi_dual": {"width": 2048}, "pi_dual_plus": {"width": 2048}}
 
 RECIPE = Recipe(
     dataset="cifar10n",
