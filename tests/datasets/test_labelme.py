@@ -54,6 +54,12 @@ def test_damaged_files_are_named(data):
         with pytest.raises(DataError, match=message):
             load_dataset("labelme", folder)
         (place / name).write_bytes(whole)
+    x = np.load(place / "LabelMe_VGG_avg_test.npy")
+    for broken in (np.where(np.arange(len(x))[:, None] == 2, np.nan, x.reshape(len(x), -1)), np.float32(3)):
+        np.save(place / "LabelMe_VGG_avg_test.npy", broken)
+        with pytest.raises(DataError, match=r"LabelMe_VGG_avg_test\.npy must hold a row of finite numbers"):
+            load_dataset("labelme", folder)
+    np.save(place / "LabelMe_VGG_avg_test.npy", x)
     (place / "answers.txt").unlink()
     with pytest.raises(DataError, match=r"no answers\.txt; get it from"):
         load_dataset("labelme", folder)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning
-from ..files import read_json
 from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, find_entry, imagenet_pi, labelme
 from .digits import load_digits_pi
 from .locate import find_file, load_array, read_columns
@@ -356,9 +355,11 @@ def _cifar10_pi(checks: _Checks) -> None:
         command = f"pidual data relabel cifar10_pi --data {checks.data}"
         checks.add(f"{folder.name} files", "missing", f"no {cifar10_pi.ABOUT} in {folder}; made by `{command}`")
         return
-    about = read_json(folder / cifar10_pi.ABOUT)
+    about = checks.read(cifar10_pi.ABOUT, cifar10_pi.read_about, checks.data)
+    if about is None:
+        return
     for level, noise in cifar10_pi.NOISE.items():
-        frame = checks.read(f"{level} noise", read_imagenet_pi, folder / f"{level}_noise", answers_per_item=None)
+        frame = checks.read(f"{level} noise", cifar10_pi.read_level, checks.data, level, answers_per_item=None)
         if frame is None or images is None:
             continue
         rows = checks.read(f"{level} noise", cifar10_pi.rows_of, frame["item"].to_numpy(), images, checks.data)

@@ -57,9 +57,9 @@ def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_pe
             f"{data / FOLDER} has no {ABOUT}, which is written last; make the annotations first with "
             f"`pidual data relabel cifar10_pi --data {data}`."
         )
-    about = read_json(data / FOLDER / ABOUT)
+    about = read_about(data)
     train, test = _images(data), load_cifar10(data, "test")
-    frame = read_imagenet_pi(data / FOLDER / f"{noise}_noise", answers_per_item=answers_per_item, seed=seed)
+    frame = read_level(data, noise, answers_per_item=answers_per_item, seed=seed)
     rows = rows_of(frame["item"].to_numpy(), train, data)
     kept, item = np.unique(rows, return_inverse=True)
     frame = frame.assign(item=item, y=train.y[rows])
@@ -165,6 +165,29 @@ def fit_annotator(
 def item_names(rows: NDArray[np.int64]) -> NDArray[np.str_]:
     """What the files call the training images: batch and number in it."""
     return np.asarray([f"data_batch_{row // cifar.BATCH + 1}/{row % cifar.BATCH:04d}" for row in rows.tolist()])
+
+
+def read_about(data: Path) -> dict[str, Any]:
+    """What was written when the annotations were made."""
+    path = data / FOLDER / ABOUT
+    try:
+        about: dict[str, Any] = read_json(path)
+        fine = isinstance(about["n_images"], int) and all(0 <= row["accuracy"] <= 1 for row in about["annotators"])
+    except (ValueError, KeyError, TypeError):
+        fine = False
+    if not fine:
+        raise DataError(f"{path} is broken; make the annotations again with `pidual data relabel cifar10_pi`.")
+    return about
+
+
+def read_level(data: Path, level: str, *, answers_per_item: int | None = 1, seed: int = 0) -> pd.DataFrame:
+    """The annotations of a noise level, without clean labels."""
+    frame = read_imagenet_pi(data / FOLDER / f"{level}_noise", answers_per_item=answers_per_item, seed=seed)
+    if not frame["label"].between(0, len(CLASSES_10) - 1).all():
+        raise DataError(
+            f"{data / FOLDER / f'{level}_noise'} has labels that are no classes of CIFAR-10; make it again."
+        )
+    return frame
 
 
 def rows_of(names: NDArray[Any], train: Images, data: Path) -> NDArray[np.int64]:

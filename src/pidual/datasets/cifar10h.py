@@ -66,11 +66,10 @@ def read_answers(data: Path) -> pd.DataFrame:
             raise DataError(f"{path} is not a whole zip file ({error}); get it again from {SOURCE}.") from None
     else:
         frame = read_columns(path, COLUMNS, SOURCE)
+    frame = frame[whole_numbers(frame, "is_attn_check", path) == 0]  # these rows may be empty elsewhere
     columns = {"item": INDEX, "annotator": "annotator_id", "label": "chosen_label", "y": "true_label"}
     numbers = {name: whole_numbers(frame, column, path) for name, column in columns.items()}
-    answers = pd.DataFrame(numbers | {name: frame[name] for name in ("reaction_time", "trial_index")})
-    kept: pd.DataFrame = answers[whole_numbers(frame, "is_attn_check", path) == 0]
-    return kept.reset_index(drop=True)
+    return pd.DataFrame(numbers | {name: frame[name].to_numpy() for name in ("reaction_time", "trial_index")})
 
 
 def check_answers(answers: pd.DataFrame, y: NDArray[np.int64], data: Path) -> None:

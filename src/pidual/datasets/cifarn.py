@@ -86,7 +86,7 @@ def load_cifar100n(data: Path, label: Depth = "fine") -> NoisyDataset:
 
 
 def read_labels(data: Path, name: str, keys: Sequence[str]) -> Labels:
-    """The released labels under these keys: as many of each, all whole numbers."""
+    """The released labels under these keys: as many of each, all numbers of classes."""
     path = need_file(data / FOLDER, name, source=SOURCE)
     content = read_torch(path)
     absent = [key for key in keys if not isinstance(content, dict) or key not in content]
@@ -96,6 +96,14 @@ def read_labels(data: Path, name: str, keys: Sequence[str]) -> Labels:
     shapes = {values.shape for values in labels.values()}
     if len(shapes) > 1 or any(values.ndim != 1 or values.dtype.kind not in "iu" for values in labels.values()):
         raise DataError(f"{path} holds labels of different lengths or types; get it again from {SOURCE}.")
+    for key, values in labels.items():
+        n_classes = 20 if "coarse" in key else 100 if name == LABELS_100 else 10
+        strange = np.flatnonzero((values < 0) | (values >= n_classes))
+        if len(strange):
+            raise DataError(
+                f"{path}: {key} of image {strange[0]} is {values[strange[0]]}, which is no class from 0 to "
+                f"{n_classes - 1}; get it again from {SOURCE}."
+            )
     return {key: values.astype(np.int64) for key, values in labels.items()}
 
 

@@ -57,6 +57,8 @@ def read_part(data: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.in
     x = load_array(need_file(data / FOLDER, f"LabelMe_VGG_avg_{part}.npy", source=SOURCE))
     path = need_file(data / FOLDER, f"LabelMe_Z_{part}.txt", source=SOURCE)
     y = _read_numbers(path)
+    if x.ndim < 2 or x.dtype.kind not in "fiu" or not np.isfinite(x).all():
+        raise DataError(f"{path.parent}: LabelMe_VGG_avg_{part}.npy must hold a row of finite numbers per photograph.")
     if y.shape != x.shape[:1] or y.min() < 0 or y.max() >= N_CLASSES:
         raise DataError(f"{path} must hold a class from 0 to {N_CLASSES - 1} for each of {len(x):,} photographs.")
     return x.reshape(len(x), -1).astype(np.float32), y

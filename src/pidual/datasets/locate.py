@@ -36,7 +36,7 @@ def load_array(path: Path) -> NDArray[Any]:
 
 def read_columns(file: Path | IO[bytes], columns: Sequence[str], source: str) -> pd.DataFrame:
     """These columns of a CSV file with a header."""
-    name = getattr(file, "name", file)
+    name = file if isinstance(file, Path) else file.name
     try:
         frame = pd.read_csv(file, skipinitialspace=True)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
@@ -56,5 +56,7 @@ def whole_numbers(frame: pd.DataFrame, column: str, place: str | Path) -> NDArra
     if not fine.all():
         row = int(np.argmin(fine))
         value = frame[column].iloc[row]
-        raise DataError(f"{place}, row {row} (counted from 0), column {column!r}: '{value}' is not a whole number.")
+        raise DataError(
+            f"{place}, row {frame.index[row]} (counted from 0), column {column!r}: '{value}' is not a whole number."
+        )
     return values.astype(np.int64)
