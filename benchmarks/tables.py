@@ -101,11 +101,11 @@ def tables():
 def benchmark_tables():
     """The tables that `pidual benchmark` made, one for every dataset, and the paper's numbers beside ours."""
     results = read_results(RESULTS / "benchmark")
-    summary = summarise([result for result in results if result["variant"] in ("", VARIANT)])
+    summary = summarise(results)
     if not len(summary):
         return {}
-    made = {"paper": paper_table(summary[summary["variant"] == ""])}
-    for dataset, rows in summary.groupby("dataset"):
+    made = {"paper": paper_table(summary)}
+    for dataset, rows in summary[summary["variant"].isin(["", VARIANT])].groupby("dataset"):
         made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
     abouts = [result["about"] for result in results]
     about = {key: sorted({one[key] for one in abouts}) for key in ("date", "commit", "hardware", "torch")}

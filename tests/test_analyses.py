@@ -9,8 +9,8 @@ import pytest
 from command_line import run_cli
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures
 
-from pidual import benchmark
-from pidual.analyses import ANALYSES, analyse, cost, dynamics, image_of, importance, size
+from pidual import benchmark, paper_numbers
+from pidual.analyses import ABLATIONS, ANALYSES, ablations, analyse, cost, dynamics, image_of, importance, size
 from pidual.benchmark import run_fits
 from pidual.benchmark import runs as runs_module
 from pidual.errors import UsageError
@@ -29,7 +29,7 @@ def run(out):
 
 @pytest.mark.parametrize("name", [name for name in ANALYSES if name != "examples"])
 def test_every_analysis_leaves_a_table_and_a_figure(name, out, run):
-    methods = ["pi_dual"] if name in ("corrupted_pi", "importance") else ["ce", "pi_dual"]
+    methods = ["pi_dual"] if name in ("corrupted_pi", "importance", "ablations") else ["ce", "pi_dual"]
     table = analyse(name, RECIPE, out, run=run, load=crowd, methods=methods, seeds=1)
     written = pd.read_csv(out / "analyses" / f"cpu-digits_pi-low-{name}.csv")
     assert list(written.columns) == list(table.columns)
@@ -54,10 +54,27 @@ def test_importance_leaves_out_every_column(run):
 
 def test_sizes(run):
     table = size(RECIPE, run, seeds=1).set_index(["method", "variant"])["parameters"]
-    assert set(table["pi_dual"].index) == {"", "width 4", "width 8", "depth 2", "depth 3", "depth 4", "depth 1"}
-    assert table["pi_dual"]["width 4"] < table["pi_dual"]["width 8"] == table["pi_dual"][""]
-    assert table["pi_dual"]["depth 2"] < table["pi_dual"]["depth 3"] < table["pi_dual"]["depth 4"]
+    assert set(table["pi_dual"].index) == {"", "width 4", "depth 2", "depth 4", "depth 1"}  # it has width 8, depth 3
+    assert table["pi_dual"]["width 4"] < table["pi_dual"][""]
+    assert table["pi_dual"]["depth 2"] < table["pi_dual"][""] < table["pi_dual"]["depth 4"]
     assert set(table["ce"].index) == {"", "depth 1"}
+
+
+def test_ablations_take_away_a_part_each(run):
+    table = ablations(RECIPE, run, seeds=1).set_index("variant")
+    assert list(table.index) == ["", *ABLATIONS]
+    assert list(ABLATIONS) == list(paper_numbers.ABLATIONS)
+    assert table["parameters"]["no gate"] < table["parameters"][""]
+    assert table["last_gate_auc"].notna().to_dict() == {name: name != "no gate" for name in table.index}
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("corrupted_pi", "ce"), ("importance", "tram"), ("ablations", "afm"), ("dynamics", "forward_t")],
+)
+def test_what_a_method_cannot_be_asked_is_refused_before_training(out, name, method):
+    with pytest.raises(UsageError, match=f"'{method}'"):
+        analyse(name, RECIPE, out, run=lambda fits: pytest.fail("trained"), load=crowd, methods=[method], seeds=1)
 
 
 def test_corruption_is_an_option_of_the_fit(out, run):

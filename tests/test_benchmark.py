@@ -376,6 +376,8 @@ def test_the_papers_tables_beside_ours(made):
     lines = paper_table(summarise(made)).splitlines()
     rows = {tuple(line.split(" | ")[:2]): line for line in lines}
     assert "72.0 ± 2.8" in rows["| cifar10h", "pi_dual"]
+    assert rows["| cifar10h", "pi_dual, gate"].endswith("| 0.982 | 0.850 ± 0.071 | 0.983 | 0.850 ± 0.071 |")
+    assert "| not run | 61.5 ± 1.2 |" in rows["| cifar10h", "pi_dual, no gate"]
     assert "71.3 ± 3.3" in rows["| cifar10h", "pi_dual"]
     assert "cifar10h, paper scale" in rows["| cifar10h", "pi_dual"]
     assert "cifar10n:worst, cpu scale" in rows["| cifar10n", "ce"]

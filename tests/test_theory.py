@@ -143,3 +143,9 @@ def test_curves_grow_as_the_paper_says(tmp_path):
     text = " ".join(ET.parse(tmp_path / "theory.svg").getroot().itertext())
     for words in ("OLS", "Pi-DUAL, right gate", "wrong rows kept", "clean rows dropped", "wrong labels"):
         assert words in text
+
+
+@pytest.mark.parametrize("mistakes", [{"wrong_kept": -1}, {"wrong_kept": 3}, {"clean_dropped": 4}])
+def test_a_gate_cannot_mistake_more_rows_than_there_are(mistakes):
+    with pytest.raises(UsageError, match=f"{next(iter(mistakes))} must be from 0 to"):
+        mistaken_gate(np.array([True, False, True, False, True]), **mistakes)

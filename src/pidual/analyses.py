@@ -5,6 +5,7 @@
     examples         images whose gate says that the label is wrong
     corrupted_pi     random PI on a share of the rows
     importance       one PI column left out at a time
+    ablations        without the gate, without the noise network, the gate on probabilities, random PI alone
     size             width and depth of the noise and gate networks, and another prediction network
     early_stopping   the selected epoch against the last
     cost             parameters, and seconds of a step relative to cross-entropy
@@ -27,12 +28,20 @@ from .benchmark.summary import draw_rows, summarise, write_csv
 from .datasets.base import NoisyDataset
 from .errors import UsageError
 from .inputs import Inputs
+from .methods import METHODS
+from .options import defaults, signature
 from .plots import panel, write_svg
 from .recipes import Recipe
 from .report.figures import ALERT, CALM, INK, MUTED
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 DEPTHS = (2, 3, 4)
+ABLATIONS: Mapping[str, Mapping[str, Any]] = {  # by the names of the paper's numbers
+    "no gate": {"use_gate": False},
+    "no noise network": {"use_noise": False},
+    "gate on probabilities": {"gate_on": "probabilities"},
+    "only random PI": {"only_random_pi": True},
+}
 COST_STEPS, COST_ROUNDS = 10, 3
 PAIR = ("ce", "pi_dual")
 
@@ -51,6 +60,9 @@ def dynamics(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd.Data
         method, epoch; f_correct, f_wrong, noise_correct, noise_wrong on training rows; test_accuracy. All of the last
         attempt, where the guard made several; on samples of rows (`benchmark.score.WATCHED`).
     """
+    staged = [method for method in methods if METHODS[method].stages > 1]
+    if staged:
+        raise UsageError(f"dynamics are of one training from beginning to end; '{staged[0]}' has several stages.")
     names = ["f_correct", "f_wrong", "noise_correct", "noise_wrong", "test_accuracy"]
     rows = []
     for result in run(plan(recipe, methods, 1)):
@@ -162,17 +174,27 @@ def image_of(data: NoisyDataset, item: int) -> np.ndarray:
 
 def corrupted_pi(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL as it is, and with random PI on a share of the training rows."""
+    check_option("corrupt_pi", methods)
     changes = {f"corrupted PI {share:.0%}": {"corrupt_pi": share} for share in SHARES}
     return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
 
 
 def importance(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL with all PI, without each of its columns, and without random PI."""
+    check_option("leave_out", methods)
     whole = run(plan(recipe, methods, seeds))
     columns = whole[0]["data"]["pi"] if whole else {}
     changes: dict[str, dict[str, Any]] = {f"without {column}": {"leave_out": column} for column in columns}
     changes["without random PI"] = {"random_pi": 0}
     return summarise(whole + run(variants(recipe, methods, seeds, changes)))
+
+
+def ablations(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
+    """Summary of Pi-DUAL whole, and with one of its parts left out or changed; random PI alone where it has some."""
+    check_option("use_gate", methods)
+    random = all(recipe.method_settings(method).get("random_pi", 1) for method in methods)
+    changes = {name: change for name, change in ABLATIONS.items() if random or "only_random_pi" not in change}
+    return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
 
 
 def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) -> pd.DataFrame:
@@ -199,13 +221,26 @@ def early_stopping(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] 
 
 
 def variants(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[str, Mapping[str, Any]]) -> list[Fit]:
-    """Every change of every method with every seed."""
+    """Every change of every method with every seed; what changes nothing is left out."""
+
+    def settings(method: str, change: Mapping[str, Any]) -> Mapping[str, Any]:
+        return defaults(METHODS[method]) | recipe.method_settings(method, change)
+
     return [
         Fit(recipe, method, seed, variant, change)
         for seed in range(seeds)
         for method in methods
         for variant, change in changes.items()
+        if settings(method, change) != settings(method, {})
     ]
+
+
+def check_option(option: str, methods: Sequence[str]) -> None:
+    """Refuse, before anything is trained, methods that lack what an analysis changes."""
+    lacking = [method for method in methods if option not in signature(METHODS[method])]
+    if lacking:
+        able = ", ".join(name for name in METHODS if option in signature(METHODS[name]))
+        raise UsageError(f"This analysis changes {option}, which '{lacking[0]}' does not have; methods: {able}.")
 
 
 # --- cost ---
@@ -265,6 +300,7 @@ OF_ONE_SEED: dict[str, Callable[..., pd.DataFrame]] = {
 OVER_SEEDS: dict[str, Callable[..., pd.DataFrame]] = {
     "corrupted_pi": corrupted_pi,
     "importance": importance,
+    "ablations": ablations,
     "size": size,
     "early_stopping": early_stopping,
 }

@@ -185,6 +185,9 @@ def make_model(n: int, n_wrong: int, *, d: int = 10, m: int = 10, sigma: float =
 
 def mistaken_gate(clean: Mask, *, wrong_kept: int = 0, clean_dropped: int = 0) -> Mask:
     """The rows a gate keeps that calls so many wrong rows clean, and so many clean rows wrong: the first of each."""
+    for name, count, rows in (("wrong_kept", wrong_kept, ~clean), ("clean_dropped", clean_dropped, clean)):
+        if not 0 <= count <= rows.sum():
+            raise UsageError(f"{name} must be from 0 to {rows.sum()}, the number of such rows, not {count}.")
     kept = clean.copy()
     kept[np.flatnonzero(~clean)[:wrong_kept]] = True
     kept[np.flatnonzero(clean)[:clean_dropped]] = False

@@ -5,6 +5,7 @@ looked for among the rows trained on, without the validation rows.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -104,14 +105,19 @@ def fit_and_score(
 
 
 def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_size: int = 4) -> Result:
-    """A few steps on a few rows with the real networks: mean loss, seconds per step, parameters."""
+    """A few steps on a few rows with the real networks: mean loss, seconds per step, parameters.
+
+    Of a method with several stages each takes these steps, and the mean counts; phases that begin in a later epoch are
+    not reached.
+    """
     job = prepare_data(data, options)
     rows = job.part(0)
     assert rows is not None
     training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
     few = rows.subset(np.arange(min(len(rows), steps * batch_size)))
     fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
-    seconds = sum(record["seconds"] for record in fitted.history) / steps
+    taken = len(fitted.history) * math.ceil(len(few) / batch_size)
+    seconds = sum(record["seconds"] for record in fitted.history) / taken
     return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from ..errors import RunError
 from ..files import replacing, write_json
 from ..methods import METHODS
-from ..paper_numbers import COLUMNS, DATASETS, Number, paper_number
+from ..paper_numbers import ABLATIONS, COLUMNS, DATASETS, Number, paper_number
 from ..plots import panel, write_svg
 from ..report.figures import ALERT, CALM
 from .runs import read_result
@@ -31,6 +31,7 @@ TITLES = {
     "selected_auc": "AUC, selected epoch",
     "last_auc": "AUC, last epoch",
 }
+GATE_VALUES = {TITLES["selected_auc"]: "selected_gate_auc", TITLES["last_auc"]: "last_gate_auc"}
 OURS = {  # where a dataset has another name here, or cannot be had: what stands in for it
     "cifar10n": ("cifar10n:worst",),
     "cifar100n": ("cifar100n:fine",),
@@ -199,19 +200,31 @@ def paper_table(summary: pd.DataFrame) -> str:
     rows = []
     for dataset in DATASETS:
         ours, source = our_rows(summary, dataset)
-        known = {method for column in MAIN_VALUES for method in COLUMNS[column]}
-        for method in [name for name in METHODS if name in known]:
-            numbers = {name: paper_number(dataset, method, name) for name in MAIN_VALUES}
-            found = ours[ours["method"] == method].to_dict("records")
+        for method, variant, values in paper_rows():
+            numbers = {title: paper_number(dataset, variant or method, name) for title, name in values.items()}
+            found = ours[(ours["method"] == method) & (ours["variant"] == variant)].to_dict("records")
             if not any(numbers.values()):
                 continue
-            row = {"dataset": dataset, "method": method, "ours on": source if found else "not run"}
-            for name in MAIN_VALUES:
-                mean, std = numbers[name] or (None, None)
-                row[f"paper: {TITLES[name]}"] = show(mean, std, name)
-                row[f"ours: {TITLES[name]}"] = show(found[0][name], found[0][f"{name}_std"], name) if found else ""
+            words = ", ".join([method, *filter(None, [variant]), *(["gate"] if values == GATE_VALUES else [])])
+            row = {"dataset": dataset, "method": words, "ours on": source if found else "not run"}
+            for title in map(TITLES.__getitem__, MAIN_VALUES):
+                name = values.get(title, "")
+                mean, std = numbers.get(title) or (None, None)
+                row[f"paper: {title}"] = show(mean, std, name)
+                row[f"ours: {title}"] = show(found[0][name], found[0][f"{name}_std"], name) if found and name else ""
             rows.append(row)
     return markdown(pd.DataFrame(rows))
+
+
+def paper_rows() -> list[tuple[str, str, Mapping[str, str]]]:
+    """Rows of the paper's main tables: method, variant, and the value that stands in each column."""
+    values = {TITLES[name]: name for name in MAIN_VALUES}
+    known = {method for name in MAIN_VALUES for method in COLUMNS[name]}
+    return [
+        *((method, "", values) for method in METHODS if method in known),
+        ("pi_dual", "", GATE_VALUES),
+        *(("pi_dual", variant, values) for variant in ABLATIONS),
+    ]
 
 
 def our_rows(summary: pd.DataFrame, dataset: str) -> tuple[pd.DataFrame, str]:
