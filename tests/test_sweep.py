@@ -18,7 +18,7 @@ from command_line import environment, run_cli, start_cli, write_crowd
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from pidual.cli.job import parse_value
+from pidual.cli.common import parse_value
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
@@ -572,3 +572,37 @@ def test_optuna_is_an_extra(folder, tmp_path, monkeypatch):
 def test_optuna_is_loaded_by_sweeps_only():
     code = "import sys, pidual.cli, pidual.grids\nassert 'optuna' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
+
+
+# --- datasets of the benchmarks ---
+
+
+def test_a_dataset_is_searched_in_the_settings_of_its_recipe(tmp_path):
+    args = ["sweep", "digits_pi:low", "--data", tmp_path, "--method", "elr", "--epochs", 1, "--out", tmp_path / "s"]
+    code, out, err = run_cli([*args, "--search", "lam=0.0,3.0", "--json", "--quiet"])
+    assert code == 0, err
+    best = json.loads(out)["best"]
+    about = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert about["training"]["batch_size"] == 64  # the recipe's
+    assert about["method_options"]["beta"] == 0.7
+    words = shlex.split(best["command"])
+    assert words[:3] == ["pidual", "benchmark", "digits_pi:low"]
+    code, out, err = run_cli([*words[1:], "--seeds", 1, "--out", tmp_path / "b", "--quiet", "--json"])
+    assert code == 0, err
+    result = json.loads((tmp_path / "b" / "cpu" / "digits_pi-low" / "elr-0.json").read_text())
+    assert result["resolved"]["method"]["lam"] == best["options"]["lam"]
+    assert result["valid_accuracy"] == pytest.approx(best["valid_accuracy"])
+
+
+def test_the_grid_of_a_dataset_takes_the_place_of_the_recipes_values(tmp_path):
+    args = ["sweep", "digits_pi:low", "--data", tmp_path, "--epochs", 1, "--trials", 1, "--out", tmp_path / "s"]
+    code, _, err = run_cli([*args, "--method", "co_teaching", "--quiet"])
+    assert code == 0, err
+    about = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert set(about["search"]) == {"lr", "weight_decay"}  # the share of wrong labels is known
+
+
+def test_what_the_recipe_says_is_not_an_option(tmp_path):
+    code, _, err = run_cli(["sweep", "digits_pi", "--data", tmp_path, "--x", "x.npy", "--out", tmp_path / "s"])
+    assert (code, "--x does not go with --data" in err) == (2, True)
+    assert not (tmp_path / "s").exists()

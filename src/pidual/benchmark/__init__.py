@@ -6,8 +6,8 @@ summarise(results)
 """
 
 from ..recipes import Recipe, load_recipe
-from .runs import Fit, choose_methods, load_data, plan, run_fits
-from .score import fit_and_score, try_out
+from .runs import Fit, choose_methods, load_data, plan, run_fits, searched_options
+from .score import fit_and_score, table_and_inputs, try_out
 from .summary import paper_table, read_results, summarise, write_summary
 
 __all__ = [
@@ -21,7 +21,9 @@ __all__ = [
     "plan",
     "read_results",
     "run_fits",
+    "searched_options",
     "summarise",
+    "table_and_inputs",
     "try_out",
     "write_summary",
 ]

@@ -11,7 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -31,7 +31,7 @@ from ..errors import RunError, UsageError
 from ..files import read_json, write_json, write_text
 from ..inputs import Inputs
 from ..methods import METHODS
-from ..options import signature
+from ..options import check_options, signature
 from ..recipes import Recipe
 from ..run import FitOptions
 from ..settings import split_settings
@@ -129,9 +129,31 @@ def choose_methods(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(method for name in names for method in groups.get(name, [name])))
 
 
-def plan(recipe: Recipe, methods: Sequence[str], seeds: int) -> list[Fit]:
-    """Every method with every seed; all methods of a seed before the next seed."""
-    return [Fit(recipe, method, seed) for seed in range(seeds) for method in methods]
+def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[str, Any] | None = None) -> list[Fit]:
+    """Every method with every seed, in settings other than the recipe's if any; all methods of a seed before the next.
+
+    Settings that a method does not have are refused before anything is trained.
+    """
+    own, _, _ = split_settings({name: value for name, value in (changes or {}).items() if name != "network"})
+    for method in methods:
+        check_options(f"method '{method}'", METHODS[method], own, ("f", "spec"))
+    return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]
+
+
+def searched_options(
+    recipe: Recipe, method: str, changes: Mapping[str, Any], search: Collection[str], data: NoisyDataset, seed: int
+) -> FitOptions:
+    """What all fits of a search have in common: the recipe's settings and the changes, without what is searched."""
+
+    def rest(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in settings.items() if name not in search}
+
+    fixed = dataclasses.replace(
+        recipe, settings=rest(recipe.settings), methods={method: rest(recipe.methods.get(method, {}))}
+    )
+    options = Fit(fixed, method, seed, changes=changes).options(data.noise_rate)
+    kinds = {**data.pi, **options.pi_kinds}
+    return dataclasses.replace(options, method_options=rest(options.method_options), pi_kinds=kinds)
 
 
 def load_data(recipe: Recipe, folder: Path) -> NoisyDataset:
@@ -229,11 +251,14 @@ def is_done(fit: Fit, path: Path) -> bool:
     if not path.exists():
         return False
     result, identity = read_result(path), fit.identity()
-    for name, value in identity.items():
-        if result.get(name) != value:
+    before, now = result["settings"], identity.pop("settings")
+    pairs = [(name, result.get(name), value) for name, value in identity.items()]
+    pairs += [(name, before.get(name), now.get(name)) for name in {**before, **now}]
+    for name, made, asked in pairs:
+        if made != asked:
             raise RunError(
-                f"{path} was made with {name} = {result.get(name)!r}, and the recipe now says {value!r}; "
-                "remove the file or use another --out."
+                f"{path} was made with {name} = {made!r}, and now {asked!r} is asked for; remove the file or use "
+                "another --out."
             )
     return True
 

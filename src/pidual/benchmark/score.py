@@ -37,14 +37,17 @@ Result = dict[str, Any]
 
 def prepare_data(data: NoisyDataset, options: FitOptions) -> Job:
     """The job of fitting a dataset; kinds of PI columns that the options do not give are the dataset's."""
+    table, inputs = table_and_inputs(data)
+    return prepare(table, inputs, dataclasses.replace(options, pi_kinds={**data.pi, **options.pi_kinds}))
+
+
+def table_and_inputs(data: NoisyDataset) -> tuple[AnnotationTable, Inputs]:
+    """The annotations and the training inputs of a dataset as `pidual fit` has them."""
     table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # ids that are public already
     names = np.arange(len(data.x)).astype(str)  # items are rows of x
     if isinstance(data.x, Inputs):
-        inputs = dataclasses.replace(data.x, names=names)
-    else:
-        inputs = Inputs(data.x, names, "array", {"kind": "array"}, source=data.name)
-    kinds = {**data.pi, **options.pi_kinds}
-    return prepare(table, inputs, dataclasses.replace(options, pi_kinds=kinds))
+        return table, dataclasses.replace(data.x, names=names)
+    return table, Inputs(data.x, names, "array", {"kind": "array"}, source=data.name)
 
 
 def fit_and_score(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .common import is_first_process, names, say, stop_signals, terminal_progress
+from .common import is_first_process, names, parse_settings, say, stop_signals, terminal_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     help="Methods; main: those of the paper's main tables and pi_dual_plus; all.  [default: main]",
 )
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Seeds 0 to N - 1.  [default: the recipe's]")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    callback=parse_settings,
+    metavar="KEY=VALUE",
+    help="In place of the recipe's: any option of the methods, of training or of the network (network.KEY=VALUE), "
+    "such as `pidual sweep` finds them; repeatable.",
+)
 @click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Which recipe.")
 @click.option(
     "--data",
@@ -54,6 +63,7 @@ def benchmark(
     datasets: list[str] | None,
     chosen: list[str] | None,
     seeds: int | None,
+    settings: dict[str, Any],
     scale: str,
     data: Path,
     out: Path,
@@ -77,10 +87,12 @@ def benchmark(
         return
     if not datasets:
         raise UsageError(f"Name a dataset: {', '.join(DATASETS)}; or use --list.")
+    if settings and analysis is not None:
+        raise UsageError("An analysis changes settings itself; --set does not go with it.")
     recipes = [load_recipe(name, scale) for name in datasets]
     methods = choose_methods(chosen or ["main"])
     if trial:
-        print_trials(recipes, methods, data, as_json)
+        print_trials(recipes, methods, settings, data, as_json)
         return
     out.mkdir(parents=True, exist_ok=True)
     with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
@@ -88,7 +100,7 @@ def benchmark(
         if analysis is not None:
             print_analyses(analysis, recipes, methods if chosen else None, seeds, data, out, run, as_json)
             return
-        fits = [fit for recipe in recipes for fit in plan(recipe, methods, seeds or recipe.seeds)]
+        fits = [fit for recipe in recipes for fit in plan(recipe, methods, seeds or recipe.seeds, settings)]
         missing = len(fits) - len(run(fits))
     if not is_first_process():
         return
@@ -135,13 +147,13 @@ def print_benchmarks(as_json: bool) -> None:
     click.echo(f"methods: main, all, {', '.join(METHODS)}\nanalyses: {', '.join(ANALYSES)}")
 
 
-def print_trials(recipes: list[Any], methods: list[str], data: Path, as_json: bool) -> None:
+def print_trials(recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, as_json: bool) -> None:
     """A few steps of every method, a line each as they are done."""
     from ..benchmark import load_data, plan, try_out
 
     for recipe in recipes:
         loaded = load_data(recipe, data)
-        for fit in plan(recipe, methods, 1):
+        for fit in plan(recipe, methods, 1, settings):
             tried = try_out(loaded, fit.options(loaded.noise_rate))
             words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s a step"
             line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}

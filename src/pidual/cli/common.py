@@ -1,6 +1,7 @@
 """What the commands share: lines for people, progress, signals, files to write, lists of names."""
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -113,3 +114,22 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
 def names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
     """A comma-separated list."""
     return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+
+
+def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value is JSON where it can be (0.1, true, null, [1, 2]), else text."""
+    parsed = {}
+    for pair in value:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"'{pair}' is not of the form KEY=VALUE.")
+        parsed[key.strip()] = parse_value(text)
+    return parsed
+
+
+def parse_value(text: str) -> Any:
+    """JSON where it is, none, else text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return None if text.lower() == "none" else text

@@ -1,6 +1,5 @@
 """What `fit` and `sweep` share: their options, and reading the data and settings these name."""
 
-import json
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -10,28 +9,9 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from .common import names
+from .common import names, parse_settings
 
 Command = Callable[..., Any]
-
-
-def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value is JSON where it can be (0.1, true, null, [1, 2]), else text."""
-    parsed = {}
-    for pair in value:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"'{pair}' is not of the form KEY=VALUE.")
-        parsed[key.strip()] = parse_value(text)
-    return parsed
-
-
-def parse_value(text: str) -> Any:
-    """JSON where it is, none, else text."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return None if text.lower() == "none" else text
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

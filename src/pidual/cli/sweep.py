@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from ..errors import UsageError
 from ..grids import GRID_NAMES
-from .common import say, stop_signals, terminal_progress, writing
-from .job import data_options, load_job, parse_value, training_options
+from .common import parse_value, say, stop_signals, terminal_progress, writing
+from .job import data_options, load_job, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
 
@@ -38,10 +39,18 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 )
 @training_options
 @click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="TABLE is not a file but a dataset of the benchmarks, such as cifar10n, that lies in DIR; settings that are "
+    "not searched are its recipe's.",
+)
+@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Which recipe.")
+@click.option(
     "--grid",
     type=click.Choice(GRID_NAMES),
     help="Search what the paper searched for the method on this dataset, but for options that are fixed.  "
-    "[default: paper, if there is no --search]",
+    "[default: that of the dataset, or else of CIFAR-10H (paper); none if there is --search]",
 )
 @click.option(
     "--search",
@@ -78,6 +87,8 @@ def sweep(
     /,
     table: Path,
     out: Path | None,
+    data: Path | None,
+    scale: str,
     grid: str | None,
     search: dict[str, list[Any]],
     study: str | None,
@@ -98,23 +109,42 @@ def sweep(
     """
     from ..sweep import choose_search, run_sweep
 
-    study = study or f"{table.name.split('.')[0]}-{options['method']}"
+    study = study or f"{table.name.split('.')[0].replace(':', '-')}-{options['method']}"
     out = out or Path("sweeps") / study
-    read, inputs, fixed, source = load_job(table, **options)
+    if data is None:
+        read, inputs, fixed, source = load_job(table, **options)
+        chosen, command = (
+            choose_search(fixed, grid, search),
+            fit_command(context, ["pidual", "fit", str(table)], options),
+        )
+    else:
+        read, inputs, fixed, source, chosen = load_recipe_job(context, str(table), scale, data, grid, search, options)
+        words = [
+            "pidual",
+            "benchmark",
+            str(table),
+            "--scale",
+            scale,
+            "--data",
+            str(data),
+            "--methods",
+            options["method"],
+        ]
+        command = fit_command(context, words, {"settings": recipe_changes(context, options)})
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         found = run_sweep(
             read,
             inputs,
             out,
             fixed,
-            choose_search(fixed, grid, search),
+            chosen,
             sampler=sampler,
             trials=trials,
             prune=prune,
             storage=storage,
             study=study,
             source=source,
-            fit_command=fit_command(context, table, options),
+            fit_command=command,
             force=force,
             resume=resume,
             progress=progress,
@@ -128,14 +158,62 @@ def sweep(
         print_sweep(found)
 
 
-def fit_command(context: click.Context, table: Path, options: dict[str, Any]) -> list[str]:
-    """The words of the `pidual fit` command with these options, of which those that were given are named."""
+def given(context: click.Context, name: str) -> bool:
+    """Whether an option was given on the command line."""
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def load_recipe_job(
+    context: click.Context,
+    name: str,
+    scale: str,
+    data: Path,
+    grid: str | None,
+    search: dict[str, list[Any]],
+    options: dict[str, Any],
+) -> tuple[Any, Any, Any, dict[str, Any], dict[str, Any]]:
+    """A dataset of the benchmarks with the settings of its recipe: what `load_job` gives, and what is searched."""
+    from ..benchmark import load_data, load_recipe, searched_options, table_and_inputs
+    from ..methods import METHODS
+    from ..options import signature
+    from ..run import FitOptions
+    from ..settings import split_settings
+    from ..sweep import choose_search
+
+    changes, method = recipe_changes(context, options), options["method"]
+    if method not in METHODS:
+        raise UsageError(f"There is no method '{method}'; use one of {', '.join(METHODS)}.")
+    recipe = load_recipe(name, scale)
+    loaded = load_data(recipe, data)
+    own, training, network = split_settings({key: value for key, value in changes.items() if key != "network"})
+    if "noise_rate" in signature(METHODS[method]):
+        own = {"noise_rate": loaded.noise_rate, **own}  # known, and not searched
+    fixed = FitOptions(method=method, method_options=own, training=training, network_options=network)
+    base = name.partition(":")[0]
+    chosen = choose_search(fixed, grid or (base if base in GRID_NAMES and not search else None), search)
+    fixed = searched_options(recipe, method, changes, chosen, loaded, options["seed"])
+    table, inputs = table_and_inputs(loaded)
+    return table, inputs, fixed, {"table": recipe.dataset, "x": str(data), "command": " ".join(sys.argv)}, chosen
+
+
+def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """Settings that are given in place of a recipe's; options that a recipe has no place for are refused."""
+    named = ("network", "epochs", "batch_size", "lr", "precision")
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in options and name not in (*named, "table", "method", "settings", "seed") and given(context, name):
+            raise UsageError(f"{parameter.opts[0]} does not go with --data, which takes it from the dataset's recipe.")
+    return {**options["settings"], **{name: options[name] for name in named if options[name] is not None}}
+
+
+def fit_command(context: click.Context, words: list[str], options: dict[str, Any]) -> list[str]:
+    """The words of a command that fits with these options, of which those that were given are named."""
     from ..sweep import plain
 
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    words = ["pidual", "fit", str(table)]
+    words = list(words)
     for name, value in options.items():
-        if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+        if name != "settings" and not given(context, name):
             continue
         if name == "settings":
             words += [word for key in value for word in ("--set", f"{key}={plain(value[key])}")]
