@@ -4,6 +4,8 @@
 
 Gradient boosting predicts "this label is wrong" from the PI columns alone, taught with clean labels on four fifths of
 the items and scored on the other fifth: 0.5 says nothing, 1 says all. The datasets are those of the CPU-scale recipes.
+CIFAR-10N is there with the answers of each of its workers as well: its worst labels are the second or third worker's
+only where these are wrong, so that there the worker says something even if no worker is better than another.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from pidual.errors import DataError
 
 DATASETS = (
     *("cifar10_pi:high", "cifar10_pi:low", "digits_pi:high", "digits_pi:low"),
-    *("cifar100n", "cifar10n", "cifar10s", "labelme"),
+    *("cifar100n", "cifar10n", "cifar10n:random1", "cifar10n:random2", "cifar10n:random3", "cifar10s", "labelme"),
 )
 
 

@@ -420,7 +420,9 @@ def test_settings_in_place_of_the_recipes(tiny, tmp_path, counted):
     result = json.loads((tmp_path / "cpu" / "digits_pi-low" / "elr-0.json").read_text())
     assert (result["settings"]["lam"], len(result["history"])) == (2.0, 2)
     assert result["resolved"]["network"]["options"]["depth"] == 1
-    code, _, err = run_cli(["benchmark", "digits_pi", "--methods", "elr,ce", "--set", "lam=2.0", "--out", tmp_path / "b"])
+    code, _, err = run_cli(
+        ["benchmark", "digits_pi", "--methods", "elr,ce", "--set", "lam=2.0", "--out", tmp_path / "b"]
+    )
     assert (code, "'ce' has no option 'lam'" in err) == (2, True)
     assert len(counted) == 1
     code, _, err = run_cli([*args, "--set", "lam=2.0", "--analysis", "cost"])

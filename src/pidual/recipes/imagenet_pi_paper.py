@@ -7,8 +7,7 @@ Several GPUs: start it under torchrun.
 Expected at the selected epoch, the paper's, low and high: ce 68.2 and 47.2, het 69.4 and 51.9, tram 69.4 and 54.0,
 tram_plus_plus 69.5 and 53.8, afm 70.3 and 55.3, pi_dual 71.6 and 62.1; detection AUC of pi_dual 0.953 and 0.986. The
 paper could not run elr and sop here.
-At most 5,000 images are held out, not the paper's 1%. The paper's text has PI towers of width 2048; its 32M
-parameters of TRAM++ fit 1024.
+The paper's text has PI towers of width 2048; its 32M parameters of TRAM++ fit 1024.
 """
 
 from . import Recipe

@@ -1,8 +1,8 @@
 """What recipes share.
 
 The paper searches options on grids (`pidual.grids`) and does not say what it chose: MIDDLE_OF_GRID has the middle of
-each grid, of two values the one that its code base or the method's authors have. Rate and weight decay are 0.1 and 1e-4
-of the paper's grid. Where the paper is silent its code base counts (`paper_protocol(codebase=True)`).
+each grid, of two values one. Rate and weight decay are 0.1 and 1e-4 of the paper's grid. Where the paper is silent its
+code base counts (`paper_protocol(codebase=True)`).
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ MIDDLE_OF_GRID: Methods = {
     "pi_dual_plus": {"random_pi": 8, "smoothing": 0.4, "lam": 1.0},
 }
 PI_DUAL_PLUS: Methods = {"pi_dual_plus": {"epochs": 300, "batch_size": 128, "schedule": "cosine"}}
-# Methods that the paper quotes, or names only, train as their authors do.
+# Methods that the paper quotes train as their authors do; forward_t and co_teaching, which it names, as the rest.
 AS_AUTHORS = {"lr_scale_batch": None, "warmup_epochs": 0, "decay_convention": "pytorch", "crop_pad": 4}
 PREACT = {**AS_AUTHORS, "network": "preact_resnet18", "lr": 0.02, "weight_decay": 5e-4}
 RESNET = {**AS_AUTHORS, "network": "resnet34"}
