@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import types
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -15,6 +16,7 @@ from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 from pidual import benchmark
 from pidual.benchmark import choose_methods, fit_and_score, paper_table, plan, run_fits, summarise, try_out
 from pidual.benchmark import runs as runs_module
+from pidual.benchmark import score as score_module
 from pidual.benchmark.runs import claimed, draw_items, read_result
 from pidual.benchmark.score import prepare_data, score, score_last
 from pidual.benchmark.summary import summary_cells, write_summary
@@ -124,6 +126,22 @@ def test_other_methods_are_scored_too(data, method):
 def test_images_are_benchmarked(tmp_path):
     results = run_fits([tiny_fit("pi_dual", recipe=IMAGES)], pictures(), tmp_path)
     assert results[0]["resolved"]["network"]["name"] == "small_cnn"
+
+
+def test_the_seconds_of_a_trial_are_of_the_steps_it_took(data, monkeypatch):
+    few = dataclasses.replace(data, frame=data.frame[data.frame["item"] < 20].reset_index(drop=True))
+    fitted = types.SimpleNamespace(history=[{"seconds": 3.0, "loss": 1.0}] * 2, method=None)
+    seen = []
+    monkeypatch.setattr(score_module, "fit", lambda build, rows, *rest, **how: seen.append(len(rows)) or fitted)
+    monkeypatch.setattr(score_module, "count_values", lambda method: {})
+    tried = try_out(few, tiny_fit("forward_t").options(0.3), steps=10, batch_size=16)
+    assert 16 < seen[0] < 160
+    assert tried["seconds"] == pytest.approx(6 / (2 * (seen[0] // 16)))
+
+
+def test_another_network_does_not_get_the_options_of_the_recipes():
+    settings = load_recipe("cifar10n", "cpu").method_settings("ce", {"network": "resnet34"})
+    assert [name for name in settings if name.startswith("network")] == ["network"]
 
 
 def test_a_trial_takes_a_few_steps_with_the_real_networks(data):
@@ -248,6 +266,15 @@ def test_results_of_other_data_do_not_come_into_one_table(data, tmp_path):
     with pytest.raises(RunError, match=r"ce-0\.json was made with other data"):
         run_fits([tiny_fit("pi_dual")], other_labels(data), tmp_path)
     assert not tiny_fit("pi_dual").path(tmp_path).exists()
+    own = run_fits([tiny_fit("ce", variant="other labels")], other_labels(data), tmp_path)  # their own affair
+    assert len(own) == 1
+
+
+def test_a_variant_stands_beside_plain_results_of_the_same_data_only(data, tmp_path, monkeypatch):
+    run_fits([tiny_fit("ce")], data, tmp_path)
+    monkeypatch.setattr(runs_module, "load_dataset", lambda name, folder, **options: other_labels(data))
+    with pytest.raises(RunError, match="was made with other data"):
+        run_fits([tiny_fit("ce", variant="shallow")], tmp_path / "data", tmp_path)
 
 
 def test_the_state_of_other_data_is_not_continued(data, tmp_path):
@@ -266,8 +293,11 @@ def test_the_data_is_known_by_its_fingerprint(data):
 
 
 def test_every_annotator_has_a_code_and_the_true_noise_rate_is_told(data):
-    job = prepare_data(data, tiny_fit().options(data.noise_rate))
-    assert job.spec.cardinalities[0] == data.frame["annotator"].nunique()
+    frame = data.frame.assign(annotator=data.frame["annotator"].astype(str))
+    frame.loc[[0, 1], "annotator"] = ["once", "also once"]
+    job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(0.3))
+    assert job.spec.cardinalities[0] == frame["annotator"].nunique()
+    assert tiny_fit().options(0.3).valid_items is None
     assert tiny_fit("co_teaching").options(0.31).method_options["noise_rate"] == 0.31
     assert "noise_rate" not in tiny_fit("ce").options(0.31).method_options
 
@@ -295,9 +325,10 @@ def test_methods_by_name():
 def made_result(dataset, method, seed, accuracy, auc, scale="paper", gate=None):
     scores = {"accuracy": accuracy, "auc": auc, "score_auc": {} if gate is None else {"gate": gate}}
     keys = {"dataset": dataset, "scale": scale, "method": method, "variant": "", "seed": seed, "settings": {"lr": 1}}
-    sizes = {"seconds": 2.0, "parameters": 10, "row_values": 0, "recoveries": 0, "data": {"whole": True}}
+    sizes = {"seconds": 2.0, "parameters": 10, "row_values": 0, "recoveries": 0}
+    data = {"whole": True, "fingerprint": dataset}
     about = {"commit": "abc", "date": "2026-01-01", "torch": "2", "hardware": "x"}
-    return {**keys, "selected": scores, "last": scores, **sizes, "about": about}
+    return {**keys, "selected": scores, "last": scores, **sizes, "data": data, "about": about}
 
 
 @pytest.fixture
@@ -325,8 +356,14 @@ def test_the_summary_is_mean_and_deviation_over_seeds(made):
     assert row["gap_last_accuracy"] == pytest.approx(72.0 - 73.8)
 
 
+def test_results_of_different_data_are_not_one_table(made):
+    other = {**made[1], "data": {**made[1]["data"], "fingerprint": "other"}}
+    with pytest.raises(RunError, match="paper, cifar10h are of different data"):
+        summarise([made[0], other])
+
+
 def test_a_part_of_the_data_is_not_compared_with_the_paper(made):
-    part = [{**result, "data": {"whole": False}} for result in made[:3]]
+    part = [{**result, "data": {**result["data"], "whole": False}} for result in made[:3]]
     assert summarise(part).filter(like="paper_").isna().all(axis=None)
 
 
@@ -383,6 +420,8 @@ def test_the_papers_tables_beside_ours(made):
     assert "cifar10n:worst, cpu scale" in rows["| cifar10n", "ce"]
     assert "cifar10_pi:high, cpu scale" in rows["| imagenet_pi:high", "pi_dual"]
     assert "not run" in rows["| imagenet_pi:low", "pi_dual"]
+    part = [{**result, "data": {**result["data"], "whole": False}} for result in made]
+    assert "| cifar10h, paper scale, part of the data |" in paper_table(summarise(part))
     assert ("| imagenet_pi:low", "elr") not in rows
     assert len({line.count("|") for line in lines}) == 1
 

@@ -579,17 +579,20 @@ def test_optuna_is_loaded_by_sweeps_only():
 
 def test_a_dataset_is_searched_in_the_settings_of_its_recipe(tmp_path):
     args = ["sweep", "digits_pi:low", "--data", tmp_path, "--method", "elr", "--epochs", 1, "--out", tmp_path / "s"]
-    code, out, err = run_cli([*args, "--search", "lam=0.0,3.0", "--json", "--quiet"])
+    args += ["--search", "lam=0.0,3.0", "--seed", 1, "--json", "--quiet"]
+    code, out, err = run_cli(args)
     assert code == 0, err
+    assert run_cli([*args, "--resume"])[:2] == (0, out)
     best = json.loads(out)["best"]
     about = json.loads((tmp_path / "s" / "sweep.json").read_text())
     assert about["training"]["batch_size"] == 64  # the recipe's
     assert about["method_options"]["beta"] == 0.7
     words = shlex.split(best["command"])
     assert words[:3] == ["pidual", "benchmark", "digits_pi:low"]
-    code, out, err = run_cli([*words[1:], "--seeds", 1, "--out", tmp_path / "b", "--quiet", "--json"])
+    assert words[words.index("--out") + 1] == "runs/digits_pi-low-cpu-elr"
+    code, out, err = run_cli([*words[1:], "--out", tmp_path / "b", "--quiet", "--json"])
     assert code == 0, err
-    result = json.loads((tmp_path / "b" / "cpu" / "digits_pi-low" / "elr-0.json").read_text())
+    result = json.loads((tmp_path / "b" / "cpu" / "digits_pi-low" / "elr-1.json").read_text())
     assert result["resolved"]["method"]["lam"] == best["options"]["lam"]
     assert result["valid_accuracy"] == pytest.approx(best["valid_accuracy"])
 
@@ -600,9 +603,23 @@ def test_the_grid_of_a_dataset_takes_the_place_of_the_recipes_values(tmp_path):
     assert code == 0, err
     about = json.loads((tmp_path / "s" / "sweep.json").read_text())
     assert set(about["search"]) == {"lr", "weight_decay"}  # the share of wrong labels is known
+    code, _, err = run_cli([*args[:-2], "--out", tmp_path / "t", "--method", "pi_dual", "--quiet"])
+    assert code == 0, err
+    about = json.loads((tmp_path / "t" / "sweep.json").read_text())
+    assert set(about["search"]) == {"lr", "weight_decay", "random_pi"}
+    assert about["method_options"]["width"] == 256  # the recipe's, not the only one of the grid
 
 
 def test_what_the_recipe_says_is_not_an_option(tmp_path):
     code, _, err = run_cli(["sweep", "digits_pi", "--data", tmp_path, "--x", "x.npy", "--out", tmp_path / "s"])
     assert (code, "--x does not go with --data" in err) == (2, True)
+    args = ["sweep", "digits_pi", "--data", tmp_path, "--method", "elr", "--out", tmp_path / "s"]
+    for options, message in [
+        (["--set", "lam=2.0", "--search", "lam=1.0,3.0"], "lam is given a value and searched as well"),
+        (["--set", "epochs=2", "--epochs", 3], "epochs is given twice"),
+    ]:
+        code, _, err = run_cli([*args, *options])
+        assert (code, message in err) == (2, True), err
+    code, _, err = run_cli(["sweep", tmp_path / "labels.csv", "--scale", "paper"])
+    assert (code, "it goes with --data" in err) == (2, True)
     assert not (tmp_path / "s").exists()

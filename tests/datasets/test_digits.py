@@ -1,3 +1,5 @@
+import dataclasses
+
 import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -64,3 +66,11 @@ def test_impossible_noise_is_refused():
         load_digits_pi("medium")
     with pytest.raises(UsageError, match="guessing"):
         load_digits_pi(0.95)
+
+
+def test_another_processor_makes_the_same_data():
+    data = load_digits_pi("low")
+    moved = dataclasses.replace(data, frame=data.frame.assign(confidence=data.frame["confidence"] + 1e-3))
+    assert moved.fingerprint() == data.fingerprint()
+    other = dataclasses.replace(data, frame=data.frame.assign(label=data.frame["y"]))
+    assert other.fingerprint() != data.fingerprint()

@@ -140,10 +140,13 @@ def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[st
     return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]
 
 
-def searched_options(
+def fixed_options(
     recipe: Recipe, method: str, changes: Mapping[str, Any], search: Collection[str], data: NoisyDataset, seed: int
 ) -> FitOptions:
     """What all fits of a search have in common: the recipe's settings and the changes, without what is searched."""
+    both = [name for name in search if name in changes]
+    if both:
+        raise UsageError(f"{both[0]} is given a value and searched as well; give one of the two.")
 
     def rest(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in settings.items() if name not in search}
@@ -178,7 +181,7 @@ def draw_items(data: NoisyDataset, n_train: int | None, n_test: int | None) -> N
         if isinstance(data.x_test, Inputs):
             raise UsageError(f"{data.name}: a part of a test set that is read from disk cannot be drawn.")
         changes |= {"x_test": data.x_test[drawn], "y_test": data.y_test[drawn]}
-    return dataclasses.replace(data, **changes)
+    return dataclasses.replace(data, **changes, whole=data.whole and not changes)
 
 
 def run_fits(
@@ -211,6 +214,7 @@ def run_fits(
     dataset: NoisyDataset | None = None
     for number, fit in enumerate(fits, start=1):
         path = fit.path(out)
+        is_done(fit, path)  # all processes refuse what must be refused
         with claimed(fit, path) if first else contextlib.nullcontext(False) as mine:
             if not fabric.broadcast(mine):
                 continue
@@ -218,26 +222,34 @@ def run_fits(
                 progress.note(f"Fit {number} of {len(fits)}: {fit.label}")
             if dataset is None or loaded != fit.recipe:
                 dataset, loaded = data if isinstance(data, NoisyDataset) else load_data(fit.recipe, data), fit.recipe
+            fingerprint = dataset.fingerprint()
+            check_same_data(fit, path, fingerprint, beside_plain=not isinstance(data, NoisyDataset))
             if first:
-                begin(fit, path, dataset.fingerprint())
+                begin(fit, path, fingerprint)
             fabric.barrier()
             store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
             result = fit_and_score(dataset, fit.options(dataset.noise_rate), store=store, progress=progress, stop=stop)
             if first:
                 write_result(path, {**fit.identity(), **result, "about": about()})
                 shutil.rmtree(store.folder)
+    fabric.barrier()  # until the last result is there for all
     return [read_result(fit.path(out)) for fit in fits if fit.path(out).exists()]
 
 
-def begin(fit: Fit, path: Path, fingerprint: str) -> None:
-    """Make the folder for the state of a fit; a state that other settings or other data left there is removed.
+def check_same_data(fit: Fit, path: Path, fingerprint: str, *, beside_plain: bool) -> None:
+    """Refuse a fit on other data than that of the results it will stand beside: those of its variant, and plain ones.
 
-    The data must be that of the results of the same variant beside it: they stand in one table.
+    Who brings a dataset of their own may have changed it for a variant: then plain ones do not count.
     """
+    variants = {fit.variant, "" if beside_plain else fit.variant}
     for other in path.parent.glob("*.json"):
         result = read_result(other)
-        if result["variant"] == fit.variant and result["data"]["fingerprint"] != fingerprint:
-            raise RunError(f"{other} was made with other data than what is in --data now; use another --out.")
+        if result["variant"] in variants and result["data"]["fingerprint"] != fingerprint:
+            raise RunError(f"{other} was made with other data, or with another part of it; use another --out.")
+
+
+def begin(fit: Fit, path: Path, fingerprint: str) -> None:
+    """Make the folder for the state of a fit; a state that other settings or other data left there is removed."""
     state = path.with_suffix(STATE)
     begun, identity = state / "fit.json", {**fit.identity(), "fingerprint": fingerprint}
     if begun.exists() and read_json(begun) != identity:
@@ -298,7 +310,7 @@ def read_result(path: Path) -> Result:
         result: Result = read_json(path)
     except ValueError as error:
         raise RunError(f"{path} is not a result file ({error}); remove it to have the fit done again.") from error
-    if not isinstance(result, dict) or "fingerprint" not in result.get("data", {}):
+    if not isinstance(result, dict) or "fingerprint" not in (result.get("data") or {}):
         raise RunError(f"{path} is not a result file of this version; move it elsewhere, or use another --out.")
     return result
 

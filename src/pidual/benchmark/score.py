@@ -5,7 +5,6 @@ looked for among the rows trained on, without the validation rows.
 """
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +118,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
     training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
     few = rows.subset(np.arange(min(len(rows), steps * batch_size)))
     fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
-    taken = len(fitted.history) * math.ceil(len(few) / batch_size)
+    taken = len(fitted.history) * max(1, len(few) // batch_size)
     seconds = sum(record["seconds"] for record in fitted.history) / taken
     return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}
 

@@ -81,8 +81,9 @@ def summarise(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def check_same_settings(results: Sequence[Result]) -> None:
-    """Refuse to average over fits of different settings."""
+    """Refuse to average over fits of different settings, and tables over different data."""
     seen: dict[tuple[str, ...], Any] = {}
+    data: dict[tuple[str, ...], str] = {}
     for result in results:
         key = tuple(result[name] for name in KEYS)
         if seen.setdefault(key, result["settings"]) != result["settings"]:
@@ -90,6 +91,9 @@ def check_same_settings(results: Sequence[Result]) -> None:
                 f"The results of {', '.join(filter(None, key))} were made with different settings; "
                 "remove the old ones and run the benchmark again."
             )
+        table = (result["scale"], result["dataset"], result["variant"])
+        if data.setdefault(table, result["data"]["fingerprint"]) != result["data"]["fingerprint"]:
+            raise RunError(f"The results of {', '.join(filter(None, table))} are of different data; keep them apart.")
 
 
 def number_beside(row: Any, column: str) -> Number | None:
@@ -233,5 +237,6 @@ def our_rows(summary: pd.DataFrame, dataset: str) -> tuple[pd.DataFrame, str]:
         for scale in ("paper", "cpu"):
             rows = summary[(summary["dataset"] == name) & (summary["scale"] == scale)]
             if len(rows):
-                return rows, f"{name}, {scale} scale"
+                part = scale == "paper" and not rows["whole"].all()
+                return rows, f"{name}, {scale} scale" + (", part of the data" if part else "")
     return summary.iloc[:0], ""

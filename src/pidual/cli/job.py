@@ -103,6 +103,13 @@ training_options = together(
 )
 
 
+def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
+    """Refuse a setting that has an option of its own and is in --set as well."""
+    for name in named:
+        if options[name] is not None and name in options["settings"]:
+            raise UsageError(f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once.")
+
+
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library."""
     from ..inputs import load_inputs, table_inputs
@@ -122,13 +129,9 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     else:
         raise UsageError("There is no input to learn from; give it with --x, --x-columns or --x-text.")
     method_options, training, network = split_settings(options["settings"])
-    for name in ("epochs", "batch_size", "lr", "precision"):
-        if options[name] is not None:
-            if name in training:
-                raise UsageError(
-                    f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once."
-                )
-            training[name] = options[name]
+    named = ("epochs", "batch_size", "lr", "precision")
+    check_given_once(options, named)
+    training |= {name: options[name] for name in named if options[name] is not None}
     fit_options = FitOptions(
         method=options["method"],
         setting=options["setting"],

@@ -10,7 +10,7 @@ import click
 from ..errors import UsageError
 from ..grids import GRID_NAMES
 from .common import parse_value, say, stop_signals, terminal_progress, writing
-from .job import data_options, load_job, training_options
+from .job import check_given_once, data_options, load_job, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
 
@@ -104,14 +104,18 @@ def sweep(
 ) -> None:
     """Find the options that do best on the noisy validation rows of TABLE; clean labels have no part in it.
 
-    Every trial is one `pidual fit` without its report. Start the command again with --resume after Ctrl-C or a kill and
-    it goes on; start it several times, on any machines that reach --storage, and they share the work.
+    Every trial is one `pidual fit` without its report, or with --data a fit of `pidual benchmark`. Start the command
+    again with --resume after Ctrl-C or a kill and it goes on; start it several times, on any machines that reach
+    --storage, and they share the work.
     """
     from ..sweep import choose_search, run_sweep
 
-    study = study or f"{table.name.split('.')[0].replace(':', '-')}-{options['method']}"
+    name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
+    study = study or f"{name}-{options['method']}"
     out = out or Path("sweeps") / study
     if data is None:
+        if given(context, "scale"):
+            raise UsageError("--scale is that of a recipe; it goes with --data.")
         read, inputs, fixed, source = load_job(table, **options)
         chosen, command = (
             choose_search(fixed, grid, search),
@@ -130,6 +134,9 @@ def sweep(
             "--methods",
             options["method"],
         ]
+        words += ["--out", f"runs/{study}"]
+        if given(context, "seed"):
+            words += ["--seeds", str(options["seed"] + 1)]  # a benchmark's seeds begin with 0
         command = fit_command(context, words, {"settings": recipe_changes(context, options)})
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         found = run_sweep(
@@ -173,7 +180,7 @@ def load_recipe_job(
     options: dict[str, Any],
 ) -> tuple[Any, Any, Any, dict[str, Any], dict[str, Any]]:
     """A dataset of the benchmarks with the settings of its recipe: what `load_job` gives, and what is searched."""
-    from ..benchmark import load_data, load_recipe, searched_options, table_and_inputs
+    from ..benchmark import fixed_options, load_data, load_recipe, table_and_inputs
     from ..methods import METHODS
     from ..options import signature
     from ..run import FitOptions
@@ -191,7 +198,8 @@ def load_recipe_job(
     fixed = FitOptions(method=method, method_options=own, training=training, network_options=network)
     base = name.partition(":")[0]
     chosen = choose_search(fixed, grid or (base if base in GRID_NAMES and not search else None), search)
-    fixed = searched_options(recipe, method, changes, chosen, loaded, options["seed"])
+    chosen = {key: values for key, values in chosen.items() if len(values) > 1 or key in search}  # one is the recipe's
+    fixed = fixed_options(recipe, method, changes, chosen, loaded, options["seed"])
     table, inputs = table_and_inputs(loaded)
     return table, inputs, fixed, {"table": recipe.dataset, "x": str(data), "command": " ".join(sys.argv)}, chosen
 
@@ -202,7 +210,8 @@ def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str,
     for parameter in context.command.params:
         name = parameter.name or ""
         if name in options and name not in (*named, "table", "method", "settings", "seed") and given(context, name):
-            raise UsageError(f"{parameter.opts[0]} does not go with --data, which takes it from the dataset's recipe.")
+            raise UsageError(f"{parameter.opts[0]} does not go with --data; the dataset and its recipe decide.")
+    check_given_once(options, named)
     return {**options["settings"], **{name: options[name] for name in named if options[name] is not None}}
 
 

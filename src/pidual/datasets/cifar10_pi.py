@@ -54,8 +54,7 @@ def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_pe
     """
     if not (data / FOLDER / ABOUT).is_file():
         raise DataError(
-            f"{data / FOLDER} has no {ABOUT}, which is written last; make the annotations first with "
-            f"`pidual data relabel cifar10_pi --data {data}`."
+            f"{data / FOLDER} has no {ABOUT}, which is written last; make the annotations first with {_relabel(data)}."
         )
     about = read_about(data)
     train, test = _images(data), load_cifar10(data, "test")
@@ -64,7 +63,7 @@ def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_pe
     kept, item = np.unique(rows, return_inverse=True)
     frame = frame.assign(item=item, y=train.y[rows])
     x = train.x if len(kept) == len(train.x) else train.x[kept]
-    return NoisyDataset(f"cifar10_pi:{noise}", frame, PI, x, test.x, test.y, list(CLASSES_10), about=about)
+    return NoisyDataset(f"cifar10_pi:{noise}", frame, PI, x, test.x, test.y, list(CLASSES_10), about, train.whole)
 
 
 def make_cifar10_pi(data: Path, *, seed: int = 0, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -172,20 +171,23 @@ def read_about(data: Path) -> dict[str, Any]:
     path = data / FOLDER / ABOUT
     try:
         about: dict[str, Any] = read_json(path)
-        fine = isinstance(about["n_images"], int) and all(0 <= row["accuracy"] <= 1 for row in about["annotators"])
+        accuracies = [row["accuracy"] for row in about["annotators"]]
+        fine = isinstance(about["n_images"], int) and 0 <= min(accuracies) <= max(accuracies) <= 1
     except (ValueError, KeyError, TypeError):
         fine = False
     if not fine:
-        raise DataError(f"{path} is broken; make the annotations again with `pidual data relabel cifar10_pi`.")
+        raise DataError(f"{path} is broken; make the annotations again with {_relabel(data)}.")
     return about
 
 
 def read_level(data: Path, level: str, *, answers_per_item: int | None = 1, seed: int = 0) -> pd.DataFrame:
     """The annotations of a noise level, without clean labels."""
     frame = read_imagenet_pi(data / FOLDER / f"{level}_noise", answers_per_item=answers_per_item, seed=seed)
-    if not frame["label"].between(0, len(CLASSES_10) - 1).all():
+    strange = frame["label"][~frame["label"].between(0, len(CLASSES_10) - 1)]
+    if len(strange):
         raise DataError(
-            f"{data / FOLDER / f'{level}_noise'} has labels that are no classes of CIFAR-10; make it again."
+            f"{data / FOLDER / f'{level}_noise'} has the label {strange.iloc[0]}, which is no class of CIFAR-10; make "
+            f"the annotations again with {_relabel(data)}."
         )
     return frame
 
@@ -199,6 +201,11 @@ def rows_of(names: NDArray[Any], train: Images, data: Path) -> NDArray[np.int64]
             f"{names[np.argmin(rows)]}; add the missing training batches of CIFAR-10 or make the annotations again."
         )
     return rows
+
+
+def _relabel(data: Path) -> str:
+    """The command that makes the annotations."""
+    return f"`pidual data relabel cifar10_pi --data {data}`"
 
 
 def _images(data: Path) -> Images:

@@ -37,6 +37,7 @@ ANNOTATORS = (
     *("InceptionV3", "MobileNet", "MobileNetV2", "MobileNetV3Large", "MobileNetV3Small", "NASNetMobile", "VGG16"),
     *("VGG19", "Xception"),
 )  # in the order the authors list them, presumed to be that of the columns
+SIZES = (1_281_167, 50_000)  # images of the training and of the validation set
 PI = {"annotator": "category", "confidence": "number", "annotator_accuracy": "number", "annotator_size": "number"}
 
 
@@ -79,7 +80,8 @@ def load_imagenet_pi(
         for part, some in (("train", files), (val_folder(folder).name, val_files))
     )
     frame = frame.assign(item=item, y=y[item])
-    return NoisyDataset(f"imagenet_pi:{noise}", frame, PI, x, x_test, y_test, classes)
+    whole = (len(names), len(val_files)) == SIZES
+    return NoisyDataset(f"imagenet_pi:{noise}", frame, PI, x, x_test, y_test, classes, whole=whole)
 
 
 def read_annotations(data: Path, noise: str, *, answers_per_item: int | None, seed: int) -> pd.DataFrame:

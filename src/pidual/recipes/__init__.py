@@ -61,8 +61,14 @@ class Recipe:
     dataset_options: Settings = field(default_factory=dict)
 
     def method_settings(self, method: str, changes: Settings | None = None) -> dict[str, Any]:
-        """All settings of a fit with this method."""
-        return {**self.settings, **self.methods.get(method, {}), **(changes or {})}
+        """All settings of a fit with this method; those of the recipe's network do not go with another network."""
+        settings, changes = {**self.settings, **self.methods.get(method, {})}, changes or {}
+        if changes.get("network", settings.get("network")) != settings.get("network"):
+            kept = ("network", "network.statistics")
+            settings = {
+                name: value for name, value in settings.items() if not name.startswith("network.") or name in kept
+            }
+        return {**settings, **changes}
 
 
 def load_recipe(dataset: str, scale: str) -> Recipe:
