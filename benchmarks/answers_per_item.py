@@ -17,14 +17,8 @@ from common import RESULTS, data_folder
 from pidual.benchmark import load_recipe, run_fits
 from pidual.benchmark.runs import Fit, load_data
 
-DATASET = "cifar10s"
+DATASET, WORDS = "cifar10s", "an image"
 CLEAN = ", clean labels"
-
-
-def variant(answers):
-    """What results are called that have so many answers an image."""
-    return f"{answers} an image"
-
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -40,7 +34,7 @@ if __name__ == "__main__":
         epochs = round(recipe.settings["epochs"] * len(whole.frame) / len(frame))
         noisy = dataclasses.replace(whole, frame=frame)
         clean = dataclasses.replace(whole, frame=frame.assign(label=frame["y"]))
-        name, change = variant(answers), {"epochs": epochs}
+        name, change = f"{answers} {WORDS}", {"epochs": epochs}
         for seed in range(arguments.seeds):
             fits = [Fit(recipe, method, seed, name, change) for method in ("ce", "pi_dual")]
             results = run_fits(fits, noisy, arguments.out)

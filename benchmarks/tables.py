@@ -9,6 +9,8 @@ import json
 import re
 from pathlib import Path
 
+import answers_per_item
+import gate_start
 import pandas as pd
 from clean_labels import VARIANT
 from common import RESULTS
@@ -107,12 +109,36 @@ def benchmark_tables():
     made = {"paper": paper_table(summary)}
     for dataset, rows in summary[summary["variant"].isin(["", VARIANT])].groupby("dataset"):
         made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
+    answers = summary[(summary["dataset"] == answers_per_item.DATASET) & summary["method"].isin(["ce", "pi_dual"])]
+    fewer = answers["variant"].str.contains(answers_per_item.WORDS, regex=False)
+    answers = answers[fewer | answers["variant"].isin(["", VARIANT])].sort_values("variant", kind="stable")
+    made["answers"] = markdown(summary_cells(answers).drop(columns="seconds"))
+    made["gate start"] = gate_table([result for result in results if result["method"] == "pi_dual"])
     abouts = [result["about"] for result in results]
     about = {key: sorted({one[key] for one in abouts}) for key in ("date", "commit", "hardware", "torch")}
     made["results about"] = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
     hours = sum(result["seconds"] for result in results) / 3600
     made["results cost"] = f"{len(results)} fits, {hours:.1f} hours of training on one core each, two at a time."
     return made
+
+
+def gate_table(results):
+    """How Pi-DUAL does with each initial bias of the gate that was tried: means over seeds."""
+    rows = [
+        {
+            "dataset": result["dataset"],
+            "gate_bias": result["resolved"]["method"]["gate_bias"],
+            "noisy validation": 100 * result["valid_accuracy"],
+            "test accuracy, last epoch": 100 * result["last"]["accuracy"],
+            "AUC, last epoch": result["last"]["auc"],
+        }
+        for result in results
+        if result["variant"] == "" or result["variant"].startswith(gate_start.VARIANT)
+    ]
+    table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean()
+    tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
+    digits = dict(zip(tried.columns[2:], (1, 1, 3), strict=True))
+    return markdown(tried.assign(**{name: [f"{value:.{n}f}" for value in tried[name]] for name, n in digits.items()}))
 
 
 def fill(page, made):
