@@ -54,10 +54,16 @@ def test_importance_leaves_out_every_column(run):
 
 def test_sizes(run):
     table = size(RECIPE, run, seeds=1).set_index(["method", "variant"])["parameters"]
-    assert set(table["pi_dual"].index) == {"", "width 4", "depth 2", "depth 4", "depth 1"}  # it has width 8, depth 3
+    assert set(table["pi_dual"].index) == {
+        "",
+        "width 4",
+        "depth 2",
+        "depth 4",
+        "network depth 1",
+    }  # it has width 8, depth 3
     assert table["pi_dual"]["width 4"] < table["pi_dual"][""]
     assert table["pi_dual"]["depth 2"] < table["pi_dual"][""] < table["pi_dual"]["depth 4"]
-    assert set(table["ce"].index) == {"", "depth 1"}
+    assert set(table["ce"].index) == {"", "network depth 1"}
 
 
 def test_ablations_take_away_a_part_each(run):

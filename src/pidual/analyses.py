@@ -208,8 +208,10 @@ def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) ->
 
 
 def network_words(settings: Mapping[str, Any]) -> str:
-    """Settings of a network in a few words: "resnet34", "convs 2"."""
-    return " ".join(f"{key.removeprefix('network').lstrip('.')} {value}".strip() for key, value in settings.items())
+    """Settings of a network in a few words: "resnet34", "network convs 2"."""
+    return " ".join(
+        str(value) if key == "network" else f"{key.replace('.', ' ')} {value}" for key, value in settings.items()
+    )
 
 
 def early_stopping(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = MAIN_METHODS) -> pd.DataFrame:
