@@ -156,7 +156,7 @@ def draw_rows(path: Path, rows: pd.DataFrame) -> None:
                 mean, std = rows[f"{epoch}_{value}"], rows[f"{epoch}_{value}_std"]
                 places = [place + shift for place in range(len(names))]
                 one.errorbar(mean, places, xerr=std, fmt=marker, color=colour, markersize=4, label=epoch)
-            one.set_yticks(range(len(names)), names)
+            one.set_yticks(range(len(names)), names if one is axes[0] else [""] * len(names))  # the same rows
             one.grid(axis="x")
             panel(one, title)
         axes[1].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, title="epoch", title_fontsize=7)
