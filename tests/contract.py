@@ -106,3 +106,6 @@ if __name__ == "__main__":
             assert all(torch.equal(other, mine) for other in of_all), f"processes differ in {key} of {name}"
         if fabric.global_rank == 0:
             save_file(tensors, out / f"{name}.safetensors")
+    if torch.distributed.is_initialized():  # a process that ends while another still talks to it may abort
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
