@@ -17,8 +17,8 @@ LAYERS = [
     {"report", "review"},
     {"rundir", "settings", "show", "recipes", "plots"},
     {"run"},
-    {"estimator", "demo", "benchmark", "sweep"},
-    {"analyses", "theory"},
+    {"estimator", "demo", "benchmark"},
+    {"analyses", "sweep", "theory"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -9,6 +9,7 @@ from torch import nn
 from pidual.batch import Rows
 from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.checkpoint import StateStore
+from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.methods import CE, PiDual
 from pidual.nets import MLP, SmallCNN
@@ -156,6 +157,33 @@ def test_phases_can_rebuild_the_optimizer_and_choose_rows(rows):
         Training(epochs=3, batch_size=24, guard="off"),
     )
     assert fitted.method.visited == 240 + 48 + 48
+
+
+def test_progress_counts_phases_of_other_lengths_in_steps_of_an_epoch(rows):
+    class Phased(CE):
+        def epoch_rows(self, epoch, order):
+            return [order, order[:48], order.repeat(3)][epoch]
+
+    class Steps(Progress):
+        def __init__(self):
+            self.steps = {}
+
+        def step(self, epoch, step):
+            self.steps.setdefault(epoch, []).append(step)
+
+    seen = Steps()
+    fit(
+        lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)),
+        rows,
+        None,
+        Training(epochs=3, batch_size=24, guard="off"),
+        progress=seen,
+    )
+    assert seen.steps[0] == list(range(1, 11))
+    assert seen.steps[1] == [5, 10]
+    assert len(seen.steps[2]) == 30
+    assert seen.steps[2] == sorted(seen.steps[2])
+    assert seen.steps[2][-1] == 10
 
 
 def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):

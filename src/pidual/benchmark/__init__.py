@@ -6,7 +6,7 @@ summarise(results)
 """
 
 from ..recipes import Recipe, load_recipe
-from .runs import Fit, choose_methods, fixed_options, load_data, plan, run_fits
+from .runs import Fit, choose_methods, load_data, plan, run_fits
 from .score import fit_and_score, table_and_inputs, try_out
 from .summary import paper_table, read_results, summarise, write_summary
 
@@ -15,7 +15,6 @@ __all__ = [
     "Recipe",
     "choose_methods",
     "fit_and_score",
-    "fixed_options",
     "load_data",
     "load_recipe",
     "paper_table",

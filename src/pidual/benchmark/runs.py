@@ -11,7 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -138,25 +138,6 @@ def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[st
     for method in methods:
         check_options(f"method '{method}'", METHODS[method], own, ("f", "spec"))
     return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]
-
-
-def fixed_options(
-    recipe: Recipe, method: str, changes: Mapping[str, Any], search: Collection[str], data: NoisyDataset, seed: int
-) -> FitOptions:
-    """What all fits of a search have in common: the recipe's settings and the changes, without what is searched."""
-    both = [name for name in search if name in changes]
-    if both:
-        raise UsageError(f"{both[0]} is given a value and searched as well; give one of the two.")
-
-    def rest(settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in settings.items() if name not in search}
-
-    fixed = dataclasses.replace(
-        recipe, settings=rest(recipe.settings), methods={method: rest(recipe.methods.get(method, {}))}
-    )
-    options = Fit(fixed, method, seed, changes=changes).options(data.noise_rate)
-    kinds = {**data.pi, **options.pi_kinds}
-    return dataclasses.replace(options, method_options=rest(options.method_options), pi_kinds=kinds)
 
 
 def load_data(recipe: Recipe, folder: Path) -> NoisyDataset:

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -108,49 +108,29 @@ def sweep(
     again with --resume after Ctrl-C or a kill and it goes on; start it several times, on any machines that reach
     --storage, and they share the work.
     """
-    from ..sweep import choose_search, run_sweep
+    from ..sweep import run_sweep
 
     name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
     study = study or f"{name}-{options['method']}"
     out = out or Path("sweeps") / study
     if data is None:
-        if given(context, "scale"):
-            raise UsageError("--scale is that of a recipe; it goes with --data.")
-        read, inputs, fixed, source = load_job(table, **options)
-        chosen, command = (
-            choose_search(fixed, grid, search),
-            fit_command(context, ["pidual", "fit", str(table)], options),
-        )
+        job, command = table_sweep(context, table, grid, search, options)
     else:
-        read, inputs, fixed, source, chosen = load_recipe_job(context, str(table), scale, data, grid, search, options)
-        words = [
-            "pidual",
-            "benchmark",
-            str(table),
-            "--scale",
-            scale,
-            "--data",
-            str(data),
-            "--methods",
-            options["method"],
-        ]
-        words += ["--out", f"runs/{study}"]
-        if given(context, "seed"):
-            words += ["--seeds", str(options["seed"] + 1)]  # a benchmark's seeds begin with 0
-        command = fit_command(context, words, {"settings": recipe_changes(context, options)})
+        job, command = recipe_sweep(context, str(table), scale, data, grid, search, options)
+        command += ["--out", f"runs/{study}"]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         found = run_sweep(
-            read,
-            inputs,
+            job.table,
+            job.inputs,
             out,
-            fixed,
-            chosen,
+            job.fixed,
+            job.search,
             sampler=sampler,
             trials=trials,
             prune=prune,
             storage=storage,
             study=study,
-            source=source,
+            source=job.source,
             fit_command=command,
             force=force,
             resume=resume,
@@ -170,7 +150,30 @@ def given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-def load_recipe_job(
+class SweepJob(NamedTuple):
+    """What is searched, on what."""
+
+    table: Any
+    inputs: Any
+    fixed: Any
+    search: dict[str, Any]
+    source: dict[str, Any]
+
+
+def table_sweep(
+    context: click.Context, table: Path, grid: str | None, search: dict[str, list[Any]], options: dict[str, Any]
+) -> tuple[SweepJob, list[str]]:
+    """A search on a table, and the words of a command that fits as it does."""
+    from ..sweep import choose_search
+
+    if given(context, "scale"):
+        raise UsageError("--scale is that of a recipe; it goes with --data.")
+    read, inputs, fixed, source = load_job(table, **options)
+    job = SweepJob(read, inputs, fixed, choose_search(fixed, grid, search), source)
+    return job, fit_command(context, ["pidual", "fit", str(table)], options)
+
+
+def recipe_sweep(
     context: click.Context,
     name: str,
     scale: str,
@@ -178,30 +181,21 @@ def load_recipe_job(
     grid: str | None,
     search: dict[str, list[Any]],
     options: dict[str, Any],
-) -> tuple[Any, Any, Any, dict[str, Any], dict[str, Any]]:
-    """A dataset of the benchmarks with the settings of its recipe: what `load_job` gives, and what is searched."""
-    from ..benchmark import fixed_options, load_data, load_recipe, table_and_inputs
-    from ..methods import METHODS
-    from ..options import signature
-    from ..run import FitOptions
-    from ..settings import split_settings
-    from ..sweep import choose_search
+) -> tuple[SweepJob, list[str]]:
+    """A search on a dataset of the benchmarks, and the words of a command that fits as it does."""
+    from ..benchmark import load_data, load_recipe, table_and_inputs
+    from ..sweep import recipe_search
 
-    changes, method = recipe_changes(context, options), options["method"]
-    if method not in METHODS:
-        raise UsageError(f"There is no method '{method}'; use one of {', '.join(METHODS)}.")
+    changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
     recipe = load_recipe(name, scale)
     loaded = load_data(recipe, data)
-    own, training, network = split_settings({key: value for key, value in changes.items() if key != "network"})
-    if "noise_rate" in signature(METHODS[method]):
-        own = {"noise_rate": loaded.noise_rate, **own}  # known, and not searched
-    fixed = FitOptions(method=method, method_options=own, training=training, network_options=network)
-    base = name.partition(":")[0]
-    chosen = choose_search(fixed, grid or (base if base in GRID_NAMES and not search else None), search)
-    chosen = {key: values for key, values in chosen.items() if len(values) > 1 or key in search}  # one is the recipe's
-    fixed = fixed_options(recipe, method, changes, chosen, loaded, options["seed"])
-    table, inputs = table_and_inputs(loaded)
-    return table, inputs, fixed, {"table": recipe.dataset, "x": str(data), "command": " ".join(sys.argv)}, chosen
+    fixed, chosen = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=search, seed=seed)
+    source = {"table": recipe.dataset, "x": str(data), "command": " ".join(sys.argv)}
+    words = ["pidual", "benchmark", name, "--scale", scale, "--data", str(data), "--methods", method]
+    if given(context, "seed"):
+        words += ["--seeds", str(seed + 1)]  # a benchmark's seeds begin with 0
+    command = fit_command(context, words, {"settings": changes})
+    return SweepJob(*table_and_inputs(loaded), fixed, chosen, source), command
 
 
 def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:

@@ -255,7 +255,7 @@ class Trainer:
             for name, value in self.train_step(batch).items():
                 sums[name] = sums.get(name, 0.0) + value.detach().double()
             at.step += 1
-            self.progress.step(at.epoch, at.step)
+            self.progress.step(at.epoch, at.step * self.batches.steps // self.epoch_steps)
             now = time.monotonic()
             stopping = self.asked_to_stop()
             if stopping or now > self.save_due:

@@ -10,7 +10,7 @@ class Progress:
         """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us."""
 
     def step(self, epoch: int, step: int) -> None:
-        """A step of an epoch is done."""
+        """So many steps of an epoch are done; a phase with more or fewer counts in parts of an epoch's."""
 
     def epoch(self, record: Record) -> None:
         """An epoch is done."""

@@ -14,8 +14,9 @@ try:
 except ImportError as error:
     raise UsageError(f"A sweep needs Optuna ({error}); install it with `pip install 'pidual[sweep]'`.") from error
 
+from .recipe import recipe_search
 from .results import Sweep
 from .run import run_sweep
 from .space import choose_search, plain
 
-__all__ = ["Sweep", "choose_search", "plain", "run_sweep"]
+__all__ = ["Sweep", "choose_search", "plain", "recipe_search", "run_sweep"]

@@ -1,0 +1,64 @@
+"""A search on a dataset of the benchmarks: the settings that are not searched are those of its recipe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..benchmark import Fit, Recipe
+from ..datasets.base import NoisyDataset
+from ..errors import UsageError
+from ..grids import GRID_NAMES
+from ..methods import METHODS
+from ..options import signature
+from ..run import FitOptions
+from ..settings import split_settings
+from .space import choose_search
+
+
+def recipe_search(
+    recipe: Recipe,
+    data: NoisyDataset,
+    method: str,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    grid: str | None = None,
+    own: Mapping[str, Sequence[Any]] | None = None,
+    seed: int = 0,
+) -> tuple[FitOptions, dict[str, Sequence[Any]]]:
+    """What all fits of a search on a recipe's dataset have in common, and what is searched: arguments of `run_sweep`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    data : NoisyDataset
+        The recipe's dataset.
+    method : str
+    changes : mapping, optional
+        Settings in place of the recipe's; they are not searched.
+    grid : str, optional
+        One of GRID_NAMES; by default that of the dataset, or else "paper", where there are no values of one's own.
+    own : mapping, optional
+        Option -> values.
+    seed : int
+    """
+    if method not in METHODS:
+        raise UsageError(f"There is no method '{method}'; use one of {', '.join(METHODS)}.")
+    changes, own, base = changes or {}, own or {}, recipe.dataset.partition(":")[0]
+    both = [name for name in own if name in changes]
+    if both:
+        raise UsageError(f"{both[0]} is given a value and searched as well; give one of the two.")
+    given, training, network = split_settings({key: value for key, value in changes.items() if key != "network"})
+    if "noise_rate" in signature(METHODS[method]):
+        given = {"noise_rate": data.noise_rate, **given}  # known, and not searched
+    fixed = FitOptions(method=method, method_options=given, training=training, network_options=network)
+    search = choose_search(fixed, grid or (base if base in GRID_NAMES and not own else None), own)
+    search = {name: values for name, values in search.items() if len(values) > 1 or name in own}  # one is the recipe's
+
+    def rest(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in settings.items() if name not in search}
+
+    own_settings = {method: rest(recipe.methods.get(method, {}))}
+    fit = Fit(replace(recipe, settings=rest(recipe.settings), methods=own_settings), method, seed, changes=changes)
+    options = fit.options(data.noise_rate)
+    kinds = {**data.pi, **options.pi_kinds}
+    return replace(options, method_options=rest(options.method_options), pi_kinds=kinds), search
