@@ -1,4 +1,4 @@
-"""How much privileged information says about which labels are wrong, without any method of this library.
+"""How much privileged information says of which labels are wrong, and how much the input does; without any method.
 
     PIDUAL_DATA=DIR python benchmarks/pi_information.py [--out benchmarks/results/pi_information.json]
 
@@ -6,26 +6,48 @@ Gradient boosting predicts "this label is wrong" from the PI columns alone, taug
 the items and scored on the other fifth: 0.5 says nothing, 1 says all. The datasets are those of the CPU-scale recipes.
 CIFAR-10N is there with the answers of each of its workers as well: its worst labels are the second or third worker's
 only where these are wrong, so that there the worker says something even if no worker is better than another.
+
+Where people answer about the same inputs: how often two of them who are both wrong give the same wrong label. One in
+(classes - 1) if the input says nothing of it; more, and it is the input that misleads them.
 """
 
 import argparse
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from common import RESULTS, data_folder, write_result
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.preprocessing import TargetEncoder
 
-from pidual.benchmark import load_recipe
-from pidual.benchmark.runs import load_data
+from pidual.benchmark import load_data, load_recipe
+from pidual.datasets import load_dataset
 from pidual.errors import DataError
 
 DATASETS = (
     *("cifar10_pi:high", "cifar10_pi:low", "digits_pi:high", "digits_pi:low"),
     *("cifar100n", "cifar10n", "cifar10n:random1", "cifar10n:random2", "cifar10n:random3", "cifar10s", "labelme"),
 )
+WORKERS = ("cifar10n:random1", "cifar10n:random2", "cifar10n:random3")  # of each image
+
+
+def all_answers(name, data):
+    """Every answer to the inputs of a dataset, where the dataset itself has one or a choice of them."""
+    if name.partition(":")[0] in ("cifar10_pi", "digits_pi"):
+        return load_dataset(name, data_folder(), answers_per_item=None).frame
+    if name in ("cifar10n", *WORKERS):
+        return pd.concat([load_dataset(worker, data_folder()).frame for worker in WORKERS])
+    return data.frame
+
+
+def same_mistake(frame):
+    """Share of the pairs of wrong answers to one item that are the same label; None where there is no such pair."""
+    wrong = frame[frame["label"] != frame["y"]]
+    same, all_wrong = wrong.groupby(["item", "label"]).size(), wrong.groupby("item").size()
+    pairs = (all_wrong * (all_wrong - 1)).sum()
+    return float((same * (same - 1)).sum() / pairs) if pairs else None
 
 
 def wrongness_auc(data):
@@ -62,6 +84,10 @@ if __name__ == "__main__":
             print(f"{name} is left out: {error}")
             continue
         auc, noise = wrongness_auc(data)
-        results.append({"dataset": name, "pi": list(data.pi), "noise_rate": round(noise, 4), "auc": round(auc, 4)})
+        same = same_mistake(all_answers(name, data))
+        results.append(
+            {"dataset": name, "pi": list(data.pi), "noise_rate": round(noise, 4), "auc": round(auc, 4)}
+            | {"same_mistake": same and round(same, 4), "by_chance": round(1 / (len(data.classes) - 1), 4)}
+        )
         print(results[-1], flush=True)
     write_result(arguments.out, results)

@@ -9,13 +9,11 @@ import json
 import re
 from pathlib import Path
 
-import answers_per_item
-import gate_start
 import pandas as pd
-from clean_labels import VARIANT
 from common import RESULTS
+from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
-from pidual.benchmark.summary import markdown, paper_table, read_results, summarise, summary_cells
+from pidual.benchmark.summary import TITLES, markdown, paper_table, read_results, summarise, summary_cells
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "benchmarks.md", DOCS / "results.md")
@@ -93,6 +91,8 @@ def tables():
                 "PI": ", ".join(row["pi"]),
                 "wrong labels": f"{100 * row['noise_rate']:.0f}%",
                 "AUC of PI alone": f"{row['auc']:.3f}",
+                "same mistake": f"{row['same_mistake']:.0%}" if row["same_mistake"] is not None else "",
+                "by chance": f"{row['by_chance']:.0%}",
             }
             for row in result["results"]
         ]
@@ -107,12 +107,9 @@ def benchmark_tables():
     if not len(summary):
         return {}
     made = {"paper": paper_table(summary)}
-    for dataset, rows in summary[summary["variant"].isin(["", VARIANT])].groupby("dataset"):
+    for dataset, rows in summary[summary["variant"].isin(["", CLEAN])].groupby("dataset"):
         made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
-    answers = summary[(summary["dataset"] == answers_per_item.DATASET) & summary["method"].isin(["ce", "pi_dual"])]
-    fewer = answers["variant"].str.contains(answers_per_item.WORDS, regex=False)
-    answers = answers[fewer | answers["variant"].isin(["", VARIANT])].sort_values("variant", kind="stable")
-    made["answers"] = markdown(summary_cells(answers).drop(columns="seconds"))
+    made["what if"] = what_if_table(results)
     made["gate start"] = gate_table([result for result in results if result["method"] == "pi_dual"])
     abouts = [result["about"] for result in results]
     about = {key: sorted({one[key] for one in abouts}) for key in ("date", "commit", "hardware", "torch")}
@@ -120,6 +117,22 @@ def benchmark_tables():
     hours = sum(result["seconds"] for result in results) / 3600
     made["results cost"] = f"{len(results)} fits, {hours:.1f} hours of training on one core each, two at a time."
     return made
+
+
+def what_if_table(results):
+    """Cross-entropy and Pi-DUAL on a crowd's data as it is and as it might be, after the last epoch."""
+    asked = ["", *(name for name, question in QUESTIONS.items() if question.datasets[: len(CROWD)] == CROWD)]
+    results = [result for result in results if result["dataset"] in CROWD and result["variant"] in asked]
+    results = [result for result in results if result["method"] in BOTH]
+    summary = summarise(results).sort_values("variant", key=lambda names: names.map(asked.index), kind="stable")
+    gates = [
+        {"variant": result["variant"], "method": result["method"], "gate": result["history"][-1].get("gate")}
+        for result in results
+    ]
+    mean = pd.DataFrame(gates).groupby(["variant", "method"])["gate"].mean()
+    shown = summary_cells(summary)[["method", *(TITLES[value] for value in ("last_accuracy", "last_auc"))]]
+    pairs = zip(summary["variant"], summary["method"], strict=True)
+    return markdown(shown.assign(gate=[f"{mean[pair]:.3f}".replace("nan", "") for pair in pairs]))
 
 
 def gate_table(results):
@@ -133,7 +146,7 @@ def gate_table(results):
             "AUC, last epoch": result["last"]["auc"],
         }
         for result in results
-        if result["variant"] == "" or result["variant"].startswith(gate_start.VARIANT)
+        if result["variant"] == "" or result["variant"].startswith(GATE_START)
     ]
     table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean()
     tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
