@@ -160,6 +160,15 @@ def splits(item, label=None, split=None, *, fraction=0.25, seed=0, at_most=None)
     return split_rows(AnnotationTable.from_frame(pd.DataFrame(columns)), fraction, seed, at_most)
 
 
+def test_all_seeds_can_have_one_split(data):
+    def held_out(seed, split_seed=None):
+        return prepare(*data, FitOptions(seed=seed, split_seed=split_seed)).split
+
+    assert (held_out(0) != held_out(1)).any()
+    assert (held_out(0, split_seed=1) == held_out(1)).all()
+    assert (held_out(5, split_seed=1) == held_out(1)).all()
+
+
 def test_validation_rows_are_whole_items():
     item = np.repeat(np.arange(40), 4)
     split = splits(item)
@@ -223,7 +232,7 @@ def test_a_run_stopped_many_times(data, tmp_path):
 def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
     run = fit_table(*data, tmp_path / "run", QUICK)
     config = json.loads((run.path / "config.json").read_text())
-    for name in ("lr_scale_batch", "decay_convention", "decay_norms", "resized_crop"):
+    for name in ("lr_scale_batch", "decay_convention", "decay_norms", "resized_crop", "momentum_convention"):
         del config["training"][name]
     (run.path / "config.json").write_text(json.dumps(config))
     fit_table(*data, run.path, QUICK, resume=True)

@@ -18,6 +18,7 @@ from command_line import environment, run_cli, start_cli, write_crowd
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
+from pidual.benchmark import load_data, load_recipe
 from pidual.cli.common import parse_value
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
@@ -25,7 +26,7 @@ from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.run import FitOptions
-from pidual.sweep import choose_search, plain, run_sweep
+from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
 from pidual.sweep.space import Space
 from pidual.sweep.study import open_study, opened
@@ -610,6 +611,20 @@ def test_the_grid_of_a_dataset_takes_the_place_of_the_recipes_values(tmp_path):
     assert about["method_options"]["width"] == 256  # the recipe's, not the only one of the grid
 
 
+def test_a_search_on_a_recipe_from_python(tmp_path):
+    recipe = load_recipe("digits_pi:low", "cpu")
+    data = load_data(recipe, tmp_path)
+    fixed, search = recipe_search(recipe, data, "elr")
+    assert set(search) == {"lr", "weight_decay", "beta", "lam"}
+    assert not set(search) & {*fixed.training, *fixed.method_options}
+    assert fixed.training["epochs"] == recipe.settings["epochs"]
+    fixed, search = recipe_search(recipe, data, "elr", changes={"epochs": 2}, own={"lam": [1.0]}, seed=3)
+    assert search == {"lam": [1.0]}
+    assert (fixed.training["epochs"], fixed.method_options["beta"], fixed.seed) == (2, 0.7, 3)
+    with pytest.raises(UsageError, match="There is no method 'elf'"):
+        recipe_search(recipe, data, "elf")
+
+
 def test_what_the_recipe_says_is_not_an_option(tmp_path):
     code, _, err = run_cli(["sweep", "digits_pi", "--data", tmp_path, "--x", "x.npy", "--out", tmp_path / "s"])
     assert (code, "--x does not go with --data" in err) == (2, True)
@@ -617,6 +632,7 @@ def test_what_the_recipe_says_is_not_an_option(tmp_path):
     for options, message in [
         (["--set", "lam=2.0", "--search", "lam=1.0,3.0"], "lam is given a value and searched as well"),
         (["--set", "epochs=2", "--epochs", 3], "epochs is given twice"),
+        (["--method", "elf"], "There is no method 'elf'"),
     ]:
         code, _, err = run_cli([*args, *options])
         assert (code, message in err) == (2, True), err

@@ -41,7 +41,7 @@ from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
 from .inputs import Inputs, load_inputs, x_rows
-from .methods import METHODS, Method
+from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none, precision_recall
 from .nets import Standardize, build_network, network_for
 from .options import check_options, defaults
@@ -72,6 +72,8 @@ class FitOptions:
         Share of the items held out as noisy validation rows, where the table has no split of its own.
     valid_items : int, optional
         Not more items than this are held out; None sets no limit.
+    split_seed : int, optional
+        Of the items that are held out; by default `seed`, so that every seed has others.
     pi_kinds : mapping
         Kind of PI columns that should not be guessed.
     pi_min_count : int
@@ -90,6 +92,7 @@ class FitOptions:
     network_options: Mapping[str, Any] = field(default_factory=dict)
     valid_fraction: float = 0.1
     valid_items: int | None = 5_000
+    split_seed: int | None = None
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
     pi_min_count: int = 2
     seed: int = 0
@@ -152,12 +155,12 @@ def prepare(
     sample_weight : array (N,), optional
         Weight of every annotation.
     """
-    if options.method not in METHODS:
-        raise UsageError(f"There is no method '{options.method}'; use one of {', '.join(METHODS)}.")
+    check_method(options.method)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         x_row = x_rows(inputs, table)
-        split = split_rows(table, options.valid_fraction, options.seed, options.valid_items)
+        seed = options.seed if options.split_seed is None else options.split_seed
+        split = split_rows(table, options.valid_fraction, seed, options.valid_items)
         learned = np.flatnonzero(split != 2)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count)
         encoder.fit(table, learned if len(learned) < len(table) else None)

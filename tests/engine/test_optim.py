@@ -44,6 +44,42 @@ def test_momentum_carries_a_single_gradient_just_as_far():
     assert weight.item() == pytest.approx(-0.1 / (1 - 0.9), rel=1e-5)
 
 
+def test_the_velocity_of_keras_against_plain_loops():
+    rates, decay, momentum = [0.1, 0.1, 0.02, 0.05, 0.004], 0.03, 0.9
+    gradients = torch.randn(len(rates), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).tolist()
+    method = CE(nn.Linear(3, 1, bias=False).double(), Spec(10, 2, (), 0))
+    nn.init.constant_(method.f.weight, 0.5)
+    training = Training(momentum=momentum, weight_decay=decay, momentum_convention="keras")
+    (optimizer,) = make_optimizers(method, training)
+    weights, velocities = [0.5] * 3, [0.0] * 3
+    for rate, gradient in zip(rates, gradients, strict=True):
+        method.f.weight.grad = torch.tensor([gradient], dtype=torch.float64)
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+        for i in range(3):
+            g = gradient[i] + decay * weights[i]
+            velocities[i] = momentum * velocities[i] - rate * g
+            weights[i] += momentum * velocities[i] - rate * g
+        torch.testing.assert_close(method.f.weight.detach()[0], torch.tensor(weights, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_at_one_rate_the_velocities_of_keras_and_torch_move_alike(momentum):
+    ends = []
+    for convention in ("pytorch", "keras"):
+        method = CE(nn.Linear(3, 2).double(), Spec(10, 2, (), 0))
+        for parameter in method.parameters():
+            nn.init.constant_(parameter, 0.3)
+        training = Training(momentum=momentum, weight_decay=0.01, momentum_convention=convention)
+        (optimizer,) = make_optimizers(method, training)
+        for step in range(5):
+            for parameter in method.parameters():
+                parameter.grad = torch.full_like(parameter, 0.5 - 0.2 * step)
+            optimizer.step()
+        ends.append(method.f.weight.detach())
+    torch.testing.assert_close(*ends)
+
+
 def test_every_parameter_is_in_one_group(monkeypatch):
     method = sparse_method(monkeypatch)
     groups = [

@@ -15,6 +15,7 @@ def test_the_paper_as_printed():
         assert training.momentum == 0.9
         assert training.warmup_epochs == training.crop_pad == 0
         assert (training.decay_convention, training.decay_norms) == ("pytorch", True)
+        assert (training.momentum_convention, training.valid_whole_batches) == ("pytorch", False)
     assert (cifar.batch_size, cifar.milestones, cifar.lr_decay) == (256, (36, 72, 96), 0.2)
     assert (imagenet.batch_size, imagenet.milestones, imagenet.lr_decay) == (2048, (30, 60, 80), 0.1)
 
@@ -25,6 +26,7 @@ def test_what_the_code_base_adds_on_cifar():
     assert rate == pytest.approx([0.002, 0.1, 0.2, 0.2, 0.2, 0.04, 0.008])  # 0.1 * 256 / 128, from 0 over an epoch
     assert (training.crop_pad, training.flip, training.resized_crop) == (2, True, False)
     assert (training.decay_convention, training.decay_norms) == ("keras", True)
+    assert (training.momentum_convention, training.valid_whole_batches) == ("keras", True)
 
 
 def test_what_the_code_base_adds_on_imagenet():
@@ -33,6 +35,7 @@ def test_what_the_code_base_adds_on_imagenet():
     assert rate == pytest.approx([0.8 * 25 / 50, 0.8, 0.8, 0.08, 0.008, 0.0008])  # 0.1 * 2048 / 256, over 5 epochs
     assert (training.crop_pad, training.flip, training.resized_crop) == (0, True, True)
     assert (training.decay_convention, training.decay_norms) == ("keras", False)
+    assert (training.momentum_convention, training.valid_whole_batches) == ("keras", True)
 
 
 def test_the_code_base_only_adds():
@@ -49,6 +52,8 @@ def test_the_code_base_only_adds():
         {"lr_scale_batch": True},
         {"decay_convention": "tensorflow"},
         {"decay_norms": 1},
+        {"momentum_convention": "caffe"},
+        {"valid_whole_batches": "no"},
         {"resized_crop": "yes"},
         {"resized_crop": True, "crop_pad": 2},
     ],

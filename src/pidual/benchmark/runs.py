@@ -95,6 +95,8 @@ class Fit:
             "pi_kinds": dict(recipe.pi_kinds),
             "dataset_options": dict(recipe.dataset_options),
         }
+        if recipe.split_seed is not None:
+            identity["split_seed"] = recipe.split_seed
         as_json: Result = json.loads(json.dumps(identity))
         return as_json
 
@@ -114,6 +116,7 @@ class Fit:
             network_options=network_options,
             valid_fraction=self.recipe.valid_fraction,
             valid_items=None,
+            split_seed=self.recipe.split_seed,
             pi_kinds=self.recipe.pi_kinds,
             pi_min_count=1,
             seed=self.seed,

@@ -184,9 +184,11 @@ def recipe_sweep(
 ) -> tuple[SweepJob, list[str]]:
     """A search on a dataset of the benchmarks, and the words of a command that fits as it does."""
     from ..benchmark import load_data, load_recipe, table_and_inputs
+    from ..methods import check_method
     from ..sweep import recipe_search
 
     changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
+    check_method(method)  # before data is read
     recipe = load_recipe(name, scale)
     loaded = load_data(recipe, data)
     fixed, chosen = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=search, seed=seed)

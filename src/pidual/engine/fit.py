@@ -83,6 +83,12 @@ class Position:
     events: list[Record] = field(default_factory=list)
 
 
+def whole_batches(rows: Rows, batch_size: int) -> Rows:
+    """The first rows, as many as fill batches; all of fewer than a batch."""
+    kept = len(rows) // batch_size * batch_size
+    return rows.subset(np.arange(kept)) if kept else rows
+
+
 def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
     """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -168,7 +174,10 @@ class Trainer:
         stage: str = "",
     ):
         self.stage = stage
-        self.build, self.train, self.valid, self.training = build, train, valid, training
+        self.build, self.train, self.training = build, train, training
+        self.valid = valid
+        if valid is not None and training.valid_whole_batches:
+            self.valid = whole_batches(valid, training.batch_size)
         self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
         self.at = Position()
         self.best: Weights = {}
@@ -190,7 +199,8 @@ class Trainer:
         else:
             self.at.history[:0], self.at.events[:0] = self.first_records
         steps = self.batches.steps
-        self.progress.start(self.training.epochs, steps, self.at.epoch * steps + self.at.step, self.stage)
+        done = self.at.epoch * steps + min(self.at.step, steps)
+        self.progress.start(self.training.epochs, steps, done, self.stage)
         while self.at.epoch < self.training.epochs:
             self.train_epoch()
             self.finish_epoch()

@@ -37,12 +37,41 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
         groups["adam" if adam else "sparse" if sparse else "dense"].append(options)
     made: list[torch.optim.Optimizer] = []
     if groups["dense"]:
-        made.append(torch.optim.SGD(groups["dense"], lr=lr, fused=True))
+        keras = training.momentum_convention == "keras"
+        made.append(KerasSGD(groups["dense"], {}) if keras else torch.optim.SGD(groups["dense"], lr=lr, fused=True))
     if groups["sparse"]:
         made.append(torch.optim.SGD(groups["sparse"], lr=lr, foreach=False))
     if groups["adam"]:
         made.append(torch.optim.Adam(groups["adam"], lr=lr))
     return made
+
+
+class KerasSGD(torch.optim.Optimizer):
+    """SGD with Nesterov momentum as Keras has it, the learning rate inside the velocity.
+
+    v <- momentum * v - lr * g
+    w <- w + momentum * v - lr * g
+
+    torch has v <- momentum * v + g and multiplies by the rate of the moment.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            weights = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not weights:
+                continue
+            moves = torch._foreach_add([weight.grad for weight in weights], weights, alpha=group["weight_decay"])
+            torch._foreach_mul_(moves, -group["lr"])
+            for weight in weights:
+                if not self.state[weight]:
+                    self.state[weight]["velocity"] = torch.zeros_like(weight)
+            velocities = [self.state[weight]["velocity"] for weight in weights]
+            torch._foreach_mul_(velocities, group["momentum"])
+            torch._foreach_add_(velocities, moves)
+            torch._foreach_add_(weights, velocities, alpha=group["momentum"])
+            torch._foreach_add_(weights, moves)
 
 
 def decay_groups(method: Method, training: Training, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -33,6 +33,9 @@ class Training:
     decay_norms : bool
         Whether gains and biases of normalisation layers decay (the code base: on CIFAR, not on ImageNet). All other
         parameters do but those of the PI networks, which have the method option `pi_weight_decay` for it.
+    momentum_convention : "pytorch" or "keras"
+        Whether the learning rate is outside the velocity or inside, where past gradients keep the rate they came with.
+        They differ for some steps after the rate changes. The paper does not say; its code base has the latter.
     schedule : "cosine", "steps" or "constant"
         "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
     warmup_epochs : float
@@ -54,6 +57,9 @@ class Training:
     select : "best", "lowest_loss" or "last"
         Keep the epoch with the best accuracy on the noisy validation rows, the one with the lowest loss there, or the
         last one, which is saved in any case.
+    valid_whole_batches : bool
+        Leave out the last rows of the noisy validation set that do not fill a batch, as the code base does: of 400 rows
+        it sees 256 at a batch of 256. A set smaller than a batch is used whole.
     guard : "recover", "watch" or "off"
         Watch for collapse: start again with a smaller rate when it happens, or only record it.
     loader_workers : int
@@ -73,6 +79,7 @@ class Training:
     lr_scale_batch: int | None = None
     decay_convention: str = "pytorch"
     decay_norms: bool = True
+    momentum_convention: str = "pytorch"
     warmup_epochs: float = 0.0
     clip: float | None = None
     crop_pad: int = 0
@@ -80,6 +87,7 @@ class Training:
     flip: bool = False
     precision: str = "32-true"
     select: str = "best"
+    valid_whole_batches: bool = False
     guard: str = "recover"
     loader_workers: int = 2
     seed: int = 0
@@ -98,7 +106,7 @@ class Training:
                 raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
         if self.momentum >= 1:
             raise UsageError(f"momentum must be below 1, not {self.momentum!r}.")
-        for name in ("flip", "resized_crop", "decay_norms"):
+        for name in ("flip", "resized_crop", "decay_norms", "valid_whole_batches"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
         if self.resized_crop and self.crop_pad:
@@ -108,7 +116,8 @@ class Training:
             raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {scale!r}.")
         if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
             raise UsageError(f"clip must be above 0 or none, not {self.clip!r}.")
-        choices = {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS, "decay_convention": CONVENTIONS}
+        choices: dict[str, tuple[str, ...]] = {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS}
+        choices |= {"decay_convention": CONVENTIONS, "momentum_convention": CONVENTIONS}
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}.")
@@ -171,17 +180,18 @@ def paper_protocol(images: str = "cifar", *, codebase: bool = False) -> dict[str
     return printed | (CIFAR_CODEBASE if codebase else {})
 
 
+KERAS = {"decay_convention": "keras", "momentum_convention": "keras", "valid_whole_batches": True}
 CIFAR_CODEBASE: dict[str, Any] = {
+    **KERAS,
     "lr_scale_batch": 128,
     "warmup_epochs": 1,
-    "decay_convention": "keras",
     "crop_pad": 2,
     "flip": True,
 }
 IMAGENET_CODEBASE: dict[str, Any] = {
+    **KERAS,
     "lr_scale_batch": 256,
     "warmup_epochs": 5,
-    "decay_convention": "keras",
     "decay_norms": False,
     "crop_pad": 0,
     "resized_crop": True,

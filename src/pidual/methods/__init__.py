@@ -1,5 +1,6 @@
 """The methods, by name. A new one is tested, listed and runnable the moment its line joins METHODS."""
 
+from ..errors import UsageError
 from .afm import AFM
 from .base import Method
 from .ce import CE
@@ -45,6 +46,13 @@ METHODS: dict[str, type[Method]] = {
     "pi_dual_plus": PiDualPlus,
 }
 
+
+def check_method(name: str) -> None:
+    """Refuse a name that no method has."""
+    if name not in METHODS:
+        raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHODS)}.")
+
+
 __all__ = [
     "AFM",
     "CE",
@@ -66,4 +74,5 @@ __all__ = [
     "PiDualPlus",
     "SOPPlus",
     "TRAMPlusPlus",
+    "check_method",
 ]

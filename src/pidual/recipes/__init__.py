@@ -35,6 +35,8 @@ class Recipe:
         Items that are drawn from the training and from the test set; all by default.
     valid_fraction : float
         Share of the items held out as noisy validation set.
+    split_seed : int, optional
+        Of these items, the same for all seeds (the paper's code base); by default every seed holds out others.
     pi_kinds : mapping
         Kinds of PI columns where they are not the dataset's own.
     other_network : mapping
@@ -54,6 +56,7 @@ class Recipe:
     n_train: int | None = None
     n_test: int | None = None
     valid_fraction: float = 0.1
+    split_seed: int | None = None
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
     other_network: Settings = field(default_factory=dict)
     widths: tuple[int, ...] = (512, 1024, 2048, 4096)

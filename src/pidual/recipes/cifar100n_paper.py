@@ -23,6 +23,7 @@ RECIPE = Recipe(
     settings=PAPER_CIFAR,
     methods=merge(MIDDLE_OF_GRID, PI_DUAL_PLUS, AUTHORS_CIFAR10, AUTHORS_CIFAR100, OWN),
     valid_fraction=0.02,
+    split_seed=0,
     pi_kinds={"seconds": "number"},  # as they are, as in the paper's code base
     other_network={"network": "resnet34"},
 )

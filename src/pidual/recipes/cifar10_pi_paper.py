@@ -15,5 +15,6 @@ RECIPE = Recipe(
     settings=PAPER_CIFAR,
     methods=merge(MIDDLE_OF_GRID, PI_DUAL_PLUS, AUTHORS_CIFAR10),
     valid_fraction=0.02,
+    split_seed=0,
     other_network={"network": "resnet34"},
 )

@@ -14,5 +14,6 @@ RECIPE = Recipe(
     scale="paper",
     settings=PAPER_CIFAR,
     methods=merge(MIDDLE_OF_GRID, PI_DUAL_PLUS, AUTHORS_CIFAR10),
+    split_seed=0,
     other_network={"network": "resnet34"},
 )

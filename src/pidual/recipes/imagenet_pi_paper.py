@@ -30,5 +30,6 @@ RECIPE = Recipe(
     settings=PAPER_IMAGENET,
     methods=merge(OWN),
     valid_fraction=0.01,
+    split_seed=0,
     seeds=3,
 )

@@ -40,7 +40,8 @@ MIDDLE_OF_GRID: Methods = {
 }
 PI_DUAL_PLUS: Methods = {"pi_dual_plus": {"epochs": 300, "batch_size": 128, "schedule": "cosine"}}
 # Methods that the paper quotes train as their authors do; forward_t and co_teaching, which it names, as the rest.
-AS_AUTHORS = {"lr_scale_batch": None, "warmup_epochs": 0, "decay_convention": "pytorch", "crop_pad": 4}
+PYTORCH = {"decay_convention": "pytorch", "momentum_convention": "pytorch", "valid_whole_batches": False}
+AS_AUTHORS = {**PYTORCH, "lr_scale_batch": None, "warmup_epochs": 0, "crop_pad": 4}
 PREACT = {**AS_AUTHORS, "network": "preact_resnet18", "lr": 0.02, "weight_decay": 5e-4}
 RESNET = {**AS_AUTHORS, "network": "resnet34"}
 COSINE_300 = {"epochs": 300, "batch_size": 128, "weight_decay": 5e-4, "schedule": "cosine"}

@@ -8,7 +8,7 @@ from ..benchmark import Fit, Recipe
 from ..datasets.base import NoisyDataset
 from ..errors import UsageError
 from ..grids import GRID_NAMES
-from ..methods import METHODS
+from ..methods import METHODS, check_method
 from ..options import signature
 from ..run import FitOptions
 from ..settings import split_settings
@@ -41,24 +41,22 @@ def recipe_search(
         Option -> values.
     seed : int
     """
-    if method not in METHODS:
-        raise UsageError(f"There is no method '{method}'; use one of {', '.join(METHODS)}.")
+    check_method(method)
     changes, own, base = changes or {}, own or {}, recipe.dataset.partition(":")[0]
     both = [name for name in own if name in changes]
     if both:
         raise UsageError(f"{both[0]} is given a value and searched as well; give one of the two.")
-    given, training, network = split_settings({key: value for key, value in changes.items() if key != "network"})
+    options, training, network = split_settings({key: value for key, value in changes.items() if key != "network"})
     if "noise_rate" in signature(METHODS[method]):
-        given = {"noise_rate": data.noise_rate, **given}  # known, and not searched
-    fixed = FitOptions(method=method, method_options=given, training=training, network_options=network)
+        options = {"noise_rate": data.noise_rate, **options}  # known, and not searched
+    fixed = FitOptions(method=method, method_options=options, training=training, network_options=network)
     search = choose_search(fixed, grid or (base if base in GRID_NAMES and not own else None), own)
     search = {name: values for name, values in search.items() if len(values) > 1 or name in own}  # one is the recipe's
 
     def rest(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in settings.items() if name not in search}
 
-    own_settings = {method: rest(recipe.methods.get(method, {}))}
-    fit = Fit(replace(recipe, settings=rest(recipe.settings), methods=own_settings), method, seed, changes=changes)
-    options = fit.options(data.noise_rate)
-    kinds = {**data.pi, **options.pi_kinds}
-    return replace(options, method_options=rest(options.method_options), pi_kinds=kinds), search
+    rest_of_method = {method: rest(recipe.methods.get(method, {}))}
+    fit = Fit(replace(recipe, settings=rest(recipe.settings), methods=rest_of_method), method, seed, changes=changes)
+    made = fit.options(data.noise_rate)
+    return replace(made, method_options=rest(made.method_options), pi_kinds={**data.pi, **made.pi_kinds}), search
