@@ -159,7 +159,7 @@ def summarise(rows, by, timed=()):
     )
     groups = flat.groupby(["dataset", by], sort=False)
     table = groups.mean().round(4)
-    table = table.join(groups.std().round(4).add_suffix("_std")).assign(seeds=groups.size())
+    table = table.join(groups.std().fillna(0).round(4).add_suffix("_std")).assign(seeds=groups.size())
     if timed:
         seconds = pd.DataFrame(timed).pivot_table(index=["dataset", "seed"], columns="method", values="seconds")
         ratio = seconds.div(seconds["ce"], axis=0).groupby("dataset").median()

@@ -7,8 +7,8 @@ the items and scored on the other fifth: 0.5 says nothing, 1 says all. The datas
 CIFAR-10N is there with the answers of each of its workers as well: its worst labels are the second or third worker's
 only where these are wrong, so that there the worker says something even if no worker is better than another.
 
-Where people answer about the same inputs: how often two of them who are both wrong give the same wrong label. One in
-(classes - 1) if the input says nothing of it; more, and it is the input that misleads them.
+Where people answer about the same inputs: how often two of them who are both wrong give the same wrong label, and how
+often they would if the wrong labels of a class were dealt out to its inputs at random.
 """
 
 import argparse
@@ -43,11 +43,25 @@ def all_answers(name, data):
 
 
 def same_mistake(frame):
-    """Share of the pairs of wrong answers to one item that are the same label; None where there is no such pair."""
-    wrong = frame[frame["label"] != frame["y"]]
-    same, all_wrong = wrong.groupby(["item", "label"]).size(), wrong.groupby("item").size()
-    pairs = (all_wrong * (all_wrong - 1)).sum()
-    return float((same * (same - 1)).sum() / pairs) if pairs else None
+    """How often two people who are both wrong about an item give the same label, and how often its class alone does it.
+
+    The second is what would be seen if the wrong labels of a class were dealt out to its items at random. None and None
+    where no item has two wrong answers.
+    """
+    wrong = frame[frame["label"] != frame["y"]].drop_duplicates(["item", "annotator"])
+    by_item, by_class = wrong.groupby("item"), wrong.groupby("y")
+    pairs = pairs_of(by_item.size())
+    if not pairs.sum():
+        return None, None
+    same = pairs_of(wrong.groupby(["item", "label"]).size())
+    of_class = pairs_of(wrong.groupby(["y", "label"]).size()).groupby("y").sum() / pairs_of(by_class.size())
+    expected = pairs * by_item["y"].first().map(of_class)
+    return round(float(same.sum() / pairs.sum()), 4), round(float(expected.sum() / pairs.sum()), 4)
+
+
+def pairs_of(counts):
+    """Ordered pairs among so many."""
+    return counts * (counts - 1)
 
 
 def wrongness_auc(data):
@@ -84,10 +98,10 @@ if __name__ == "__main__":
             print(f"{name} is left out: {error}")
             continue
         auc, noise = wrongness_auc(data)
-        same = same_mistake(all_answers(name, data))
+        same, by_class = same_mistake(all_answers(name, data))
         results.append(
             {"dataset": name, "pi": list(data.pi), "noise_rate": round(noise, 4), "auc": round(auc, 4)}
-            | {"same_mistake": same and round(same, 4), "by_chance": round(1 / (len(data.classes) - 1), 4)}
+            | {"same_mistake": same, "same_mistake_by_class": by_class}
         )
         print(results[-1], flush=True)
     write_result(arguments.out, results)

@@ -94,7 +94,7 @@ def summarise(rows):
         "mean_accuracy_where_paper_did_not_collapse": mean,
         "default_minus_paper": {
             "mean": float(np.mean(difference)),
-            "standard_error": float(np.std(difference) / len(difference) ** 0.5),
+            "standard_error": float(np.std(difference, ddof=1) / len(difference) ** 0.5),
         },
         "mean_accuracy": {name: float(np.mean([row[name]["test_accuracy"] for row in rows])) for name in FITS},
     }

@@ -91,8 +91,8 @@ def tables():
                 "PI": ", ".join(row["pi"]),
                 "wrong labels": f"{100 * row['noise_rate']:.0f}%",
                 "AUC of PI alone": f"{row['auc']:.3f}",
-                "same mistake": f"{row['same_mistake']:.0%}" if row["same_mistake"] is not None else "",
-                "by chance": f"{row['by_chance']:.0%}",
+                "same mistake": "" if row["same_mistake"] is None else f"{row['same_mistake']:.0%}",
+                "by class alone": "" if row["same_mistake"] is None else f"{row['same_mistake_by_class']:.0%}",
             }
             for row in result["results"]
         ]
@@ -121,18 +121,20 @@ def benchmark_tables():
 
 def what_if_table(results):
     """Cross-entropy and Pi-DUAL on a crowd's data as it is and as it might be, after the last epoch."""
-    asked = ["", *(name for name, question in QUESTIONS.items() if question.datasets[: len(CROWD)] == CROWD)]
+    asked = ["", *(name for name, question in QUESTIONS.items() if set(CROWD) <= set(question.datasets))]
     results = [result for result in results if result["dataset"] in CROWD and result["variant"] in asked]
     results = [result for result in results if result["method"] in BOTH]
+    if not results:
+        return ""
     summary = summarise(results).sort_values("variant", key=lambda names: names.map(asked.index), kind="stable")
-    gates = [
-        {"variant": result["variant"], "method": result["method"], "gate": result["history"][-1].get("gate")}
-        for result in results
-    ]
-    mean = pd.DataFrame(gates).groupby(["variant", "method"])["gate"].mean()
     shown = summary_cells(summary)[["method", *(TITLES[value] for value in ("last_accuracy", "last_auc"))]]
-    pairs = zip(summary["variant"], summary["method"], strict=True)
-    return markdown(shown.assign(gate=[f"{mean[pair]:.3f}".replace("nan", "") for pair in pairs]))
+    ends = [result | {key: result["history"][-1].get(key) for key in ("f_wrong", "gate")} for result in results]
+    means = pd.DataFrame(ends).groupby(["variant", "method"])[["f_wrong", "gate"]].mean()
+    means = means.loc[list(zip(summary["variant"], summary["method"], strict=True))]
+    columns = {"f repeats wrong labels": ("f_wrong", "{:.0%}"), "mean gate": ("gate", "{:.2f}")}
+    for title, (key, how) in columns.items():
+        shown[title] = ["" if pd.isna(value) else how.format(value) for value in means[key]]
+    return markdown(shown)
 
 
 def gate_table(results):
@@ -148,6 +150,8 @@ def gate_table(results):
         for result in results
         if result["variant"] == "" or result["variant"].startswith(GATE_START)
     ]
+    if not rows:
+        return ""
     table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean()
     tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
     digits = dict(zip(tried.columns[2:], (1, 1, 3), strict=True))
