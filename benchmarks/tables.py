@@ -152,7 +152,7 @@ def gate_table(results):
     ]
     if not rows:
         return ""
-    table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean()
+    table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean().round(4)  # 50.45 is 50.5 here too
     tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
     digits = dict(zip(tried.columns[2:], (1, 1, 3), strict=True))
     return markdown(tried.assign(**{name: [f"{value:.{n}f}" for value in tried[name]] for name, n in digits.items()}))

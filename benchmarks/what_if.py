@@ -1,4 +1,4 @@
-"""What if a dataset, or how Pi-DUAL begins, were another: CPU-scale recipes with one thing changed on purpose.
+"""What if a dataset, or how Pi-DUAL begins, were another: CPU-scale recipes, changed on purpose.
 
     PIDUAL_DATA=DIR python benchmarks/what_if.py [--only "clean labels"] [--dataset cifar10s] [--seeds 3]
 

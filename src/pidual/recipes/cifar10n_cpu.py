@@ -2,7 +2,7 @@
 
     pidual benchmark cifar10n --scale cpu --data DIR --out DIR
 
-Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
+Cost: about 60 s a fit on one core (pi_dual_plus: twice that; semi-supervised methods: two to ten times).
 Expected after the last epoch (docs/results.md): ce 52.8, divide_mix 46.3, elr 50.0, elr_plus 48.8, sop 51.7, sop_plus
 52.1, cores_star 46.8, pes_semi 41.0, het 50.2, tram 52.3, tram_plus_plus 51.8, afm 53.3, pi_dual 52.2, pi_dual_plus
 49.7; detection AUC of pi_dual 0.820. Its PI says next to nothing of the errors.

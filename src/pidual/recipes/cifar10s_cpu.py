@@ -2,7 +2,7 @@
 
     pidual benchmark cifar10s --scale cpu --data DIR --out DIR
 
-Cost: about 40 s a fit on one core (pi_dual_plus: twice that).
+Cost: about 40 s a fit on one core (pi_dual_plus: twice that; semi-supervised methods: two to ten times).
 Expected after the last epoch (docs/results.md): ce 39.8, divide_mix 29.3, elr 35.0, elr_plus 33.5, sop 38.5, sop_plus
 40.6, cores_star 32.3, pes_semi 29.4, het 37.5, tram 38.2, tram_plus_plus 36.8, afm 41.7, pi_dual 39.7, pi_dual_plus
 37.1; detection AUC of pi_dual 0.798.
