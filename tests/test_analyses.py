@@ -126,7 +126,7 @@ def test_the_command_prints_the_analysis(monkeypatch, tmp_path):
     monkeypatch.setattr(runs_module, "load_dataset", lambda name, folder, **options: crowd())
     monkeypatch.setattr(benchmark, "load_recipe", lambda name, scale: RECIPE)
     code, text, err = run_cli(["benchmark", "digits_pi", "--analysis", "dynamics", "--out", tmp_path, "--quiet"])
-    assert code == 0, err
+    assert (code, err) == (0, f"Tables and figures: {tmp_path / 'analyses'}\n")
     assert text.startswith("digits_pi:low\n")
     assert "noise_wrong" in text
     assert (tmp_path / "analyses" / "cpu-digits_pi-low-dynamics.svg").exists()

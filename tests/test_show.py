@@ -16,7 +16,8 @@ class Terminal(io.StringIO):
 
 
 def train(progress, epochs=3, steps=4, done=0):
-    """What a run tells its progress."""
+    """What one of several fits tells its progress."""
+    progress.fit("Fit 1 of 2: ce")
     progress.start(epochs, steps, done)
     for epoch in range(done // steps, epochs):
         for step in range(steps):
@@ -31,6 +32,7 @@ def test_lines_say_first_and_last_epoch(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
+        "Fit 1 of 2: ce",
         "Training: 3 epochs of 4 steps.",
         "epoch 1/3: loss 1.500, gate 0.25, noisy validation 50.0%",
         "epoch 3/3: loss 1.500, gate 0.25, noisy validation 50.0%",
@@ -40,7 +42,7 @@ def test_lines_say_first_and_last_epoch(capsys):
 
 def test_lines_of_a_continued_run(capsys):
     train(Lines(), done=8)
-    assert capsys.readouterr().err.startswith("Training: 3 epochs of 4 steps, 67% done before.\n")
+    assert capsys.readouterr().err.splitlines()[1] == "Training: 3 epochs of 4 steps, 67% done before."
 
 
 def test_lines_give_a_sign_of_life_in_a_long_epoch(capsys, monkeypatch):

@@ -46,7 +46,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
     for noise in NOISE_LEVELS:
         data = load_digits_pi(noise, seed=seed)
         for method in METHODS:
-            progress.note(f"Digits-PI, {data.noise_rate:.0%} of the labels wrong: {method}")
+            progress.fit(f"Digits-PI, {data.noise_rate:.0%} of the labels wrong: {method}")
             run = fit_digits(data, out / f"digits-{noise}-{method}", method, seed, progress)
             summary = run.summary
             predicted = predict_inputs(run, data.x_test)["predicted_label"].astype(int)

@@ -24,6 +24,9 @@ class Silent(Progress):
 class Lines(Progress):
     """Plain lines: the start, an epoch now and then, and a sign of life within long epochs."""
 
+    def fit(self, text: str) -> None:
+        self.note(text)
+
     def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
         self.said = 0.0
@@ -57,6 +60,9 @@ class Bar(Progress):
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.bar: RichProgress | None = None
+
+    def fit(self, text: str) -> None:
+        self.note(text)
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.drawn = epochs, steps, 0.0

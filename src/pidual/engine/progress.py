@@ -6,6 +6,9 @@ from .history import Record
 class Progress:
     """Hears of every step and epoch, and says nothing."""
 
+    def fit(self, text: str) -> None:
+        """A fit begins, one of several."""
+
     def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us."""
 
