@@ -1,21 +1,27 @@
 """What the default setting rests on: each of its choices undone, one at a time, on data it was chosen on.
 
     [PIDUAL_DATA=DIR] python benchmarks/settings.py [--seeds 3] [--out benchmarks/results/settings.json]
+    PIDUAL_DATA=DIR python benchmarks/settings.py --images [--out benchmarks/results/settings_images.json]
 
 The data is kept apart from what the setting is judged on elsewhere: Digits-PI with other labels than the demo's, three
 synthetic crowds of other shapes and seeds than the stress benchmark's, and, where DIR has it, LabelMe scored on its
-validation part. `pi_dual` and `ce` with the default setting, then `pi_dual` with its variants; accuracy on clean test
-inputs after the last epoch. Fits that are there already are not repeated.
+validation part. With --images: a synthetic crowd's answers for CIFAR-10 training images. `pi_dual` and `ce` with the
+default setting, then its variants; accuracy on clean test inputs after the last epoch. Fits that are there already are
+not repeated.
 """
 
 import argparse
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
 from common import RESULTS, Log, crowd, data_folder, fit_and_score, load, write_result
 
+from pidual.datasets.base import NoisyDataset
+from pidual.datasets.cifar import CLASSES_10, load_cifar10
+from pidual.datasets.synthetic import make_crowd
 from pidual.run import FitOptions
 
 VARIANTS = {
@@ -31,6 +37,13 @@ VARIANTS = {
     "random PI 4": {"method_options": {"random_pi": 4}},
     "PI width 1024": {"method_options": {"width": 1024}},
 }
+ONE_CONVOLUTION = {"network_options": {"convs": 1}}
+IMAGE_VARIANTS = {
+    "default": {},
+    "ce": {"method": "ce"},
+    "one convolution a block": ONE_CONVOLUTION,
+    "ce, one convolution a block": {"method": "ce", **ONE_CONVOLUTION},
+}
 
 
 def load_sets():
@@ -45,6 +58,19 @@ def load_sets():
     return sets
 
 
+def image_crowd(n_test=3000):
+    """1,000 CIFAR-10 training images, six answers each, a quarter of them wrong; scored on other training images."""
+    made = make_crowd(1000, 100, 6, n_classes=10, noise=0.25, spammer_share=0.15, seed=24)
+    images = load_cifar10(data_folder(), "train", partial=True)  # the first file of five has enough
+    y = made.frame.drop_duplicates("item")["y"].to_numpy()
+    rows = np.empty(len(y), int)
+    for k in range(len(CLASSES_10)):  # an image of its class for each item
+        rows[y == k] = np.flatnonzero(images.y == k)[: (y == k).sum()]
+    others = np.setdiff1d(np.arange(len(images.y)), rows)[:n_test]
+    pi = {"annotator": "category", "seconds": "duration"}
+    return NoisyDataset("image crowd", made.frame, pi, images.x[rows], images.x[others], images.y[others], CLASSES_10)
+
+
 def summarise(rows):
     """Mean accuracy and AUC over seeds, a line for each variant."""
     flat = [{**row, "accuracy": row["last"]["accuracy"], "auc": row["last"]["auc"]} for row in rows]
@@ -55,17 +81,20 @@ def summarise(rows):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS / "settings.json")
+    parser.add_argument("--images", action="store_true")
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    out = arguments.out or RESULTS / ("settings_images.json" if arguments.images else "settings.json")
+    variants = IMAGE_VARIANTS if arguments.images else VARIANTS
     torch.set_num_threads(1)
-    log = Log(arguments.out, "variant", "dataset", "seed")
-    for dataset, data in load_sets().items():
+    log = Log(out, "variant", "dataset", "seed")
+    for dataset, data in ({"image crowd": image_crowd()} if arguments.images else load_sets()).items():
         for seed in range(arguments.seeds):
-            for variant, options in VARIANTS.items():
+            for variant, options in variants.items():
                 keys = {"variant": variant, "dataset": dataset, "seed": seed}
                 if log.find(**keys) is None:
                     log.add(keys | fit_and_score(data, FitOptions(seed=seed, **options)))
     summary = summarise(log.rows)
     table = pd.DataFrame(summary).pivot_table(index="variant", columns="dataset", values="accuracy")
-    print(table.assign(mean=table.mean(axis=1)).reindex(list(VARIANTS)).round(3).to_string())
-    write_result(arguments.out, {"summary": summary, "fits": log.rows}, seeds=arguments.seeds)
+    print(table.assign(mean=table.mean(axis=1)).reindex(list(variants)).round(3).to_string())
+    write_result(out, {"summary": summary, "fits": log.rows}, seeds=arguments.seeds)

@@ -389,7 +389,7 @@ def test_bare_array_as_long_as_the_table_goes_row_by_row():
 
 def test_bare_array_is_indexed_by_integer_items():
     assert x_rows(load_inputs(np.eye(3)), table_of([2, 0, 1, 2])).tolist() == [2, 0, 1, 2]
-    with pytest.warns(DataWarning, match="2 of 5 rows of x have no annotation"):
+    with pytest.warns(DataWarning, match="2 of 5 rows of x have no annotation and are not used"):
         assert x_rows(load_inputs(np.eye(5)), table_of([2, 0, 1, 2])).tolist() == [2, 0, 1, 2]
     with pytest.raises(DataError, match=r"no input for 2 of the 3 items of table: 7, -1; it has 3 rows"):
         x_rows(load_inputs(np.eye(3)), table_of([2, 7, -1, 2]))
@@ -413,6 +413,13 @@ def test_inputs_that_nobody_labelled_are_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         x_rows(inputs, table_of([3, 1, 2, 1]))
+
+
+def test_images_that_nobody_labelled_are_called_images(tmp_path):
+    for name in ("a.png", "b.png", "c.png"):
+        draw(tmp_path, name)
+    with pytest.warns(DataWarning, match=rf"1 of 3 images of {tmp_path} have no annotation and are not used\."):
+        assert x_rows(load_inputs(tmp_path), table_of(["c", "a", "c", "a"])).tolist() == [2, 0, 2, 0]
 
 
 def test_rows_come_as_int64():

@@ -332,19 +332,16 @@ def test_a_killed_run_continues_to_the_same_bits(crowd, whole_run, tmp_path):
 
 @pytest.mark.slow
 def test_ten_kills_at_random_moments(crowd, whole_run, tmp_path):
-    out, rng, kills = tmp_path / "run", random.Random(0), 0
-    for _ in range(40):
+    out, rng = tmp_path / "run", random.Random(0)
+    for _ in range(10):
         process = start_cli(long_fit(crowd, out, "--resume", "--save-every", "0.05"))
         started = out / "config.json"
         wait_for(lambda file=started: file.exists(), process)
         assert process.stderr.readline().startswith("Training")
-        time.sleep(rng.uniform(0, 0.6))
+        time.sleep(rng.uniform(0, 0.25))
         process.kill()
         process.communicate()
-        kills += process.returncode == -signal.SIGKILL
-        if (out / "summary.json").exists() or kills == 10:
-            break
-    assert kills >= 5
+        assert process.returncode == -signal.SIGKILL
     code, _, err = run_cli(long_fit(crowd, out, "--resume"))
     assert code == 0, err
     assert same_run(out, whole_run)

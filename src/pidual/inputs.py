@@ -278,7 +278,8 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     _check_all_found(inputs, table, items, rows)
     unused = n - np.count_nonzero(np.bincount(rows))
     if unused:
-        warnings.warn(f"{unused} of {n} rows of {inputs.source} have no annotation.", DataWarning, stacklevel=2)
+        what = f"{unused} of {n} {'images' if inputs.kind == 'images' else 'rows'} of {inputs.source}"
+        warnings.warn(f"{what} have no annotation and are not used.", DataWarning, stacklevel=2)
     joined: NDArray[np.int64] = np.asarray(rows, np.int64)[table.item_codes]
     return joined
 

@@ -166,7 +166,7 @@ def prepare(
         encoder.fit(table, learned if len(learned) < len(table) else None)
     n_train = int((split == 0).sum())
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
-    training, method_options, network_options = resolve_options(options, n_train, images=len(in_shape) == 3)
+    training, method_options, network_options = resolve_options(options, n_train, in_shape)
     rows = Rows.build(
         inputs.array, x_row, table.label_codes, encoder.transform(table), sample_weight, derive_seed(options.seed, 7)
     )
@@ -196,17 +196,17 @@ def prepare(
 
 
 def resolve_options(
-    options: FitOptions, n_train: int, *, images: bool
+    options: FitOptions, n_train: int, in_shape: Sequence[int]
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
-    """Options of training, method and network: the setting's, then the user's own."""
-    settings = choose_settings(options.setting, options.method, n_train=n_train, images=images)
+    """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
+    settings = choose_settings(options.setting, options.method, n_train=n_train, images=len(in_shape) == 3)
     unknown = [name for name in options.training if name not in option_names()]
     if unknown:
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
     training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
-    network = {} if options.network else settings.network  # a setting's network options are for the network it implies
+    implied = options.network in (None, network_for(in_shape))  # a setting's network options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
-    return training, method, network | dict(options.network_options)
+    return training, method, (settings.network if implied else {}) | dict(options.network_options)
 
 
 def split_rows(

@@ -74,7 +74,7 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     options: Options = {"width": 256} if METHODS[method].needs_pi else {}
     if method in ("pi_dual", "pi_dual_plus"):
         options |= {"random_pi": size["random_pi"], "gate_bias": -4.0 if images else -2.0}
-    network = {} if images else {"width": 128, "depth": 2, "dropout": 0.5}
+    network = {"convs": 2} if images else {"width": 128, "depth": 2, "dropout": 0.5}
     return Settings(training, options, network)
 
 

@@ -90,8 +90,7 @@ class Space:
         for name, texts in self.texts.items():
             for text in texts[1:]:
                 options = self.options(self.params.index(self.params[0] | {name: text}))
-                images = len(job.network["in_shape"]) == 3
-                training, method, network = resolve_options(options, job.spec.n_train, images=images)
+                training, method, network = resolve_options(options, job.spec.n_train, job.network["in_shape"])
                 make = network_maker(job.network | {"options": network}, job.spec.n_classes, None)
                 spec = replace(job.spec, epochs=training.epochs)
                 check_build(method_maker(options.method, method, spec, make))
