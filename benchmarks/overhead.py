@@ -114,8 +114,8 @@ def mlp(rounds):
 
 
 def resnet50(rounds):
-    """Pi-DUAL step / cross-entropy step: ResNet-50, 1000 classes, PI networks as on ImageNet-PI; 64 x 64 images."""
-    x = np.random.default_rng(0).normal(size=(32, 3, 64, 64)).astype(np.float32)
+    """Pi-DUAL step / cross-entropy step: ResNet-50, 1000 classes, PI networks as on ImageNet-PI; 128 x 128 images."""
+    x = np.random.default_rng(0).normal(size=(32, 3, 128, 128)).astype(np.float32)
     rows, training = make_rows(x, 1000), Training(epochs=1000, batch_size=32, lr=0.001, guard="off")
     step = our_epoch(rows, "resnet50", 1000, training, "pi_dual", **PI_DUAL)
     return ratios(step, our_epoch(rows, "resnet50", 1000, training), 2 * rounds)
