@@ -1,7 +1,7 @@
 """What the default setting rests on: each of its choices undone, one at a time, on data it was chosen on.
 
     [PIDUAL_DATA=DIR] python benchmarks/settings.py [--seeds 3] [--out benchmarks/results/settings.json]
-    PIDUAL_DATA=DIR python benchmarks/settings.py --images [--out benchmarks/results/settings_images.json]
+    PIDUAL_DATA=DIR python benchmarks/settings.py --images [--seeds 3] [--out benchmarks/results/settings_images.json]
 
 The data is kept apart from what the setting is judged on elsewhere: Digits-PI with other labels than the demo's, three
 synthetic crowds of other shapes and seeds than the stress benchmark's, and, where DIR has it, LabelMe scored on its
@@ -11,6 +11,7 @@ not repeated.
 """
 
 import argparse
+import dataclasses
 import json
 from pathlib import Path
 
@@ -19,9 +20,7 @@ import pandas as pd
 import torch
 from common import RESULTS, Log, crowd, data_folder, fit_and_score, load, write_result
 
-from pidual.datasets.base import NoisyDataset
 from pidual.datasets.cifar import CLASSES_10, load_cifar10
-from pidual.datasets.synthetic import make_crowd
 from pidual.run import FitOptions
 
 VARIANTS = {
@@ -60,15 +59,15 @@ def load_sets():
 
 def image_crowd(n_test=3000):
     """1,000 CIFAR-10 training images, six answers each, a quarter of them wrong; scored on other training images."""
-    made = make_crowd(1000, 100, 6, n_classes=10, noise=0.25, spammer_share=0.15, seed=24)
+    shape = {"n_items": 1000, "n_annotators": 100, "answers_per_item": 6, "n_classes": 10}
+    made = crowd(**shape, noise=0.25, spammer_share=0.15, seed=24)
     images = load_cifar10(data_folder(), "train", partial=True)  # the first file of five has enough
     y = made.frame.drop_duplicates("item")["y"].to_numpy()
     rows = np.empty(len(y), int)
     for k in range(len(CLASSES_10)):  # an image of its class for each item
         rows[y == k] = np.flatnonzero(images.y == k)[: (y == k).sum()]
     others = np.setdiff1d(np.arange(len(images.y)), rows)[:n_test]
-    pi = {"annotator": "category", "seconds": "duration"}
-    return NoisyDataset("image crowd", made.frame, pi, images.x[rows], images.x[others], images.y[others], CLASSES_10)
+    return dataclasses.replace(made, x=images.x[rows], x_test=images.x[others], y_test=images.y[others])
 
 
 def summarise(rows):
