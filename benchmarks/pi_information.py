@@ -9,6 +9,10 @@ only where these are wrong, so that there the worker says something even if no w
 
 Where people answer about the same inputs: how often two of them who are both wrong give the same wrong label, and how
 often they would if the wrong labels of a class were dealt out to its inputs at random.
+
+Where a dataset has several labels of an input: how many inputs get their clean label by a vote, and by a vote in which
+each label counts as much as the PI makes it credible (log odds of the prediction above). The difference is what PI can
+repair at best where the answers are put together anyway.
 """
 
 import argparse
@@ -64,8 +68,8 @@ def pairs_of(counts):
     return counts * (counts - 1)
 
 
-def wrongness_auc(data):
-    """AUC of the predicted wrongness of rows whose items were not seen."""
+def wrongness(data):
+    """Probability that a label is wrong, by its PI, of every row; taught on the rows of other items."""
     frame = data.frame.reset_index(drop=True)
     wrong = (frame["label"] != frame["y"]).to_numpy()
     categories = [name for name, kind in data.pi.items() if kind == "category"]
@@ -83,7 +87,27 @@ def wrongness_auc(data):
         x = np.hstack(parts)
         model = HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, max_leaf_nodes=15, random_state=0)
         scores[asked] = model.fit(x[taught], wrong[taught]).predict_proba(x[asked])[:, 1]
-    return float(roc_auc_score(wrong, scores)), float(wrong.mean())
+    return scores
+
+
+def vote_right(frame, weights):
+    """Share of the items with their clean label by a weighted vote; an item with k labels ahead counts 1 / k."""
+    votes = (
+        frame.assign(weight=weights)
+        .groupby(["item", "label"], as_index=False)
+        .agg(weight=("weight", "sum"), y=("y", "first"))
+    )
+    ahead = votes[np.isclose(votes["weight"], votes.groupby("item")["weight"].transform("max"))]
+    return float((ahead["label"] == ahead["y"]).groupby(ahead["item"]).mean().mean())
+
+
+def votes(frame, wrongness):
+    """What a plain vote and one weighted by the PI get right; None and None where no item has two labels."""
+    if not frame["item"].duplicated().any():
+        return None, None
+    n_classes = frame["y"].nunique()
+    odds = np.log((1 - wrongness) / wrongness * (n_classes - 1))  # a wrong label is one of n_classes - 1
+    return round(vote_right(frame, np.ones(len(frame))), 4), round(vote_right(frame, odds), 4)
 
 
 if __name__ == "__main__":
@@ -97,11 +121,13 @@ if __name__ == "__main__":
         except DataError as error:
             print(f"{name} is left out: {error}")
             continue
-        auc, noise = wrongness_auc(data)
+        scores, wrong = wrongness(data), data.frame["label"] != data.frame["y"]
+        noise, auc = float(wrong.mean()), float(roc_auc_score(wrong, scores))
         same, by_class = same_mistake(all_answers(name, data))
+        vote, weighted_vote = votes(data.frame, scores)
         results.append(
             {"dataset": name, "pi": list(data.pi), "noise_rate": round(noise, 4), "auc": round(auc, 4)}
-            | {"same_mistake": same, "same_mistake_by_class": by_class}
+            | {"same_mistake": same, "same_mistake_by_class": by_class, "vote": vote, "weighted_vote": weighted_vote}
         )
         print(results[-1], flush=True)
     write_result(arguments.out, results)

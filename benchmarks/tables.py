@@ -93,6 +93,8 @@ def tables():
                 "AUC of PI alone": f"{row['auc']:.3f}",
                 "same mistake": "" if row["same_mistake"] is None else f"{row['same_mistake']:.0%}",
                 "by class alone": "" if row["same_mistake"] is None else f"{row['same_mistake_by_class']:.0%}",
+                "vote": "" if row["vote"] is None else f"{row['vote']:.1%}",
+                "vote by PI": "" if row["vote"] is None else f"{row['weighted_vote']:.1%}",
             }
             for row in result["results"]
         ]

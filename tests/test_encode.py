@@ -1,4 +1,5 @@
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -107,6 +108,27 @@ def test_constant_and_empty_columns_are_left_out_with_a_warning():
     assert "'note'" in texts
     assert "empty in every row" in texts
     assert [c.name for c in encoder.columns_] == ["score"]
+
+
+def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
+    table = make_table(seconds=["1.5", "fast", "3", "2.5", None, "slow"])
+    expected = (
+        "PI column 'seconds' of table is taken for categories, as 2 of its 5 values are no numbers (the first is "
+        "'fast'); seconds:duration takes it for numbers and these for missing."
+    )
+    with pytest.warns(DataWarning) as caught:
+        encoder = PIEncoder().fit(table)
+    assert [str(warning.message) for warning in caught] == [expected]
+    assert encoder.columns_[0].kind == "category"
+    numbers = PIEncoder({"seconds": "duration"}).fit(table).transform(table).numbers
+    np.testing.assert_array_equal(numbers[:, 1], [0, 1, 0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("tool", [["1.5", "fast", "slow", "2"] + ["mouse"] * 2, [True, False] * 3, ["01", "2"] * 3])
+def test_categories_raise_no_question(tool):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert PIEncoder().fit(make_table(tool=tool)).columns_[0].kind == "category"
 
 
 def test_schema_survives_json():

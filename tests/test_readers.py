@@ -229,6 +229,35 @@ def test_numeric_columns_and_a_cell_that_is_no_number(tmp_path):
         source.read(["a", "b"], numeric=["a", "b"])
 
 
+def test_decimal_commas_between_semicolons(tmp_path):
+    rows = "".join(f"{i};-{i},5;{i};a,{i}\n" for i in range(1200))
+    source = open_source(write(tmp_path, "t.csv", f"item;a;b;name\n{rows}1;2.5;1;a\n"))
+    assert source.numeric_columns() == ["item", "a", "b"]
+    np.testing.assert_array_equal(source.read(["b"], numeric=["b"])["b"].to_numpy()[:2], [0, 1])
+    with pytest.raises(DataError, match=r"line 1202, column 'a': '2.5' is not a number"):
+        source.read(["a"], numeric=["a"])
+
+
+def test_decimal_commas_in_privileged_information(tmp_path):
+    source = open_source(write(tmp_path, "t.csv", "item;a;b\n1;1,5;0,5\n2;+2,25;fast\n3;;,5\n4;7;2,0\n"))
+    columns = source.read(["a", "b"])
+    np.testing.assert_array_equal(values(source, "a", columns["a"]), [1.5, 2.25, np.nan, 7])
+    assert list(values(source, "b", columns["b"])) == ["0.5", "fast", ".5", "2.0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("item;a\n1;1,5\n2;2.5\n", ["1,5", "2.5"]),  # numbers have points here
+        ('item,a\n1,"1,500"\n2,"2,500"\n', ["1,500", "2,500"]),  # perhaps thousands
+        ("item\ta\n1\t1,500\n2\t2,500\n", ["1,500", "2,500"]),
+    ],
+)
+def test_a_comma_that_need_not_be_a_decimal_one_stays(tmp_path, content, expected):
+    source = open_source(write(tmp_path, "t.csv", content))
+    assert list(values(source, "a", source.read(["a"])["a"])) == expected
+
+
 def test_frame_of_mixed_objects_becomes_text():
     source = open_source(pd.DataFrame({"a": [1, "x", None, 2.5], 3: [1, 2, 3, 4]}))
     assert source.columns == ["a", "3"]

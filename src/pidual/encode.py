@@ -177,6 +177,8 @@ class PIEncoder:
             )
             return None
         kind = self.kinds.get(name) or guess_kind(name, values)
+        if kind == "category" and name not in self.kinds and name != "annotator":
+            warn_of_numbers(name, values, source)
         return self._fit_category(name, values) if kind == "category" else fit_number(name, kind, values, source)
 
     def _fit_category(self, name: str, values: pd.Series) -> PIColumn:
@@ -196,6 +198,21 @@ def guess_kind(name: str, values: pd.Series) -> str:
     if name == "annotator" or not (numeric or moment):
         return "category"
     return "duration" if numeric and DURATION.search(name) else "number"
+
+
+def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
+    """Say so when most values of a column taken for categories are numbers: one stray text makes it that."""
+    values = values.dropna().astype("category")
+    names = values.cat.categories.astype(str).to_numpy()
+    stray = np.isnan(pd.to_numeric(names, errors="coerce"))[values.cat.codes]
+    if 0 < stray.mean() <= 0.5:
+        kind, first = "duration" if DURATION.search(name) else "number", names[values.cat.codes[stray].iloc[0]]
+        warnings.warn(
+            f"PI column '{name}' of {source} is taken for categories, as {stray.sum()} of its {len(values)} values are "
+            f"no numbers (the first is {first!r}); {name}:{kind} takes it for numbers and these for missing.",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:

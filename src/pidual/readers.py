@@ -14,6 +14,7 @@ import difflib
 import gzip
 import itertools
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
@@ -34,6 +35,7 @@ FORMATS = ".csv, .tsv, .txt, .parquet or .jsonl (text formats also with .gz)"
 _BLOCK = 16 << 20  # bytes; no record of a text file may be longer
 _INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
 _LEADING_ZERO = r"^[+-]?0[\dxX]"
+_DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
 
 
 class Source:
@@ -41,6 +43,7 @@ class Source:
 
     name: str
     columns: list[str]
+    decimal: str = "."  # or a comma: what stands before the decimals of a number
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
         """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text."""
@@ -186,6 +189,7 @@ class CsvFile(_TextFile):
             raise DataError(f"{path} is empty; it needs a header line with the names of its columns.")
         self._header_line, names = header
         self.columns = [name.strip() for name in names]
+        self.decimal = self._find_decimal()
         self._check_quotes()
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
@@ -203,7 +207,9 @@ class CsvFile(_TextFile):
                     newlines_in_values=self._quoted,  # allowing for them costs a third of the time
                     invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
                 ),
-                pyarrow.csv.ConvertOptions(include_columns=list(columns), column_types=types, null_values=MISSING),
+                pyarrow.csv.ConvertOptions(
+                    include_columns=list(columns), column_types=types, null_values=MISSING, decimal_point=self.decimal
+                ),
             )
         except (pa.ArrowException, UnicodeDecodeError) as error:
             self._explain(error, numeric)
@@ -219,10 +225,21 @@ class CsvFile(_TextFile):
 
     def _number_shares(self) -> Iterator[tuple[str, float]]:
         """Share of numbers among the first thousand cells of every column, not counting missing ones."""
-        sample = [cells for _, cells in itertools.islice(self._records(), 1, 1001) if len(cells) == len(self.columns)]
-        for column, cells in zip(self.columns, zip(*sample, strict=True), strict=False):
-            numbers = [_is_float(cell) for cell in cells if cell.strip() not in MISSING]
+        for column, cells in zip(self.columns, zip(*self._sample(), strict=True), strict=False):
+            numbers = [_is_float(cell, self.decimal) for cell in cells if cell.strip() not in MISSING]
             yield column, sum(numbers) / max(1, len(numbers))
+
+    def _sample(self) -> list[list[str]]:
+        """The first thousand whole records."""
+        return [cells for _, cells in itertools.islice(self._records(), 1, 1001) if len(cells) == len(self.columns)]
+
+    def _find_decimal(self) -> str:
+        """A comma if cells are separated by semicolons and hold 1,5, as spreadsheets write in much of Europe."""
+        if self._delimiter != ";":
+            return "."
+        cells = list(itertools.chain.from_iterable(self._sample()))
+        points = any(_is_float(cell) and "." in cell for cell in cells)
+        return "," if not points and any(re.match(_DECIMAL_COMMA, cell.strip()) for cell in cells) else "."
 
     def place(self, row: int) -> str:
         """File and line of row `row`; a quoted cell may span several lines."""
@@ -281,7 +298,7 @@ class CsvFile(_TextFile):
                         f"correct the line (a cell that holds {self._delimiter!r} needs double quotes around it)."
                     )
                 for column, cell in zip(self.columns, cells, strict=True):
-                    if column in numeric and cell not in MISSING and not _is_float(cell):
+                    if column in numeric and cell not in MISSING and not _is_float(cell, self.decimal):
                         raise DataError(
                             f"{self.name}, line {line}, column {column!r}: {_short(cell)} is not a number; "
                             "correct it, or list the columns to use without this one."
@@ -397,11 +414,14 @@ def as_text(values: Any) -> Any:
 def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
     """Numbers (int64, or float64 with NaN where missing) if every value is one, else categories."""
     array = _plain(source, name, column)
-    numbers = _text_numbers(array) if pa.types.is_string(array.type) or pa.types.is_large_string(array.type) else array
+    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    if is_text and source.decimal == ",":
+        array = pc.replace_substring_regex(pc.utf8_trim_whitespace(array), _DECIMAL_COMMA, r"\1.\2")
+    numbers = _text_numbers(array) if is_text else array
     if numbers is not None and pa.types.is_duration(numbers.type):
         numbers = pc.divide(numbers.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64()), 1e9)
     if numbers is None or not _is_numeric(numbers.type) or pa.types.is_boolean(numbers.type):
-        codes, names = keys(source, name, column)
+        codes, names = keys(source, name, array)
         return pd.Categorical.from_codes(codes, pd.Index(names.to_pandas()))
     whole = pa.types.is_integer(numbers.type) and numbers.null_count == 0
     result: NDArray[Any] = numbers.cast(pa.int64() if whole else pa.float64()).to_numpy()
@@ -474,9 +494,9 @@ def _is_numeric(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _is_float(cell: str) -> bool:
+def _is_float(cell: str, decimal: str = ".") -> bool:
     try:
-        float(cell)
+        float(cell if decimal == "." else cell.translate(str.maketrans(",.", ".,")))
     except ValueError:
         return False
     return True
