@@ -110,6 +110,24 @@ def test_constant_and_empty_columns_are_left_out_with_a_warning():
     assert [c.name for c in encoder.columns_] == ["score"]
 
 
+def test_moments_are_numbers_whatever_the_column_is_called():
+    days = ["2024-01-01", "2024-01-03", None, "2024-01-05"]
+    table = make_table(submit_time=days, at=pd.to_datetime(days).astype("datetime64[ns]"))
+    encoder = PIEncoder().fit(table)
+    assert [(column.kind, column.missing) for column in encoder.columns_] == [("number", True)] * 2
+    numbers = encoder.transform(table).numbers
+    np.testing.assert_allclose(numbers[:, 0], np.sqrt(1.5) * np.array([-1, 0, 0, 1]), rtol=1e-6)
+    np.testing.assert_array_equal(numbers[:, :2], numbers[:, 2:])
+
+
+def test_a_column_of_different_texts_is_left_out_with_a_warning():
+    table = make_table(comment=["a", "b", "c", "d"], tool=["x", "x", "y", "y"])
+    with pytest.warns(DataWarning, match="'comment' of table has no value that 2 rows share and is left out"):
+        encoder = PIEncoder().fit(table)
+    assert [column.name for column in encoder.columns_] == ["tool"]
+    assert [column.name for column in PIEncoder(min_count=1).fit(table).columns_] == ["comment", "tool"]
+
+
 def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
     table = make_table(seconds=["1.5", "fast", "3", "2.5", None, "slow"])
     expected = (

@@ -1,3 +1,4 @@
+import datetime
 import gzip
 
 import numpy as np
@@ -213,7 +214,30 @@ def test_values_that_are_numbers(array, expected):
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("cells", [["01", "2"], ["a", "1"], ["0x1F", "1"], ["True", "False"]])
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (
+            pa.array(["2024-01-01 10:00:01", "", "2024-01-02T03:04:05.5"]),
+            ["2024-01-01T10:00:01", "NaT", "2024-01-02T03:04:05.5"],
+        ),
+        (
+            pa.array(["2024-01-01T10:00:01+02:00", "2024-01-01T10:00:01Z"]),
+            ["2024-01-01T08:00:01", "2024-01-01T10:00:01"],
+        ),
+        (pa.array(["2024-01-01", None]), ["2024-01-01", "NaT"]),
+        (pa.array([datetime.date(2024, 1, 1), None]), ["2024-01-01", "NaT"]),
+        (pa.array([0, 1], pa.timestamp("ns", "Asia/Tokyo")), ["1970-01-01", "1970-01-01"]),
+    ],
+)
+def test_values_that_are_moments(array, expected):
+    got = values(open_source(pd.DataFrame()), "c", pa.chunked_array([array]))
+    np.testing.assert_array_equal(got, np.array(expected, "datetime64[us]"))
+
+
+@pytest.mark.parametrize(
+    "cells", [["01", "2"], ["a", "1"], ["0x1F", "1"], ["True", "False"], ["2024-01-01", "May"], ["2024-01-01", "2"]]
+)
 def test_values_that_are_names(cells):
     got = values(open_source(pd.DataFrame()), "c", pa.chunked_array([pa.array(cells)]))
     assert isinstance(got, pd.Categorical)

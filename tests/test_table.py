@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pidual.errors import DataError, UsageError
+from pidual.errors import DataError, DataWarning, UsageError
 from pidual.table import AnnotationTable, read_table
 
 CSV = """item,label,annotator,seconds,y,split
@@ -252,6 +252,18 @@ def test_columns_that_cannot_be_used(csv, options, parts):
         read_table(csv, **options)
     for part in [str(csv), *parts]:
         assert part in str(caught.value)
+
+
+def test_classes_written_alike_are_told():
+    frame = pd.DataFrame({"label": ["cat", "Cat", "sea gull", "sea  gull", "dog"] * 2})
+    expected = (
+        "table, column 'label': 'Cat' and 'cat' are two classes that differ in letter case or spaces alone (and 1 "
+        "more like them); write them alike if they mean the same."
+    )
+    with pytest.warns(DataWarning) as caught:
+        table = AnnotationTable.from_frame(frame)
+    assert [str(warning.message) for warning in caught] == [expected]
+    assert len(table.classes) == 5
 
 
 def test_no_label_column_at_all(tmp_path):

@@ -84,14 +84,15 @@ class PIEncoder:
     ----------
     kinds : mapping of column name to kind, optional
         "category", "number" or "duration" for columns whose kind should not be guessed. Guess: annotator, text and
-        booleans are categories; numbers whose name speaks of time are durations; other numbers are numbers.
+        booleans are categories; numbers whose name speaks of time are durations; other numbers, and moments, numbers.
     min_count : int
         A category seen fewer times is encoded as "other".
 
     Attributes
     ----------
     columns_ : list of PIColumn
-        Columns in use. A constant or entirely missing column is left out with a warning.
+        Columns in use. A column that is constant, entirely missing or different in every row is left out with
+        a warning.
     """
 
     def __init__(self, kinds: Mapping[str, str] | None = None, min_count: int = 2):
@@ -179,7 +180,17 @@ class PIEncoder:
         kind = self.kinds.get(name) or guess_kind(name, values)
         if kind == "category" and name not in self.kinds and name != "annotator":
             warn_of_numbers(name, values, source)
-        return self._fit_category(name, values) if kind == "category" else fit_number(name, kind, values, source)
+        if kind != "category":
+            return fit_number(name, kind, values, source)
+        column = self._fit_category(name, values)
+        if column.n_codes < 2:
+            warnings.warn(
+                f"PI column '{name}' of {source} has no value that {self.min_count} rows share and is left out.",
+                DataWarning,
+                stacklevel=3,
+            )
+            return None
+        return column
 
     def _fit_category(self, name: str, values: pd.Series) -> PIColumn:
         values = values.astype("category")
@@ -218,7 +229,7 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
 def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
     """A column as floats, NaN where there is no usable value; durations on a log scale."""
     if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
-        raw = np.where(values.isna(), np.nan, values.astype("int64").to_numpy() / 1e9)
+        raw = np.where(values.isna(), np.nan, values.dt.as_unit("us").astype("int64").to_numpy() / 1e6)
     else:
         raw = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     raw = np.where(np.isfinite(raw), raw, np.nan)

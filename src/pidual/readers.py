@@ -412,7 +412,7 @@ def as_text(values: Any) -> Any:
 
 
 def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
-    """Numbers (int64, or float64 with NaN where missing) if every value is one, else categories."""
+    """Numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories."""
     array = _plain(source, name, column)
     is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     if is_text and source.decimal == ",":
@@ -421,6 +421,9 @@ def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categori
     if numbers is not None and pa.types.is_duration(numbers.type):
         numbers = pc.divide(numbers.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64()), 1e9)
     if numbers is None or not _is_numeric(numbers.type) or pa.types.is_boolean(numbers.type):
+        moments = _moments(array)
+        if moments is not None:
+            return moments
         codes, names = keys(source, name, array)
         return pd.Categorical.from_codes(codes, pd.Index(names.to_pandas()))
     whole = pa.types.is_integer(numbers.type) and numbers.null_count == 0
@@ -468,6 +471,21 @@ def _text_numbers(array: Any) -> Any:
     for kind in pa.int64(), pa.float64():
         with contextlib.suppress(pa.ArrowInvalid):
             return text.cast(kind)
+    return None
+
+
+def _moments(array: Any) -> NDArray[Any] | None:
+    """The moments an array holds or its ISO 8601 text stands for, in UTC where a zone is named; None if any is none."""
+    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    if not (is_text or pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
+        return None
+    values = _present(array) if is_text else array
+    if values.null_count == len(values):
+        return None
+    for zone in None, "UTC":
+        with contextlib.suppress(pa.ArrowInvalid):
+            moments: NDArray[Any] = values.cast(pa.timestamp("us", zone), safe=is_text).to_numpy()
+            return moments
     return None
 
 

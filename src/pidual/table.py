@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .errors import DataError, UsageError
+from .errors import DataError, DataWarning, UsageError
 from .readers import Keys, Source, as_text, keys, open_source, values
 
 RESERVED = ("item", "label", "annotator", "y", "split")
@@ -39,7 +40,7 @@ class AnnotationTable:
     frame : pandas.DataFrame
         One row per annotation in file order. Categories `item`, `label` and, where known, `annotator` (pseudonyms), `y`
         (its categories are the classes, then any class that occurs in y only) and `split` (train, valid, test);
-        the other PI columns under their own names, numbers as numbers and all else as categories.
+        the other PI columns under their own names: numbers as numbers, moments as moments, all else as categories.
     source : str
         What messages call the table: the path as given, or "table" for a frame in memory.
     pi_columns : list of str
@@ -341,6 +342,22 @@ def _check_classes(source: Source, name: str, label: pd.Categorical) -> None:
         raise DataError(
             f"{source.place(row)}, column {name!r}: the class {label.categories[single[0]]!r} has this one row "
             f"only{more}; add rows of the class, merge it into another or delete the row."
+        )
+    _warn_of_alike(source, name, [str(category) for category in label.categories])
+
+
+def _warn_of_alike(source: Source, name: str, classes: list[str]) -> None:
+    """Say so when two classes are written alike but for letter case or spaces."""
+    first: dict[str, str] = {}
+    pairs = [(first.setdefault(" ".join(one.casefold().split()), one), one) for one in classes]
+    alike = [(one, other) for one, other in pairs if one != other]
+    if alike:
+        more = f" (and {len(alike) - 1} more like them)" if len(alike) > 1 else ""
+        warnings.warn(
+            f"{source.name}, column {name!r}: {alike[0][0]!r} and {alike[0][1]!r} are two classes that differ in "
+            f"letter case or spaces alone{more}; write them alike if they mean the same.",
+            DataWarning,
+            stacklevel=5,
         )
 
 
