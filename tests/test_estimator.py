@@ -398,6 +398,32 @@ def test_two_dimensional_pi():
     assert list(numbers.dtypes) == [np.float32, np.float32]
 
 
+def test_text_of_pi_is_read_as_in_a_table_and_categories_stay():
+    frame = pd.DataFrame(
+        {
+            "at": ["2024-01-01 10:00", None, "2024-01-03 10:00"],
+            "seconds": ["1.5", "2", ""],
+            "tool": ["mouse", "pen", None],
+            "round": pd.Categorical([1, 2, 1]),
+        }
+    )
+    got = pi_frame(frame, 3)
+    np.testing.assert_array_equal(
+        got["at"], np.array(["2024-01-01T10:00", "NaT", "2024-01-03T10:00"], "datetime64[us]")
+    )
+    np.testing.assert_array_equal(got["seconds"], [1.5, 2, np.nan])
+    assert got["tool"].cat.codes.tolist() == [0, 1, -1]
+    assert got["round"].cat.codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA, np.nan])
+def test_missing_labels_are_named(X, y, missing):
+    labels = np.where(y == y[0], "a", "b").astype(object)
+    labels[[3, 5]] = missing
+    with pytest.raises(DataError, match=r"y is missing in row 3 \(counted from 0\) and in 1 more; leave such rows out"):
+        PiDualClassifier().fit(X, labels)
+
+
 def test_names_with_a_meaning_of_their_own():
     frame = pi_frame({"item": [1, 2], "split": ["a", "b"], "label": [0, 1], "y": [1, 1], 3: [2, 3]}, 2)
     assert list(frame.columns) == ["pi_item", "pi_split", "pi_label", "pi_y", "3"]

@@ -244,6 +244,16 @@ def test_values_that_are_names(cells):
     assert list(got) == cells
 
 
+def test_categories_stay_categories(tmp_path):
+    frame = pd.DataFrame({"number": pd.Categorical([3, 1, None, 3]), "text": pd.Categorical(["3", "1", None, "3"])})
+    frame.to_parquet(tmp_path / "t.parquet")  # which forgets that numbers were categories
+    here, there = open_source(frame), open_source(tmp_path / "t.parquet")
+    for source, name in (here, "number"), (here, "text"), (there, "text"):
+        got = values(source, name, source.read([name])[name])
+        assert isinstance(got, pd.Categorical)
+        assert got.codes.tolist() == [0, 1, -1, 0]
+
+
 def test_numeric_columns_and_a_cell_that_is_no_number(tmp_path):
     rows = "".join(f'{i},"n\n{i}",{i}.5,\n' for i in range(1200))
     source = open_source(write(tmp_path, "t.csv", f"a,name,b,empty\n{rows}x1,n,2,\n"))

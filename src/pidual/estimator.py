@@ -22,6 +22,8 @@ from .engine import Fitted, make_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .inputs import Inputs
+from .readers import Source, open_source
+from .readers import values as read_values
 from .run import FitOptions, Job, Results, assess, prepare, train
 from .table import SPLITS, AnnotationTable
 
@@ -138,6 +140,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
         """
         index = row_index(X, y)
+        check_complete(y)
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -333,6 +336,15 @@ def check_two_classes(codes: NDArray[np.integer[Any]], classes: NDArray[Any]) ->
         raise DataError(f"y has one class only ({classes[found[0]]!r}){of}; a classifier needs at least 2 classes.")
 
 
+def check_complete(y: Any) -> None:
+    """Raise for the first label that is missing."""
+    labels = np.asarray(y)
+    missing = np.flatnonzero(pd.isna(labels))
+    if labels.ndim == 1 and len(missing):
+        more = f" and in {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(f"y is missing in row {missing[0]} (counted from 0){more}; leave such rows out.")
+
+
 def make_table(
     items: NDArray[np.int64], label: pd.Categorical, pi: pd.DataFrame, weight: NDArray[np.float64]
 ) -> AnnotationTable:
@@ -387,12 +399,18 @@ def pi_name(name: Any) -> str:
 
 
 def pi_values(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Numbers and times as they are, all else as categories; every row has an annotator."""
+    """Numbers and times as they are, text as a table reads it, all else as categories; every row has an annotator."""
     kind = pd.api.types
     plain = kind.is_numeric_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values)
     if name != "annotator":
-        return values if plain else values.map(str, na_action="ignore").astype("category")
+        return values if plain else pd.Series(read_values(*one_column(name, values)))
     return values.astype(object).where(values.notna(), UNKNOWN).map(str).astype("category")
+
+
+def one_column(name: str, values: "pd.Series[Any]") -> tuple[Source, str, Any]:
+    """A source of this column alone, and the column in it."""
+    source = open_source(values.to_frame(name))
+    return source, name, source.read([name])[name]
 
 
 def numbered(annotators: pd.DataFrame) -> pd.DataFrame:

@@ -388,6 +388,10 @@ class Keys(NamedTuple):
     codes: NDArray[np.int32]
     names: Any  # pa.Array of int64 or string, in order of first appearance
 
+    def categorical(self) -> pd.Categorical:
+        """The same as pandas has it."""
+        return pd.Categorical.from_codes(self.codes, pd.Index(self.names.to_pandas()))
+
 
 def keys(source: Source, name: str, column: Any) -> Keys:
     """Encode names: text is stripped, and whole numbers become integers if every value is one.
@@ -412,7 +416,12 @@ def as_text(values: Any) -> Any:
 
 
 def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
-    """Numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories."""
+    """Numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories.
+
+    A column of categories, as pandas and Arrow have them, stays one, whatever the categories are.
+    """
+    if pa.types.is_dictionary(column.type):
+        return keys(source, name, column).categorical()
     array = _plain(source, name, column)
     is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     if is_text and source.decimal == ",":
@@ -424,8 +433,7 @@ def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categori
         moments = _moments(array)
         if moments is not None:
             return moments
-        codes, names = keys(source, name, array)
-        return pd.Categorical.from_codes(codes, pd.Index(names.to_pandas()))
+        return keys(source, name, array).categorical()
     whole = pa.types.is_integer(numbers.type) and numbers.null_count == 0
     result: NDArray[Any] = numbers.cast(pa.int64() if whole else pa.float64()).to_numpy()
     return result if result.flags.writeable else result.copy()  # Arrow may share a frame's memory

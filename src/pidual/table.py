@@ -274,7 +274,7 @@ def _build(source: Source, roles: _Roles, key: bytes | None) -> AnnotationTable:
     _check_classes(source, roles.label, frame["label"])
     if roles.annotator is not None:
         ids = _complete(source, roles.annotator, columns.pop(roles.annotator), "annotator")
-        frame["annotator"] = _category(Keys(ids.codes, _pseudonyms(source, as_text(ids.names), key)))
+        frame["annotator"] = Keys(ids.codes, _pseudonyms(source, as_text(ids.names), key)).categorical()
     for column in roles.pi:
         if column != "annotator":
             frame[column] = values(source, column, columns.pop(column))
@@ -287,7 +287,7 @@ def _build(source: Source, roles: _Roles, key: bytes | None) -> AnnotationTable:
         pa.default_memory_pool().release_unused()
         items = _complete(source, roles.item, columns.pop(roles.item), "item")
         pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
-        frame["item"] = _category(items)
+        frame["item"] = items.categorical()
     return AnnotationTable(pd.DataFrame(frame, copy=False), source.name, list(roles.pi))
 
 
@@ -305,10 +305,6 @@ def _complete(source: Source, name: str, column: Any, what: str) -> Keys:
             "or delete the row."
         )
     return found
-
-
-def _category(found: Keys) -> pd.Categorical:
-    return pd.Categorical.from_codes(found.codes, pd.Index(found.names.to_pandas()))
 
 
 def _labels(label: Keys, y: Keys | None) -> tuple[pd.Categorical, pd.Categorical | None]:
