@@ -13,13 +13,14 @@ import pytest
 from command_line import run_cli, start_cli, write_crowd
 from PIL import Image
 
+from pidual.encode import PIEncoder
 from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
 from pidual.engine.training import paper_protocol
 from pidual.errors import DataError, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, fit_table, load_method, predict_inputs, prepare, split_rows
+from pidual.run import FitOptions, describe_pi, fit_table, load_method, predict_inputs, prepare, split_rows
 from pidual.rundir import Run
 from pidual.table import AnnotationTable, read_table
 
@@ -406,3 +407,25 @@ def test_a_full_disk_is_said_and_the_run_can_go_on(crowd, small_disk, tmp_path, 
     code, _, err = run_cli([*args, "--out", small_disk / "run", "--resume"])
     assert code == 0, err
     assert same_run(small_disk / "run", tmp_path / "whole")
+
+
+def test_pi_is_described_in_its_own_units():
+    frame = pd.DataFrame(
+        {
+            "label": [0, 1] * 3,
+            "seconds": ["1", "2", "oops", "4", "300", None],
+            "at": pd.date_range("2024-01-01", periods=6, freq="D"),
+            "score": [1.0, 2, 3, 1, 2, 3],
+            "tool": ["pen", "pen", "mouse", None, "pen", "mouse"],
+        }
+    )
+    table = AnnotationTable.from_frame(frame, pi=["seconds", "at", "score", "tool"])
+    encoder = PIEncoder({"seconds": "duration"}).fit(table)
+    seconds, at, score, tool = (describe_pi(column, table.frame[column.name]) for column in encoder.columns_)
+    assert seconds == {"name": "seconds", "kind": "duration", "n_missing": 2, "median": 3.0}
+    assert at == {"name": "at", "kind": "number", "n_missing": 0} | {
+        "first": "2024-01-01 00:00:00",
+        "last": "2024-01-06 00:00:00",
+    }
+    assert (score["mean"], score["n_missing"]) == (2.0, 0)
+    assert tool == {"name": "tool", "kind": "category", "n_missing": 1, "n_categories": 3}

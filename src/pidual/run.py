@@ -31,7 +31,7 @@ from torch import nn
 
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
-from .encode import PIEncoder
+from .encode import PIColumn, PIEncoder, quantity
 from .engine import Fitted, Interrupted, Training, fit, make_fabric
 from .engine.checkpoint import StateStore, load_tensors, save_tensors
 from .engine.history import append_record, write_history
@@ -581,7 +581,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "fingerprint": table.fingerprint(),
             "x_shape": [int(size) for size in job.inputs.array.shape],
             "x_fingerprint": fingerprint(job.inputs),
-            "pi": [describe_pi(column, frame) for column in job.encoder.columns_],
+            "pi": [describe_pi(column, frame[column.name]) for column in job.encoder.columns_],
         },
         "method_options": job.method_options,
         "training": asdict(job.training),
@@ -592,11 +592,17 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def describe_pi(column: Any, frame: pd.DataFrame) -> dict[str, Any]:
+def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
     """A PI column for people: what kind it is and what is in it."""
-    described = {"name": column.name, "kind": column.kind, "n_missing": int(frame[column.name].isna().sum())}
+    described: dict[str, Any] = {"name": column.name, "kind": column.kind}
     if column.kind == "category":
-        return described | {"n_categories": column.n_codes}
+        return described | {"n_missing": int(values.isna().sum()), "n_categories": column.n_codes}
+    missing = np.isnan(quantity(values, column.kind))
+    described["n_missing"] = int(missing.sum())
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return described | {"first": str(values.min()), "last": str(values.max())}
+    if column.kind == "duration":  # its mean and spread are of logarithms
+        return described | {"median": float(np.median(quantity(values, "number")[~missing]))}
     return described | {"mean": column.mean, "std": column.std}
 
 

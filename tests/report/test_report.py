@@ -130,7 +130,9 @@ def _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard
             "fingerprint": "9f1c27a4e0b35d68",
             "pi": [
                 {"name": "annotator", "kind": "categorical", "n_categories": 24, "n_missing": 0},
-                {"name": "reaction_time_s", "kind": "time", "mean": 2.1, "std": 1.3, "n_missing": 12},
+                {"name": "reaction_time_s", "kind": "duration", "median": 2.125, "n_missing": 12},
+                {"name": "confidence", "kind": "number", "mean": 0.5, "std": 0.25, "n_missing": 0},
+                {"name": "at", "kind": "number", "first": "2024-01-01", "last": "2024-02-01", "n_missing": 0},
             ],
         },
         "method_options": {"width": 64, "random_pi": 0},
@@ -282,6 +284,16 @@ def test_annotators_with_intervals_worst_first(run, page):
     rows = zip(people["annotator"][:5], people["annotator_quality"][:5], strict=True)
     places = [page.words.index(f"{name} {percent(quality)}") for name, quality in rows]
     assert places == sorted(places)
+
+
+def test_privileged_information_is_described_in_its_own_units(page):
+    said = {
+        "reaction_time_s": "duration, median 2.12, 12 missing",
+        "confidence": "number, mean 0.5, standard deviation 0.25",
+        "at": "moment, from 2024-01-01 to 2024-02-01",
+    }
+    for name, description in said.items():
+        assert f"{name} {description}" in page.words
 
 
 def test_pictures_are_embedded_until_they_are_too_many(run):

@@ -436,7 +436,7 @@ def _evaluation(values: Context | None) -> list[tuple[str, str, str]]:
 def _settings(config: Context) -> list[tuple[str, list[tuple[str, str]]]]:
     """Everything the run was made with, in groups of name and value."""
     general = {key: config.get(key) for key in ("pidual", "created", "command", "method", "setting", "seed")}
-    data = {key: value for key, value in (config.get("data") or {}).items() if key != "pi"}
+    data = {key.replace("_", " "): value for key, value in (config.get("data") or {}).items() if key != "pi"}
     groups = {
         "Run": general,
         "Data": data,
@@ -453,9 +453,13 @@ def _settings(config: Context) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _describe_pi(pi: Context) -> str:
-    parts = [str(pi.get("kind", ""))]
+    parts = ["moment" if "first" in pi else str(pi.get("kind", ""))]
     if "n_categories" in pi:
         parts.append(f"{_count(pi['n_categories'])} values")
+    if "first" in pi and "last" in pi:
+        parts.append(f"from {pi['first']} to {pi['last']}")
+    if "median" in pi:
+        parts.append(f"median {_score(_number(pi['median']))}")
     if "mean" in pi and "std" in pi:
         parts.append(f"mean {_score(_number(pi['mean']))}, standard deviation {_score(_number(pi['std']))}")
     if pi.get("n_missing"):
@@ -469,7 +473,7 @@ def _flat(values: Context, prefix: str = "") -> Any:
             yield from _flat(value, f"{prefix}{key} ")
         elif value is not None:
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield _clean(f"{prefix}{key}".replace("_", " ")), _clean(text)
+            yield _clean(f"{prefix}{key}"), _clean(text)
 
 
 def _render(context: Context) -> str:
