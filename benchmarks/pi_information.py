@@ -11,8 +11,8 @@ Where people answer about the same inputs: how often two of them who are both wr
 often they would if the wrong labels of a class were dealt out to its inputs at random.
 
 Where a dataset has several labels of an input: how many inputs get their clean label by a vote, and by a vote in which
-each label counts as much as the PI makes it credible (log odds of the prediction above). The difference is what PI can
-repair at best where the answers are put together anyway.
+each label counts as much as the PI makes it credible (log odds of the prediction above). The difference is about
+what PI can repair where the answers are put together anyway.
 """
 
 import argparse
