@@ -198,7 +198,7 @@ def test_crowd_kit_columns_with_inputs_by_task(crowd_files):
     frame.to_csv(crowd_files / "labels.csv", index=False)
     x = pd.DataFrame(np.load(crowd_files / "x.npy"), columns=list("abcd"))
     x.assign(task=x.index).sample(frac=1, random_state=0).to_csv(crowd_files / "x.csv", index=False)
-    options = ["--pi", "worker,seconds:number"]
+    options = ["--pi", "worker:category,seconds:number"]
     by_task = read_frame(fitted(crowd_files, *options, x="x.csv") / "predictions.parquet")
     by_number = read_frame(fitted(crowd_files, *options, "--force") / "predictions.parquet")
     assert by_task["annotator"].str.startswith("a-").all()
@@ -315,13 +315,33 @@ def test_accuracy_against_clean_labels_in_order_and_by_item(crowd, tmp_path):
     accuracy = (predicted == y["y"]).mean()
     assert 0 < accuracy < 1 or pytest.fail("the labels would not tell one order from another")
     y.assign(item=y.index).iloc[::-1].iloc[[*range(20), 3]].to_csv(tmp_path / "named.csv", index=False)
+    y.assign(item=y.index).iloc[::-1].to_csv(tmp_path / "shuffled.csv", index=False)
     (tmp_path / "y.txt").write_text("\n".join(y["y"]) + "\n")
-    for path in (crowd / "y_test.csv", tmp_path / "named.csv", tmp_path / "y.txt"):
+    for path in (crowd / "y_test.csv", tmp_path / "named.csv", tmp_path / "shuffled.csv", tmp_path / "y.txt"):
         code, out, err = run_cli(["predict", run, crowd / "x_test.npy", "--y", path, "--json"])
         assert (code, err) == (0, "")
         assert json.loads(out) == {"accuracy": pytest.approx(accuracy), "n": 20}
     code, out, _ = run_cli(["predict", run, crowd / "x_test.npy", "--y", crowd / "y_test.csv"])
     assert out == f"accuracy {accuracy:.4f} on 20 inputs\n"
+
+
+def test_clean_labels_that_are_no_classes_are_refused(crowd, tmp_path):
+    y = pd.read_csv(crowd / "y_test.csv")
+    y.assign(y=y["y"].str.upper() + "!").to_csv(tmp_path / "other.csv", index=False)
+    code, out, err = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", tmp_path / "other.csv"])
+    assert (code, out) == (1, "")
+    assert "no label is a class of the model" in err
+
+
+def test_an_input_column_called_y_is_no_clean_label(crowd_files):
+    frame = pd.read_csv(crowd_files / "labels.csv")
+    x = np.load(crowd_files / "x.npy")[frame["item"]]
+    frame.assign(x=x[:, 0], y=x[:, 1]).to_csv(crowd_files / "labels.csv", index=False)
+    code, _, err = run_cli(
+        ["fit", crowd_files / "labels.csv", "--x-columns", "x,y", "--epochs", 2, "-q", "--out", crowd_files / "run"]
+    )
+    assert code == 0, err
+    assert read_json(crowd_files / "run" / "summary.json")["evaluation"] is None
 
 
 # --- detect, report, methods ---

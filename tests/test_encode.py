@@ -73,6 +73,37 @@ def test_extreme_numbers_are_clipped():
     assert np.abs(PIEncoder().fit(table).transform(table).numbers).max() == 5
 
 
+@pytest.mark.parametrize("sentinel", [999_999, -1e30, 1e99])
+def test_a_sentinel_does_not_stretch_the_scale(sentinel):
+    done = np.r_[np.tile([20.0, 60.0], 120), sentinel, 20]
+    numbers = PIEncoder().fit(make_table(n_done=done)).transform(make_table(n_done=done)).numbers
+    assert numbers[1, 0] - numbers[0, 0] > 1
+    assert np.abs(numbers).max() == 5
+
+
+def test_numbers_within_reach_are_standardised_as_they_are():
+    score = np.random.default_rng(0).normal(3, 2, 1000)
+    numbers = PIEncoder().fit(make_table(score=score)).transform(make_table(score=score)).numbers
+    np.testing.assert_allclose(numbers[:, 0], (score - score.mean()) / score.std(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_number_beyond_all_bounds_is_missing():
+    table = make_table(score=[1.0, 2, 3, 1e200])
+    with pytest.warns(DataWarning, match=r"1 of the 4 values of PI column 'score' .*'1e\+200'.* taken for missing"):
+        encoder = PIEncoder().fit(table)
+    assert json.loads(json.dumps(encoder.to_json(), allow_nan=False))[0]["missing"]
+    np.testing.assert_array_equal(encoder.transform(table).numbers[3], [0, 1])
+
+
+@pytest.mark.parametrize("unit", ["{}%", "{}.5s", "0:{}", "1,{}", "0 days 00:00:{}", "{} min"])
+def test_quantities_written_as_text_are_asked_about(unit):
+    texts = [unit.format(value) for value in range(10, 40)] * 2
+    with pytest.warns(
+        DataWarning, match=r"'speed' of table is taken for 30 categories, such as .*; if these are quantities"
+    ):
+        assert PIEncoder().fit(make_table(speed=texts)).columns_[0].kind == "category"
+
+
 @pytest.mark.parametrize(
     ("name", "values", "kind"),
     [
@@ -138,11 +169,23 @@ def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
         encoder = PIEncoder().fit(table)
     assert [str(warning.message) for warning in caught] == [expected]
     assert encoder.columns_[0].kind == "category"
-    numbers = PIEncoder({"seconds": "duration"}).fit(table).transform(table).numbers
+    with pytest.warns(
+        DataWarning, match=r"^2 of the 6 values of PI column 'seconds' of table are no numbers \(the first"
+    ):
+        numbers = PIEncoder({"seconds": "duration"}).fit(table).transform(table).numbers
     np.testing.assert_array_equal(numbers[:, 1], [0, 1, 0, 0, 1, 1])
 
 
-@pytest.mark.parametrize("tool", [["1.5", "fast", "slow", "2"] + ["mouse"] * 2, [True, False] * 3, ["01", "2"] * 3])
+@pytest.mark.parametrize(
+    "tool",
+    [
+        ["1.5", "fast", "slow", "2"] + ["mouse"] * 2,
+        [True, False] * 3,
+        ["01", "2"] * 3,
+        [f"{i}a{i}b" for i in range(30)] * 2,
+        ["2nd", "3rd"] * 3,
+    ],
+)
 def test_categories_raise_no_question(tool):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

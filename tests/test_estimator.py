@@ -369,6 +369,7 @@ FORMS = {
     "text": lambda pi: pi.astype({"annotator": "str"}),
     "objects": lambda pi: pi.astype({"annotator": object}),
     "worker": lambda pi: pi.rename(columns={"annotator": "worker"}),
+    "Annotator_ID": lambda pi: pi.rename(columns={"annotator": "Annotator_ID"}),
     "arrow": lambda pi: pa.table({"annotator": pi["annotator"].astype("str"), "seconds": pi["seconds"]}),
 }
 
@@ -467,8 +468,8 @@ def test_a_column_that_is_left_out_is_said_to_be(X, y, pi):
         (lambda pi: {"a": [1, 2], "b": [1]}, "pi has 2 rows"),
         (lambda pi: np.zeros((360, 2, 2)), "one or two dimensions, not 3"),
         (lambda pi: 3, "one or two dimensions, not 0"),
-        (lambda pi: pd.concat([pi, pi], axis=1), "'annotator' twice"),
-        (lambda pi: pi.assign(worker=pi["annotator"]), "'annotator' twice"),
+        (lambda pi: pd.concat([pi, pi], axis=1), "'annotator' twice; rename"),
+        (lambda pi: pi.assign(worker=pi["annotator"]), "'annotator' twice, by this name or another"),
     ],
 )
 def test_pi_that_cannot_be(X, y, pi, bad, said):

@@ -1,5 +1,6 @@
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,12 @@ def test_npz_with_names(tmp_path):
     assert x_rows(inputs, table_of([5, 6, 7, 5])).tolist() == [1, 2, 0, 1]
 
 
+def test_npz_arrays_of_other_names_are_a_warning(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.eye(2), items=["a", "b"], y=[0, 1])
+    with pytest.warns(DataWarning, match=r"^items, y of .*x\.npz not used: inputs are 'x' and their names 'item'"):
+        assert load_inputs(tmp_path / "x.npz").names is None
+
+
 def test_array_errors(tmp_path):
     np.savez(tmp_path / "a.npz", data=np.eye(2))
     with pytest.raises(UsageError, match=r"a\.npz has no array 'x' \(it has: data\)"):
@@ -90,7 +97,8 @@ def test_values_that_are_not_finite_are_found_in_any_block(value):
 
 def test_numeric_columns_of_a_file(tmp_path):
     path = write(tmp_path, ',item,b,name,a,flag\n0,00017,1,"x\ny",0.5,1\n1,00018,2,z,1.5,0\n')
-    inputs = load_inputs(path)
+    with pytest.warns(DataWarning, match=r"^name of .*x\.csv not used as input: not numbers"):
+        inputs = load_inputs(path)
     assert inputs.array.dtype == np.float32
     assert inputs.array.tolist() == [[1, 0.5, 1], [2, 1.5, 0]]
     assert inputs.names.tolist() == ["00017", "00018"]
@@ -103,7 +111,8 @@ def test_parquet_frame_and_json_lines_agree(tmp_path):
     frame.to_parquet(tmp_path / "x.parquet")
     frame.to_json(tmp_path / "x.jsonl", orient="records", lines=True)
     for source in (frame, tmp_path / "x.parquet", tmp_path / "x.jsonl"):
-        inputs = load_inputs(source)
+        with pytest.warns(DataWarning, match=r"^c of .* not used as input: not numbers"):
+            inputs = load_inputs(source)
         assert inputs.array.tolist() == [[1, 1], [2, 0]]
         assert inputs.names.tolist() == ["p", "q"]
 
@@ -113,6 +122,34 @@ def test_columns_of_an_annotation_table_are_no_features(tmp_path):
     with pytest.warns(DataWarning, match=r"label, y of .*not used"):
         assert load_inputs(path).schema["columns"] == ["a"]
     assert load_inputs(path, columns=["a", "y"]).array.tolist() == [[2, 1]]
+
+
+def test_columns_that_are_not_numbers_are_named(tmp_path):
+    path = write(tmp_path, "picture,label,a,c,d,e,f,g,h\np,cat,1,yes,50%,x,y,z,True\n")
+    with pytest.warns(DataWarning) as caught:
+        assert load_inputs(path, item="picture").schema["columns"] == ["a"]
+    (warning,) = caught
+    assert str(warning.message).startswith(f"c, d, e, f, g and 1 more of {path} not used as input: not numbers; ")
+    assert warning.filename == __file__
+    assert load_inputs(path, item="picture", columns=["a"]).array.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "image_id", "IMAGE_ID", "imageId", "imageID", "image id"])
+def test_numbers_that_may_be_names_are_a_warning(tmp_path, name):
+    frame = pd.DataFrame({name: [7, 5, 6], "a": [1.5, 2.5, 3.5]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    for source in (frame, tmp_path / "x.csv"):
+        with pytest.warns(DataWarning, match=rf"^{name} of .* is used as input; if it names the items, use item="):
+            assert load_inputs(source).schema["columns"] == [name, "a"]
+        assert load_inputs(source, item=name).names.tolist() == ["7", "5", "6"]
+        load_inputs(source, columns=[name, "a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("humid", [7, 5, 6]), ("camera_id", [7, 5, 7]), ("id", [0.5, 1, 2]), ("valid", [1, 2, 3])]
+)
+def test_numbers_that_are_no_names(name, values):
+    assert load_inputs(pd.DataFrame({name: values})).schema["columns"] == [name]
 
 
 @pytest.mark.parametrize(
@@ -381,10 +418,49 @@ def test_random_boxes_vary_as_they_should():
 
 
 def test_bare_array_as_long_as_the_table_goes_row_by_row():
-    assert x_rows(load_inputs(np.eye(4)), table_of(["b", "a", "b", "a"])).tolist() == [0, 1, 2, 3]
+    alike = np.array([[1.0, 2], [3, 4], [1, 2], [3, 4]])
+    assert x_rows(load_inputs(alike), table_of(["b", "a", "b", "a"])).tolist() == [0, 1, 2, 3]
     assert x_rows(load_inputs(np.eye(4)), table_of([0, 1, 2, 3])).tolist() == [0, 1, 2, 3]
     with pytest.warns(DataWarning, match="row by row"):
         assert x_rows(load_inputs(np.eye(4)), table_of([3, 1, 2, 0])).tolist() == [0, 1, 2, 3]
+
+
+def test_rows_of_one_item_that_differ_are_a_warning():
+    alike = np.array([[1.0, 2], [3, 4], [1, 2], [3, 5]])
+    expected = (
+        r"^{} is taken row by row, .* rows 1 and 3 \(counted from 0\) are of one item \({}\) and differ; .* {}\.$"
+    )
+    with pytest.warns(DataWarning, match=expected.format("x", "'a'", "as .npz with 'x' and 'item'")):
+        assert x_rows(load_inputs(alike), table_of(["b", "a", "b", "a"])).tolist() == [0, 1, 2, 3]
+    with pytest.warns(DataWarning, match=expected.format("table", "9", "a column 'item'")):
+        x_rows(load_inputs(pd.DataFrame(alike, columns=["u", "v"])), table_of([8, 9, 8, 9]))
+
+
+def test_few_rows_are_compared_of_many():
+    class Counted(np.ndarray):
+        taken = 0
+
+        def __getitem__(self, index):
+            Counted.taken += 1
+            return np.asarray(self)[index]
+
+    inputs = load_inputs(np.ones((50_000, 1)))
+    table = table_of(np.random.default_rng(0).permutation(np.repeat(np.arange(10_000), 5)))
+    x_rows(replace(inputs, array=inputs.array.view(Counted)), table)
+    assert 1_500 < Counted.taken <= 2_000
+    differ = load_inputs(np.arange(50_000.0)[:, None])
+    with pytest.warns(DataWarning, match="row by row"):
+        x_rows(differ, table)
+
+
+def test_two_items_of_one_image_are_a_warning(tmp_path):
+    for name in ("a.png", "b.png"):
+        draw(tmp_path, name)
+    expected = rf"^items 'a' and 'a\.png' of table are one input of {tmp_path} and are taken for two items; write them"
+    with pytest.warns(DataWarning, match=expected):
+        assert x_rows(load_inputs(tmp_path), table_of(["a", "b", "a.png", "b"])).tolist() == [0, 1, 0, 1]
+    with pytest.warns(DataWarning, match=r"\(so are those of 1 more\)"):
+        x_rows(load_inputs(tmp_path), table_of(["a", "b", "a.png", "./b"]))
 
 
 def test_bare_array_is_indexed_by_integer_items():

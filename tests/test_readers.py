@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pidual.errors import DataError, UsageError
-from pidual.readers import keys, open_source, values
+from pidual.readers import keys, open_source, spelled_like, values
 
 
 def write(folder, name, content):
@@ -290,6 +290,17 @@ def test_decimal_commas_in_privileged_information(tmp_path):
 def test_a_comma_that_need_not_be_a_decimal_one_stays(tmp_path, content, expected):
     source = open_source(write(tmp_path, "t.csv", content))
     assert list(values(source, "a", source.read(["a"])["a"])) == expected
+
+
+def test_spelled_like():
+    assert spelled_like(["1.0", "TRUE", "x", "2", "03"], ["1", "True", "2", "2.0", "3"]) == {
+        "1.0": "1",
+        "TRUE": "True",
+        "x": "x",
+        "2": "2",
+        "03": "03",
+    }
+    assert spelled_like(["2.00", 5], ["2", "2.0", 5]) == {"2.00": "2.00", 5: 5}  # two classes it could be
 
 
 def test_frame_of_mixed_objects_becomes_text():

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from pidual.encode import PIEncoder
 from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
 from pidual.engine.training import paper_protocol
-from pidual.errors import DataError, RunError, UsageError
+from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, describe_pi, fit_table, load_method, predict_inputs, prepare, split_rows
@@ -200,6 +201,31 @@ def test_no_class_loses_all_its_training_rows():
         assert set(np.array(label)[split == 0]) == {"rare", "cat", "dog"}
 
 
+def split_warnings(item, label, split, weight=None):
+    table = AnnotationTable.from_frame(pd.DataFrame({"item": item, "label": label, "split": split}))
+    inputs = load_inputs(pd.DataFrame({"item": sorted(set(item)), "a": 1.0}))
+    return prepare(table, inputs, FitOptions(method="ce"), sample_weight=weight).warnings
+
+
+def test_items_in_two_splits_are_a_warning():
+    item, label = [7, 7, 8, 8, 9, 9], ["a", "b"] * 3
+    given = ["train", "test", "train", "train", "valid", "train"]
+    assert split_warnings(item, label, given) == [
+        "2 of the 3 items of table have rows with split 'train' and others with 'valid' or 'test', such as 7; "
+        "put all rows of an item in one split."
+    ]
+    assert split_warnings(item, label, given, np.ones(6)) == []
+    assert split_warnings(item, label, ["train"] * 4 + ["valid", "test"]) == []
+
+
+def test_classes_without_a_training_row_are_a_warning():
+    label, given = ["a", "b", "c", "c", "a", "d", "b", "d"], ["train"] * 2 + ["test"] * 2 + ["train", "valid"] * 2
+    assert split_warnings(range(8), label, given) == [
+        "table has no row with split 'train' and label 'c', 'd', which therefore cannot be learned; "
+        "move rows to 'train', or remove these labels."
+    ]
+
+
 def test_splits_that_cannot_be():
     with pytest.raises(UsageError, match="below 1, not 1"):
         splits([0, 0, 1, 1], fraction=1.0)
@@ -244,9 +270,20 @@ def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
 
 def test_resuming_a_finished_run_changes_nothing(data, tmp_path):
     run = fit_table(*data, tmp_path / "run", QUICK)
-    before = (run.path / "predictions.parquet").read_bytes()
-    fit_table(*data, tmp_path / "run", QUICK, resume=True)
-    assert (run.path / "predictions.parquet").read_bytes() == before
+    run.detect(budget=7)
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    again = fit_table(*data, tmp_path / "run", QUICK, resume=True)
+    assert again.summary["n_issues"] == 7
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+    with pytest.raises(RunError, match="epochs = 3, and now it is 4"):
+        fit_table(*data, tmp_path / "run", replace(QUICK, training={"epochs": 4}), resume=True)
+
+
+def test_resuming_with_other_pi_names_the_columns(data, crowd, tmp_path):
+    fit_table(*data, tmp_path / "run", QUICK)
+    other = read_table(crowd / "labels.csv", pi=["seconds"])
+    with pytest.raises(RunError, match=r"columns \['annotator', 'seconds'\], and now they are \['seconds'\]; resume"):
+        fit_table(other, data[1], tmp_path / "run", QUICK, resume=True)
 
 
 def test_force_starts_anew(data, tmp_path):
@@ -255,6 +292,17 @@ def test_force_starts_anew(data, tmp_path):
     run = fit_table(*data, tmp_path / "run", FitOptions("ce", training={"epochs": 1}), force=True)
     assert not (run.path / "old.txt").exists()
     assert run.config["method"] == "ce"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_path, force):
+    if force:
+        fit_table(*data, tmp_path / "run", QUICK)
+    before = sorted(tmp_path.rglob("*"))
+    for place in (float("inf"), "\udcff", object()):
+        with pytest.raises(UsageError, match=r"config\.json cannot hold this run"):
+            fit_table(*data, tmp_path / "run", QUICK, source={"place": place}, force=force)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_nothing_is_written_before_all_is_checked(data, tmp_path):
@@ -420,7 +468,8 @@ def test_pi_is_described_in_its_own_units():
         }
     )
     table = AnnotationTable.from_frame(frame, pi=["seconds", "at", "score", "tool"])
-    encoder = PIEncoder({"seconds": "duration"}).fit(table)
+    with pytest.warns(DataWarning, match="'oops'"):
+        encoder = PIEncoder({"seconds": "duration"}).fit(table)
     seconds, at, score, tool = (describe_pi(column, table.frame[column.name]) for column in encoder.columns_)
     assert seconds == {"name": "seconds", "kind": "duration", "n_missing": 2, "median": 3.0}
     assert at == {"name": "at", "kind": "number", "n_missing": 0} | {

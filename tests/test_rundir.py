@@ -1,4 +1,7 @@
+import html
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -6,12 +9,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import environment, write_crowd
+from command_line import environment, run_cli, write_crowd
 
 from pidual.errors import RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.run import FitOptions, fit_table
-from pidual.rundir import Run
+from pidual.rundir import Run, evaluate_issues
 from pidual.table import read_table
 
 
@@ -28,6 +31,11 @@ def finished(tmp_path_factory):
 def run(finished, tmp_path):
     """A copy of the run that a test may change."""
     return Run.open(shutil.copytree(finished.path, tmp_path / "run"))
+
+
+def times(path):
+    """When each file was last written."""
+    return {file: file.stat().st_mtime_ns for file in path.rglob("*")}
 
 
 def test_a_run_is_read_again(finished):
@@ -88,9 +96,67 @@ def test_detect_goes_back_to_the_first_cutoff(run, finished):
 
 
 def test_detect_with_the_same_cutoff_writes_nothing(run):
-    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    before = times(run.path)
     run.detect()
-    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+    assert times(run.path) == before
+
+
+@pytest.mark.parametrize("options", [{"cutoff": 0.0}, {"cutoff": 0.9}, {"budget": 100}])
+def test_detect_evaluates_the_issues_it_marks(run, finished, options):
+    issues = run.detect(**options)
+    frame = run.predictions.frame
+    n_wrong = sum(given != y for given, y in zip(frame["given_label"], frame["y"], strict=True))
+    hits = sum(given != y for given, y in zip(issues["given_label"], issues["y"], strict=True))
+    expected = {"issue_precision": hits / len(issues) if len(issues) else None, "issue_recall": hits / n_wrong}
+    assert run.summary["evaluation"] == finished.summary["evaluation"] | expected
+    assert run.summary["evaluation"] != finished.summary["evaluation"]
+    page = (run.path / "report.html").read_text()
+    assert ("Precision" in page) == (len(issues) > 0)
+    recall = re.search(r"Recall</dt>\s*<dd>\s*<strong>(.*?)%", page)[1]
+    assert float(recall) == round(100 * hits / n_wrong, 1)
+
+
+def test_detect_puts_an_outdated_evaluation_right(run, finished):
+    summary = run.summary
+    summary["evaluation"]["issue_recall"] = 0.123
+    (run.path / "summary.json").write_text(json.dumps(summary))
+    run.detect()
+    assert run.summary == finished.summary
+
+
+def test_issues_are_evaluated_where_the_truth_is_known_and_not_on_test_rows(finished):
+    predictions = finished.predictions
+    frame = predictions.frame
+    frame.loc[:59, "split"] = "test"
+    frame.loc[40:99, "y"] = None
+    rows = frame.to_dict("records")[100:]
+    flagged = {row["row"] for row in rows if row["is_label_issue"]}
+    wrong = {row["row"] for row in rows if row["given_label"] != row["y"]}
+    hits = len(flagged & wrong)
+    assert hits
+    expected = {"issue_precision": hits / len(flagged), "issue_recall": hits / len(wrong)}
+    assert evaluate_issues(predictions) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, []),
+        ({"budget": 7}, ["--budget", "7"]),
+        ({"cutoff": 0.3}, ["--cutoff", "0.3"]),
+        ({"cutoff": 1e-5 + 0.1 + 0.2}, ["--cutoff", "0.30001"]),
+    ],
+)
+def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    run = Run.open(shutil.copytree(finished.path, "anna's runs/first  try & more"))
+    issues = run.detect(**options)
+    page = run.report().read_text()
+    command = shlex.split(html.unescape(re.search("<code>(.*?)</code>", page)[1]))
+    assert command == ["pidual", "detect", "anna's runs/first  try & more", *words]
+    before = times(run.path)
+    assert run_cli(command[1:]) == (0, issues.to_csv(index=False), "")
+    assert times(run.path) == before
 
 
 def test_a_cutoff_that_cannot_be_leaves_the_run_alone(run, finished):
@@ -112,3 +178,14 @@ def test_report_without_thumbnails(run):
     (run.path / "thumbnails.parquet").unlink()
     assert run.report() == run.path / "report.html"
     assert run.report().exists()
+
+
+def test_a_finished_run_without_a_report_gets_one_on_resuming(run, finished):
+    (run.path / "report.html").unlink()
+    before = times(run.path)
+    folder = finished.path.parent
+    table = read_table(folder / "labels.csv", pi=["annotator", "seconds"])
+    fit_table(table, load_inputs(folder / "x.npy"), run.path, FitOptions(training={"epochs": 4}), resume=True)
+    after = times(run.path)
+    assert after.pop(run.path / "report.html")
+    assert after == before

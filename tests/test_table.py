@@ -84,11 +84,56 @@ def test_pi_given_by_the_default_name_of_the_annotator_column(tmp_path):
     assert "annotator" in read_table(path, pi=[]).frame
 
 
+@pytest.mark.parametrize("column", ["annotator_id", "WorkerId", "rater", "Labeler_ID"])
+def test_annotators_by_other_names_are_pseudonymised(tmp_path, column):
+    path = write(tmp_path, f"label,{column}\na,101\nb,102\na,101\nb,102\n")
+    for pi in None, [column]:
+        table = read_table(path, pi=pi)
+        assert table.pi_columns == ["annotator"]
+        assert table.frame["annotator"].str.startswith("a-").all()
+
+
 def test_integer_labels_and_a_clean_label_with_gaps(tmp_path):
     table = read_table(write(tmp_path, "label,y\n10,10.0\n2,\n10,3.0\n2,2.0\n"))
     assert table.classes == [2, 10]
     assert table.frame["y"].cat.categories.tolist() == [2, 10, 3]
     assert table.y_codes.tolist() == [1, -1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "y", "expected"),
+    [
+        (["1.0", "2.0", "unsure"], ["1", "2", "2"], ["1.0", "2.0", "2.0"]),
+        (["0.5", "1.0", "2.0"], [1, 2, 2], ["1.0", "2.0", "2.0"]),
+        (["True", "False", "True"], ["true", "false", "true"], ["True", "False", "True"]),
+        (["01", "1", "2"], ["1", "2", "2.0"], ["1", "2", "2"]),
+        (["007", "8", "8"], ["7", "8", "8"], ["7", "8", "8"]),
+    ],
+)
+def test_clean_labels_are_spelled_as_the_labels_are(labels, y, expected):
+    table = AnnotationTable.from_frame(pd.DataFrame({"label": labels * 2, "y": y * 2}))
+    assert table.frame["y"].astype(str).tolist() == expected * 2
+
+
+def test_clean_labels_of_which_none_is_a_label_are_told():
+    frame = pd.DataFrame({"label": ["cat", "dog"] * 2, "y": ["Cat", None, "Dog", "Dog"]})
+    with pytest.warns(
+        DataWarning, match=r"'y': no value is a label \(values are such as 'Cat', labels such as 'cat'\)"
+    ):
+        AnnotationTable.from_frame(frame)
+
+
+def test_an_input_column_is_no_clean_label(tmp_path):
+    path = write(tmp_path, "label,x,y\na,1,2\nb,2,3\na,1,2\nb,2,4\n")
+    assert "y" not in read_table(path, x_columns=["x", "y"]).frame
+
+
+def test_a_class_called_na_is_told_to_mean_missing(tmp_path):
+    path = write(tmp_path, "label\na\nNA\na\nNA\n")
+    with pytest.raises(
+        DataError, match=r"missing \('NA', which means that; a label of this name needs another\) \(and in 1"
+    ):
+        read_table(path)
 
 
 def test_text_in_y_makes_labels_text_too(tmp_path):

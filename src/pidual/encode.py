@@ -5,7 +5,8 @@ kinds of column:
 
     category    one code per value; values seen fewer than `min_count` times share the code "other"; missing has a
     code of its own
-    number      (value - mean) / std, clipped to +-5; missing is 0 with a flag column
+    number      (value - mean) / std, clipped to +-5; values far outside (999999 among percentages) are moved to ten
+    times the spread of the middle half beyond it first; missing is 0 with a flag column
     duration    as number, after log(1 + value) and clipping to the middle 99% (idle time corrupts the tail); negative
     is missing
 
@@ -27,10 +28,14 @@ from .table import AnnotationTable
 
 KINDS = ("category", "number", "duration")
 CLIP = 5.0
+FAR = 10.0  # times the distance of the quartiles: beyond this, a number is a sentinel or a slip
+LARGEST = 1e100  # of which the square is still a number
+MANY = 20  # categories from which text that looks like quantities is asked about
 DURATION = re.compile(
     r"(^|_|\b)(rt|reaction_?time|response_?time|duration|seconds?|secs?|millis(econds)?|ms|elapsed|time_?taken|work_?time|time)(_|\b|$)",
     re.IGNORECASE,
 )
+QUANTITY = r"[+-]?\d[\d.,:' ]*(%|[^\W\d]{1,12})?( ?[\d:.]+)?"  # 85%, 7.3s, 1,234, 0:45, 0 days 00:01:10
 
 
 class EncodedPI(NamedTuple):
@@ -212,18 +217,25 @@ def guess_kind(name: str, values: pd.Series) -> str:
 
 
 def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
-    """Say so when most values of a column taken for categories are numbers: one stray text makes it that."""
+    """Say so when a column taken for categories looks like numbers: one stray text makes it that, or a unit."""
     values = values.dropna().astype("category")
-    names = values.cat.categories.astype(str).to_numpy()
-    stray = np.isnan(pd.to_numeric(names, errors="coerce"))[values.cat.codes]
-    if 0 < stray.mean() <= 0.5:
-        kind, first = "duration" if DURATION.search(name) else "number", names[values.cat.codes[stray].iloc[0]]
-        warnings.warn(
-            f"PI column '{name}' of {source} is taken for categories, as {stray.sum()} of its {len(values)} values are "
-            f"no numbers (the first is {first!r}); {name}:{kind} takes it for numbers and these for missing.",
-            DataWarning,
-            stacklevel=4,
+    names = values.cat.categories.astype(str)
+    is_stray = np.isnan(pd.to_numeric(names.to_numpy(), errors="coerce"))
+    stray = is_stray[values.cat.codes]
+    if not stray.any():
+        return
+    first = names[values.cat.codes[stray].iloc[0]]
+    if stray.mean() <= 0.5:
+        kind = "duration" if DURATION.search(name) else "number"
+        text = (
+            f"is taken for categories, as {stray.sum()} of its {len(values)} values are no numbers (the first is "
+            f"{first!r}); {name}:{kind} takes it for numbers and these for missing."
         )
+    elif len(names) > MANY and names.str.fullmatch(QUANTITY)[values.cat.codes].mean() > 0.5:
+        text = f"is taken for {len(names)} categories, such as {first!r}; if these are quantities, write plain numbers."
+    else:
+        return
+    warnings.warn(f"PI column '{name}' of {source} {text}", DataWarning, stacklevel=4)
 
 
 def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
@@ -232,7 +244,7 @@ def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
         raw = np.where(values.isna(), np.nan, values.dt.as_unit("us").astype("int64").to_numpy() / 1e6)
     else:
         raw = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    raw = np.where(np.isfinite(raw), raw, np.nan)
+    raw = np.where(np.abs(raw) < LARGEST, raw, np.nan)
     if kind == "duration":
         raw = np.log1p(np.where(raw < 0, np.nan, raw))
     return np.asarray(raw)
@@ -240,14 +252,23 @@ def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
 
 def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:
     """Mean, spread and limits of a numeric PI column."""
-    raw = quantity(values, kind)
+    number = quantity(values, "number")
+    raw = number if kind == "number" else quantity(values, kind)
     present = raw[~np.isnan(raw)]
     if len(present) == 0:
         raise DataError(
             f"PI column '{name}' of {source} is asked for as a {kind} but holds none (first value: "
             f"{values.dropna().iloc[0]!r}); use {name}:category."
         )
-    low, high = (-np.inf, np.inf) if kind == "number" else (float(q) for q in np.quantile(present, [0.005, 0.995]))
+    stray = values.notna().to_numpy() & np.isnan(number)
+    if stray.any():
+        warnings.warn(
+            f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source} are no numbers (the first is "
+            f"{str(values[stray].iloc[0])!r}) and are taken for missing.",
+            DataWarning,
+            stacklevel=4,
+        )
+    low, high = (float(limit) for limit in limits(present, kind))
     present = np.clip(present, low, high)
     return PIColumn(
         name,
@@ -258,3 +279,13 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
         low=low,
         high=high,
     )
+
+
+def limits(values: NDArray[np.float64], kind: str) -> tuple[Any, Any]:
+    """What values are clipped to before they are standardised."""
+    if kind == "duration":
+        low, high = np.quantile(values, [0.005, 0.995])
+        return low, high
+    low, high = np.quantile(values, [0.25, 0.75])
+    far = FAR * (high - low) or np.inf  # most values are equal: the others may be what matters
+    return low - far, high + far

@@ -25,7 +25,7 @@ from .inputs import Inputs
 from .readers import Source, open_source
 from .readers import values as read_values
 from .run import FitOptions, Job, Results, assess, prepare, train
-from .table import SPLITS, AnnotationTable
+from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable
 
 UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs
 
@@ -135,7 +135,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
             Privileged information: what is known of how each label was made; values may be missing. The column
-            "annotator" (or "worker") says who; a single column without a name is taken as that.
+            "annotator" (or "worker", "annotator_id", ...) says who; a single column without a name is taken as that.
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
         """
@@ -365,7 +365,7 @@ def pi_frame(pi: Any, n: int) -> pd.DataFrame:
     names = [pi_name(name) for name in columns]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise UsageError(f"pi has the column '{twice[0]}' twice; rename one of them.")
+        raise UsageError(f"pi has the column '{twice[0]}' twice, by this name or another; rename one of them.")
     series = [pi_values(name, values) for name, values in zip(names, columns.values(), strict=True)]
     return pd.DataFrame(dict(zip(names, series, strict=True)), index=range(n))
 
@@ -393,9 +393,9 @@ def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
 
 def pi_name(name: Any) -> str:
     """What a table calls a PI column of this name."""
-    if name == "worker":
+    if str(name).casefold() in ANNOTATOR_NAMES:
         return "annotator"
-    return f"pi_{name}" if name in ("item", "label", "y", "split") else str(name)
+    return f"pi_{name}" if name in RESERVED else str(name)
 
 
 def pi_values(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -7,6 +7,7 @@
 """
 
 import contextlib
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,8 @@ N_TERMS, N_TEXT_FEATURES = 20_000, 256
 NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
 _NOT_FEATURES = ("item", "task", "label", "annotator", "worker", "y", "split")
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
+_ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
+_COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
 
 
 class LazyImages:
@@ -266,6 +269,7 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
         rows = rows_by_name(inputs.names, items.astype(str), paths=inputs.kind == "images", source=inputs.source)
     elif n == len(table):
         _warn_if_shuffled(inputs, table, whole)
+        _warn_if_rows_differ(inputs, table)
         return np.arange(n, dtype=np.int64)
     elif whole:
         rows = items.to_numpy(np.int64)
@@ -276,6 +280,7 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
             "integers, so they cannot be joined; give x one row per row of the table, or a column 'item'."
         )
     _check_all_found(inputs, table, items, rows)
+    _warn_if_shared(inputs, table, items, rows)
     unused = n - np.count_nonzero(np.bincount(rows))
     if unused:
         what = f"{unused} of {n} {'images' if inputs.kind == 'images' else 'rows'} of {inputs.source}"
@@ -378,6 +383,44 @@ def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool) -> No
         )
 
 
+def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable) -> None:
+    """Warn where x is taken row by row, yet rows of one item differ, by evenly spaced rows if there are very many."""
+    names, items, row_numbers = table.frame["item"].cat.categories, table.item_codes, np.arange(len(table))
+    first = np.zeros(len(names), np.int64)
+    first[items[::-1]] = row_numbers[::-1]  # of an item's rows the one assigned last stays
+    later = np.flatnonzero(first[items] != row_numbers)
+    x = inputs.array
+    assert isinstance(x, np.ndarray)  # images on disk have names
+    for row in later[:: max(1, -(-len(later) // _COMPARED))].tolist():
+        earlier = int(first[items[row]])
+        if (x[row] != x[earlier]).any():
+            (name,) = names[items[row : row + 1]].tolist()
+            how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
+            warnings.warn(
+                f"{inputs.source} is taken row by row, because it has as many rows as {table.source}, although rows "
+                f"{earlier} and {row} (counted from 0) are of one item ({name!r}) and differ; "
+                f"if x is meant by item, give it {how}.",
+                DataWarning,
+                stacklevel=3,
+            )
+            return
+
+
+def _warn_if_shared(inputs: Inputs, table: AnnotationTable, items: Any, rows: NDArray[np.int64]) -> None:
+    """Warn where items written differently are found to be one input."""
+    shared = np.flatnonzero(np.bincount(rows) > 1)
+    if not len(shared):
+        return
+    one, other = items[np.flatnonzero(rows == shared[0])[:2]].tolist()
+    more = f" (so are those of {len(shared) - 1} more)" if len(shared) > 1 else ""
+    warnings.warn(
+        f"items {one!r} and {other!r} of {table.source} are one input of {inputs.source} and are taken for two "
+        f"items{more}; write them alike.",
+        DataWarning,
+        stacklevel=3,
+    )
+
+
 # --- arrays ---
 
 
@@ -391,6 +434,14 @@ def _load_numpy(source: str | Path) -> tuple[NDArray[Any], NDArray[np.str_] | No
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if "x" not in archive:
                 raise UsageError(f"{source} has no array 'x' (it has: {', '.join(archive)}); save it under that name.")
+            unused = [name for name in archive if name not in ("x", "item")]
+            if unused:
+                warnings.warn(
+                    f"{_some(unused)} of {source} not used: inputs are 'x' and their names 'item'; save what is meant "
+                    "under these names.",
+                    DataWarning,
+                    stacklevel=3,
+                )
             return archive["x"], archive.get("item")
     except UsageError:
         raise
@@ -456,6 +507,8 @@ def _from_source(
     data = source.read(chosen, numeric=() if text else chosen)
     if len(data[chosen[0]]) == 0:
         raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    if not columns and not text:
+        _warn_of_ids(source, data)
     names, rows = None, None  # rows None: all
     if item is not None:
         found = _complete_names(source, item)
@@ -512,7 +565,38 @@ def _choose(
             DataWarning,
             stacklevel=4,
         )
+    known = {item, *numeric, *mixed, *_INDEX_COLUMNS}
+    rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
+    if rest:
+        warnings.warn(
+            f"{_some(rest)} of {source.name} not used as input: not numbers; write them as numbers (True as 1), or "
+            "list the columns to use.",
+            DataWarning,
+            stacklevel=4,
+        )
     return chosen
+
+
+def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
+    """Warn of columns among those used by default that look like names of rows."""
+    for column, values in data.items():
+        if not re.fullmatch(_ID_NAME, column) or pa.types.is_boolean(values.type):
+            continue
+        integer = pa.types.is_integer(values.type)
+        numbers = values if integer else values.cast(pa.float64())
+        whole = integer or pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+        if whole and pc.count_distinct(numbers, mode="all").as_py() == len(numbers):
+            warnings.warn(
+                f"{column} of {source.name} is used as input; if it names the items, use item= (--item) or call it "
+                "'item', else list the columns to use.",
+                DataWarning,
+                stacklevel=4,
+            )
+
+
+def _some(names: list[str]) -> str:
+    """The first five names."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None) -> NDArray[np.float32]:

@@ -15,7 +15,7 @@ import gzip
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -408,6 +408,28 @@ def keys(source: Source, name: str, column: Any) -> Keys:
     again = cleaned.dictionary_encode()
     merged = np.append(_codes(again.indices), np.int32(-1))  # a missing code is -1, the last place
     return Keys(merged[_codes(encoded.indices)], again.dictionary)
+
+
+def spelled_like(values: Iterable[Any], names: Iterable[Any]) -> dict[Any, Any]:
+    """How `names` spell each value: itself if it is one of them, else the one that is the same number or truth value.
+
+    Values that no name stands for, or several do, are spelled as they are.
+    """
+    names = list(names)
+    meant: dict[Any, list[Any]] = {}
+    for name in names:
+        meant.setdefault(_meaning(name), []).append(name)
+    exact = set(names)
+    alike = {value: meant.get(_meaning(value), [value]) for value in values}
+    return {value: same[0] if value not in exact and len(same) == 1 else value for value, same in alike.items()}
+
+
+def _meaning(name: Any) -> Any:
+    """What a name stands for: a number, true or false, or itself; '007' is a name."""
+    text = str(name).strip()
+    if text.casefold() in ("true", "false"):
+        return text.casefold()
+    return float(text) if _is_float(text) and not re.match(_LEADING_ZERO, text) else text
 
 
 def as_text(values: Any) -> Any:

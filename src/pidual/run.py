@@ -42,12 +42,12 @@ from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
 from .inputs import Inputs, load_inputs, x_rows
 from .methods import METHODS, Method, check_method
-from .metrics import detection_auc, finite_or_none, precision_recall
+from .metrics import detection_auc, finite_or_none
 from .nets import Standardize, build_network, network_for
 from .options import check_options, defaults
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
-from .rundir import THUMBNAILS, Run
+from .rundir import THUMBNAILS, Run, evaluate_issues
 from .settings import choose_settings
 from .table import SPLITS, AnnotationTable
 
@@ -160,6 +160,8 @@ def prepare(
         warnings.simplefilter("always", DataWarning)
         x_row = x_rows(inputs, table)
         seed = options.seed if options.split_seed is None else options.split_seed
+        if sample_weight is None:  # rows of weight 0 are a test split that nobody meant as one
+            warn_of_split(table)
         split = split_rows(table, options.valid_fraction, seed, options.valid_items)
         learned = np.flatnonzero(split != 2)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count)
@@ -240,6 +242,35 @@ def split_rows(
     valid &= ~lost[labels]  # a class whose rows were all drawn stays in training
     split[valid] = 1
     return split
+
+
+def warn_of_split(table: AnnotationTable) -> None:
+    """Warn of items that a table's own split has in two parts, and of classes it keeps out of training."""
+    if "split" not in table.frame:
+        return
+    names, items = table.frame["item"].cat.categories, table.item_codes
+    train = table.frame["split"].cat.codes.to_numpy() == 0
+    learned, held_out = (np.bincount(items[part], minlength=len(names)) > 0 for part in (train, ~train))
+    both = np.flatnonzero(learned & held_out)
+    if len(both):
+        (example,) = names[both[:1]].tolist()
+        warnings.warn(
+            f"{len(both)} of the {len(names)} items of {table.source} have rows with split 'train' and others with "
+            f"'valid' or 'test', such as {example!r}; put all rows of an item in one split.",
+            DataWarning,
+            stacklevel=2,
+        )
+    classes = table.classes
+    lost = np.flatnonzero(np.bincount(table.label_codes[train], minlength=len(classes)) == 0)
+    if len(lost):
+        shown = ", ".join(repr(classes[code]) for code in lost[:5])
+        more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+        warnings.warn(
+            f"{table.source} has no row with split 'train' and label {shown}{more}, which therefore cannot be learned; "
+            "move rows to 'train', or remove these labels.",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
@@ -367,15 +398,13 @@ def evaluation(job: Job, predictions: Predictions) -> dict[str, Any] | None:
     known = (y >= 0) & (job.split != 2)
     wrong = (predictions.given != y)[known]
     gate = predictions.gate
-    precision, recall = precision_recall(predictions.is_issue[known], wrong)
     test = (y >= 0) & (job.split == 2)
     return {
         "noise_rate": float(wrong.mean()) if len(wrong) else None,
         "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
         "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
         "score_auc": native_aucs(job, predictions, known),
-        "issue_precision": finite_or_none(precision),
-        "issue_recall": finite_or_none(recall),
+        **evaluate_issues(predictions),
         "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
     }
 
@@ -467,7 +496,7 @@ def fit_table(
     force : bool
         Replace a run that is there.
     resume : bool
-        Continue a run that is there; its data and options must be the same.
+        Continue a run that is there; its data and options must be the same. A finished one is left as it is.
     save_every : float
         Seconds between two resume points within an epoch.
     progress : Progress, optional
@@ -485,6 +514,10 @@ def fit_table(
         start_directory(out, config, force=force, resume=resume)
     for text in job.warnings:
         progress.note(f"Warning: {text}")
+    if resume and (out / "summary.json").exists():
+        if first and not (out / "report.html").exists():
+            Run(out).report()
+        return Run(out)
     store = StateStore(out / "state", save_every)
     # Records of epochs that a kill took back are written again.
     if first and (state := store.values() or store.part("before").values()):
@@ -524,6 +557,12 @@ def is_run(out: Path) -> bool:
 
 def start_directory(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> None:
     """Make the directory, or check that the run in it is the same."""
+    try:  # before an old run is removed
+        json.dumps(config, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{out / 'config.json'} cannot hold this run ({error}); give finite numbers or text as options and PI."
+        ) from error
     try:
         if force and out.exists():
             shutil.rmtree(out)
@@ -540,6 +579,9 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to continue a run with other data or options."""
     old = Run(out).config
     way_out = "resume with the data and options it was started with, or use another --out."
+    old_pi, pi = ([column["name"] for column in part.get("data", {}).get("pi", [])] for part in (old, config))
+    if old_pi != pi:  # the fingerprint covers these columns, and would blame the contents of the table
+        raise RunError(f"The run in {out} was started with the PI columns {old_pi}, and now they are {pi}; {way_out}")
     for part in ("method", "setting", "seed", "method_options", "training", "network", "data"):
         before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
         if part == "training":  # an option that came after the run was started had its default then

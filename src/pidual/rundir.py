@@ -20,6 +20,7 @@ import pandas as pd
 from .detect import describe_annotators, mark_issues
 from .errors import RunError
 from .files import read_json, write_json
+from .metrics import finite_or_none, precision_recall
 from .predictions import Predictions, read_frame, write_frame
 from .report import build_report
 
@@ -87,7 +88,9 @@ class Run:
             "estimated_noise_rate": chosen.estimated_noise_rate,
             "cutoff": chosen.to_json(),
         }
-        if summary["cutoff"] != self.summary.get("cutoff"):
+        if summary.get("evaluation"):
+            summary["evaluation"] |= evaluate_issues(predictions)
+        if summary != self.summary:
             predictions.write(self.path / "predictions.parquet")
             annotators = describe_annotators(predictions)
             if annotators is not None:
@@ -108,3 +111,23 @@ class Run:
         except (OSError, ValueError) as error:
             raise RunError(f"{self.path / name} cannot be read ({error}); the run is damaged, fit again.") from error
         return values
+
+
+def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
+    """Precision and recall of the marked issues against the clean labels, on the rows that have one and are not test.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        With clean labels.
+
+    Returns
+    -------
+    dict
+        issue_precision and issue_recall; None where undefined.
+    """
+    y = predictions.y
+    assert y is not None
+    known = (y >= 0) & (predictions.frame["split"] != "test").to_numpy()
+    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != y)[known])
+    return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}

@@ -23,9 +23,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .errors import DataError, DataWarning, UsageError
-from .readers import Keys, Source, as_text, keys, open_source, values
+from .readers import Keys, Source, as_text, keys, open_source, spelled_like, values
 
 RESERVED = ("item", "label", "annotator", "y", "split")
+ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case
+    *("annotator", "worker", "annotator_id", "worker_id", "annotatorid", "workerid"),
+    *("rater", "rater_id", "labeler", "labeler_id", "labeller", "labeller_id"),
+)
 SPLITS = ("train", "valid", "test")
 KEY_NAME = ".pidual.key"
 _SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
@@ -134,6 +138,7 @@ def read_table(
     pi: Sequence[str] | None = None,
     y: str | None = None,
     split: str | None = None,
+    x_columns: Sequence[str] | None = None,
     keep_ids: bool = False,
     key_file: str | Path | None = None,
 ) -> AnnotationTable:
@@ -144,10 +149,13 @@ def read_table(
     path : str or Path
         The file; its ending tells the format. Text files must be UTF-8 and may be gzipped.
     item, label, annotator, y, split : str, optional
-        Names of the columns. By default `item` (or `task`), `label`, `annotator` (or `worker`), `y` and `split` where
-        there are such columns. Without an item column, every row is an item of its own, numbered from 0.
+        Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
+        as `worker` or `worker_id`), `y` and `split` where there are such columns. Without an item column, every row is
+        an item of its own, numbered from 0.
     pi : sequence of str, optional
         Columns of privileged information; by default the annotator if known, else none.
+    x_columns : sequence of str, optional
+        Columns that hold inputs, and are not taken for anything else by default: a coordinate called `y` is no label.
     keep_ids : bool
         Keep annotator ids as they are instead of replacing them by pseudonyms.
     key_file : str or Path, optional
@@ -166,7 +174,7 @@ def read_table(
         Contents that cannot be used; the message names file, line, column and value.
     """
     source = open_source(path)
-    roles = _find_roles(source, item, label, annotator, pi, y, split)
+    roles = _find_roles(source, item, label, annotator, pi, y, split, x_columns)
     key = None
     if roles.annotator is not None and not keep_ids:
         key = _load_key(Path(key_file) if key_file else Path(path).parent / KEY_NAME)
@@ -198,13 +206,14 @@ def _find_roles(
     pi: Sequence[str] | None,
     y: str | None,
     split: str | None,
+    x_columns: Sequence[str] | None = None,
 ) -> _Roles:
     """Decide which column plays which part; one asked for by name is never taken for another by default."""
     if isinstance(pi, str):
         pi = [pi]
     wanted = {"item": item, "label": label, "annotator": annotator, "y": y, "split": split}
-    taken = {column for column in wanted.values() if column} | set(pi or ())
-    defaults = {"item": ("item", "task"), "label": ("label",), "annotator": ("annotator", "worker"), "y": ("y",)}
+    taken = {column for column in wanted.values() if column} | set(pi or ()) | set(x_columns or ())
+    defaults = {"item": ("item", "task"), "label": ("label",), "annotator": ANNOTATOR_NAMES, "y": ("y",)}
     found: dict[str, str | None] = {}
     for role, column in wanted.items():
         if column:
@@ -271,6 +280,8 @@ def _build(source: Source, roles: _Roles, key: bytes | None) -> AnnotationTable:
     label = _complete(source, roles.label, columns.pop(roles.label), "label")
     y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
     frame["label"], clean = _labels(label, y)
+    if roles.y is not None and clean is not None:
+        _warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
     _check_classes(source, roles.label, frame["label"])
     if roles.annotator is not None:
         ids = _complete(source, roles.annotator, columns.pop(roles.annotator), "annotator")
@@ -299,6 +310,8 @@ def _complete(source: Source, name: str, column: Any, what: str) -> Keys:
         row = int(missing[0])
         value = column[row].as_py()
         shown = "empty" if value is None or value != value else repr(value)
+        if str(value).strip() and shown != "empty":
+            shown += f", which means that; a {what} of this name needs another"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         raise DataError(
             f"{source.place(row)}, column {name!r}: the {what} is missing ({shown}){more}; fill it in "
@@ -315,7 +328,24 @@ def _labels(label: Keys, y: Keys | None) -> tuple[pd.Categorical, pd.Categorical
     given = _recode(label, classes)
     if y is None:
         return given, None
-    return given, _recode(y, classes + sorted(set(y.names.to_pylist()) - set(classes)))
+    spelled = spelled_like(y.names.to_pylist(), classes)
+    renamed = [spelled[value] for value in y.names.to_pylist()]
+    return given, _recode(
+        y._replace(names=pa.array(renamed, y.names.type)), classes + sorted(set(renamed) - set(classes))
+    )
+
+
+def _warn_if_no_class(source: Source, name: str, clean: pd.Categorical, n_classes: int) -> None:
+    """Say so when not one clean label is a class: the column is something else, or writes its classes another way."""
+    known = clean.codes[clean.codes >= 0]
+    if len(known) and known.min() >= n_classes:
+        warnings.warn(
+            f"{source.name}, column {name!r}: no value is a label (values are such as "
+            f"{str(clean.categories[known[0]])!r}, labels such as {str(clean.categories[0])!r}), so every label counts "
+            "as wrong; name the column of clean labels with y= (--y), or rename this one.",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _recode(found: Keys, categories: list[Any]) -> pd.Categorical:

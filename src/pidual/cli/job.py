@@ -45,7 +45,11 @@ data_options = together(
     ),
     click.option("--item", metavar="COLUMN", help="Column that names the item.  [default: item or task]"),
     click.option("--label", metavar="COLUMN", help="Column of the given label.  [default: label]"),
-    click.option("--annotator", metavar="COLUMN", help="Column of the annotator.  [default: annotator or worker]"),
+    click.option(
+        "--annotator",
+        metavar="COLUMN",
+        help="Column of the annotator.  [default: annotator, worker, rater or labeler, or one of these with _id]",
+    ),
     click.option(
         "--pi",
         callback=names,
@@ -117,11 +121,12 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     from ..settings import split_settings
     from ..table import read_table
 
-    pi = [name.partition(":")[0] for name in options["pi"]] if options["pi"] is not None else None
-    kinds = dict(name.split(":", 1) for name in options["pi"] or [] if ":" in name)
+    given = [name.partition(":") for name in options["pi"] or []]
+    pi = [name for name, _, _ in given] if options["pi"] is not None else None
     keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
-    read = read_table(table, pi=pi, **{key: options[key] for key in keys})
     columns, text, x = options["columns"], options["text"], options["x"]
+    here = [*(columns or []), *([text] if text else [])] if x is None else None
+    read = read_table(table, pi=pi, x_columns=here, **{key: options[key] for key in keys})
     if x is not None:
         inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
     elif columns or text:
@@ -140,7 +145,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         network=options["network"],
         network_options=network,
         valid_fraction=options["valid_fraction"],
-        pi_kinds={"annotator" if name == options["annotator"] else name: kind for name, kind in kinds.items()},
+        pi_kinds={column: kind for column, (_, colon, kind) in zip(read.pi_columns, given, strict=False) if colon},
         seed=options["seed"],
         accelerator=options["accelerator"],
     )

@@ -43,6 +43,7 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
         write_table(frame, out)
     if labels is not None:
         clean = read_labels(labels, frame["item"], opened.model["inputs"])
+        clean = like_classes(labels, clean, opened.model["classes"])
         accuracy = float((frame["predicted_label"].astype(str) == clean).mean())
         words = f"accuracy {accuracy:.4f} on {len(frame):,} inputs"
         click.echo(json.dumps({"accuracy": accuracy, "n": len(frame)}) if as_json else words)
@@ -53,7 +54,8 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
 def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> "pd.Series[str]":
     """Clean labels of the inputs `items`: lines of text, or the column y (or label) of a table.
 
-    A table is joined by its column of items where the inputs have names or it has another number of rows.
+    A table is joined by its column of items where the inputs have names, it has another number of rows, or its items
+    are the numbers of the inputs.
     """
     import pandas as pd
 
@@ -68,13 +70,29 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
         if column is None:
             raise UsageError(f"{path} has no column 'y' or 'label'. Its columns: {', '.join(source.columns[:30])}.")
         labels = read_texts(source, column)
-        if item is not None and (len(labels) != len(items) or not pd.api.types.is_integer_dtype(items)):
-            labels = labels_by_item(path, labels, read_texts(source, item), items, paths=schema["kind"] == "images")
+        named = read_texts(source, item) if item is not None else None
+        in_order = len(labels) == len(items) and pd.api.types.is_integer_dtype(items)
+        if named is not None and (not in_order or set(named) == set(items.astype(str))):
+            labels = labels_by_item(path, labels, named, items, paths=schema["kind"] == "images")
     if len(labels) != len(items):
         raise DataError(f"{path} has {len(labels):,} labels for {len(items):,} inputs; give one for each, in order.")
     if labels.isna().any():
         raise DataError(f"{path} has no label in row {int(labels.isna().argmax())} (counted from 0); fill it in.")
     return labels
+
+
+def like_classes(path: Path, labels: "pd.Series[str]", classes: list[Any]) -> "pd.Series[str]":
+    """The labels as the model spells its classes, of which there must be one at least."""
+    from ..readers import spelled_like
+
+    names = [str(name) for name in classes]
+    spelled = labels.map(spelled_like(labels.unique(), names))
+    if not spelled.isin(names).any():
+        raise DataError(
+            f"{path}: no label is a class of the model (labels are such as '{labels.iloc[0]}', classes such as "
+            f"'{names[0]}'); write them alike."
+        )
+    return spelled
 
 
 def read_texts(source: Any, column: str) -> "pd.Series[str]":

@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +163,7 @@ def _headline(run: _Run) -> Context:
         "title": _title(n, n_issues),
         "table": str(data.get("table", "annotation table")),
         "run_name": run.path.resolve().name,
+        "command": _command(run),
         "method": str(run.config.get("method_title") or run.config.get("method", "unknown method")),
         "has_gate": run.predictions.gate is not None,
         "created": str(run.config.get("created", ""))[:16].replace("T", " "),
@@ -178,6 +180,13 @@ def _title(n: int, n_issues: int) -> str:
     if not n_issues:
         return f"None of {_count(n)} labels looks wrong"
     return f"{_count(n_issues)} of {_count(n)} labels {'looks' if n_issues == 1 else 'look'} wrong"
+
+
+def _command(run: _Run) -> str:
+    """The command that lists the labels this page shows, for the directory as it was named to us."""
+    cutoff = run.summary.get("cutoff") or {}
+    options = {"budget": ["--budget", str(cutoff.get("budget"))], "fixed": ["--cutoff", str(cutoff.get("value"))]}
+    return shlex.join(["pidual", "detect", str(run.path), *options.get(str(cutoff.get("kind")), [])])
 
 
 def _of_items(data: Context) -> str:
