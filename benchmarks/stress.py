@@ -28,7 +28,7 @@ from pidual.inputs import load_inputs
 from pidual.run import FitOptions, prepare, train
 from pidual.table import AnnotationTable
 
-FITS = {"paper": ("pi_dual", "paper"), "default": ("pi_dual", "default"), "ce": ("ce", "default")}
+FITS = {"paper": {"setting": "paper"}, "default": {}, "ce": {"method": "ce"}}
 
 
 def draw_crowd(seed):
@@ -50,14 +50,14 @@ def draw_crowd(seed):
     }
 
 
-def run_fit(shape, method, setting):
+def run_fit(shape, add_pi=lambda frame: (frame, {}), **options):
     """One fit: collapsed or not, clean test accuracy, mean gate, what the guard did."""
     started = time.perf_counter()
     crowd = make_crowd(**shape)
-    table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"], keep_ids=True)
-    job = prepare(
-        table, load_inputs(crowd.x.astype(np.float32)), FitOptions(method=method, setting=setting, seed=shape["seed"])
-    )
+    frame, added = add_pi(crowd.frame)
+    table = AnnotationTable.from_frame(frame, pi=["annotator", "seconds", *added], keep_ids=True)
+    chosen = FitOptions(seed=shape["seed"], pi_kinds=added, **options)
+    job = prepare(table, load_inputs(crowd.x.astype(np.float32)), chosen)
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     n = len(crowd.x_test)
@@ -72,7 +72,7 @@ def run_fit(shape, method, setting):
         "test_accuracy": round(float((answers["selected"] == crowd.y_test).mean()), 4),
         "last_accuracy": round(float((answers["last"] == crowd.y_test).mean()), 4),
         "gate": round(fitted.history[-1].get("gate", 0.0), 4),
-        "recoveries": len(fitted.events) if setting != "paper" else 0,
+        "recoveries": len(fitted.events) if chosen.setting != "paper" else 0,
         "seconds": round(time.perf_counter() - started, 1),
     }
 
@@ -110,7 +110,7 @@ if __name__ == "__main__":
     for seed in range(arguments.seeds):
         if log.find(seed=seed) is None:
             shape = draw_crowd(seed)
-            log.add({"seed": seed, "crowd": shape} | {name: run_fit(shape, *fit) for name, fit in FITS.items()})
+            log.add({"seed": seed, "crowd": shape} | {name: run_fit(shape, **fit) for name, fit in FITS.items()})
     rows = log.rows[: arguments.seeds]
     write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
     print(json.dumps(summarise(rows), indent=2))

@@ -25,6 +25,15 @@ def test_categories_get_codes_and_rare_ones_share_one():
     assert encoder.cardinalities == (3,)
 
 
+@pytest.mark.parametrize(("n", "needed"), [(40, 2), (98, 2), (150, 3), (300, 6), (500, 10), (5000, 10)])
+def test_categories_of_other_columns_need_more_rows_than_annotators(n, needed):
+    names = np.repeat(["all", "enough", "few"], [n - 2 * needed + 1, needed, needed - 1])
+    columns = PIEncoder().fit(make_table(annotator=names, tool=names)).columns_
+    assert [column.categories for column in columns][1] == ["all", "enough"]
+    assert len(columns[0].categories) == 3 - (needed == 2)
+    assert [column.other for column in columns] == [needed == 2, True]
+
+
 def test_missing_category_has_its_own_code_and_unseen_goes_to_other():
     table = make_table(tool=["a", "a", None, "b", "b", "c"])
     encoder = PIEncoder().fit(table)

@@ -3,8 +3,8 @@
 A categorical column is never expanded to a one-hot matrix; `nets.PILinear` picks weight rows by code instead. Three
 kinds of column:
 
-    category    one code per value; values seen fewer than `min_count` times share the code "other"; missing has a
-    code of its own
+    category    one code per value; values seen in too few rows share the code "other", for what is learned of them is
+    their labels by heart; missing has a code of its own
     number      (value - mean) / std, clipped to +-5; values far outside (999999 among percentages) are moved to ten
     times the spread of the middle half beyond it first; missing is 0 with a flag column
     duration    as number, after log(1 + value) and clipping to the middle 99% (idle time corrupts the tail); negative
@@ -90,8 +90,9 @@ class PIEncoder:
     kinds : mapping of column name to kind, optional
         "category", "number" or "duration" for columns whose kind should not be guessed. Guess: annotator, text and
         booleans are categories; numbers whose name speaks of time are durations; other numbers, and moments, numbers.
-    min_count : int
-        A category seen fewer times is encoded as "other".
+    min_count : int, optional
+        A category seen fewer times is encoded as "other". By default 2 for annotators, and for other columns a fiftieth
+        of the rows, but at least 2 and at most 10.
 
     Attributes
     ----------
@@ -100,7 +101,7 @@ class PIEncoder:
         a warning.
     """
 
-    def __init__(self, kinds: Mapping[str, str] | None = None, min_count: int = 2):
+    def __init__(self, kinds: Mapping[str, str] | None = None, min_count: int | None = None):
         self.kinds = dict(kinds or {})
         self.min_count = min_count
         for name, kind in self.kinds.items():
@@ -187,24 +188,16 @@ class PIEncoder:
             warn_of_numbers(name, values, source)
         if kind != "category":
             return fit_number(name, kind, values, source)
-        column = self._fit_category(name, values)
+        min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
+        column = fit_category(name, values, min_count)
         if column.n_codes < 2:
             warnings.warn(
-                f"PI column '{name}' of {source} has no value that {self.min_count} rows share and is left out.",
+                f"PI column '{name}' of {source} has no value that {min_count} rows share and is left out.",
                 DataWarning,
                 stacklevel=3,
             )
             return None
         return column
-
-    def _fit_category(self, name: str, values: pd.Series) -> PIColumn:
-        values = values.astype("category")
-        codes = values.cat.codes.to_numpy()
-        counts = np.bincount(codes[codes >= 0], minlength=len(values.cat.categories))
-        # The order is the table's, not that of the names: pseudonyms of another key give the same codes.
-        frequent = [str(category) for category in values.cat.categories[counts >= self.min_count]]
-        rare = bool(((counts > 0) & (counts < self.min_count)).any())
-        return PIColumn(name, "category", categories=frequent, other=rare, missing=bool((codes < 0).any()))
 
 
 def guess_kind(name: str, values: pd.Series) -> str:
@@ -248,6 +241,17 @@ def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
     if kind == "duration":
         raw = np.log1p(np.where(raw < 0, np.nan, raw))
     return np.asarray(raw)
+
+
+def fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
+    """Codes of the values that `min_count` rows have at least."""
+    values = values.astype("category")
+    codes = values.cat.codes.to_numpy()
+    counts = np.bincount(codes[codes >= 0], minlength=len(values.cat.categories))
+    # The order is the table's, not that of the names: pseudonyms of another key give the same codes.
+    frequent = [str(category) for category in values.cat.categories[counts >= min_count]]
+    rare = bool(((counts > 0) & (counts < min_count)).any())
+    return PIColumn(name, "category", categories=frequent, other=rare, missing=bool((codes < 0).any()))
 
 
 def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:

@@ -76,8 +76,9 @@ class FitOptions:
         Of the items that are held out; by default `seed`, so that every seed has others.
     pi_kinds : mapping
         Kind of PI columns that should not be guessed.
-    pi_min_count : int
-        A category of PI, such as an annotator, that is seen fewer times is encoded as "other".
+    pi_min_count : int, optional
+        A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default as
+        `PIEncoder` has it.
     seed : int
         Of everything random.
     accelerator : str
@@ -94,7 +95,7 @@ class FitOptions:
     valid_items: int | None = 5_000
     split_seed: int | None = None
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
-    pi_min_count: int = 2
+    pi_min_count: int | None = None
     seed: int = 0
     accelerator: str = "auto"
 

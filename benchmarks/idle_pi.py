@@ -1,0 +1,75 @@
+"""PI columns that say nothing, beside telling ones, as an export of all that is known has them: what do they cost?
+
+    python benchmarks/idle_pi.py [--seeds 40] [--out benchmarks/results/idle_pi.json]
+
+Crowds as in the stress benchmark, other ones. `ce`, and `pi_dual` with the default setting and three kinds of PI: the
+annotator and the seconds; these and a time, a batch and a screen that have nothing to do with the labels; the latter
+with a code for every batch and screen that two rows share, instead of those that enough rows share only. Accuracy on
+clean test items after the last epoch. Fits that are there already are not repeated.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from common import RESULTS, Log, write_result
+from stress import draw_crowd, run_fit
+
+FIRST_SEED = 100  # the stress benchmark has those below
+
+
+def add_idle_pi(frame, seed=31):
+    """The frame with a time, a batch of four rows and one of 90 screens for every row, and the kinds of these."""
+    rng, n = np.random.default_rng(seed), len(frame)
+    columns = {
+        "at": 37.0 * np.arange(n) + rng.normal(0, 5, n),
+        "batch": [f"b{k}" for k in rng.permutation(n) // 4],
+        "screen": [f"s{k}" for k in rng.integers(0, 90, n)],
+    }
+    return frame.assign(**columns), {"at": "number", "batch": "category", "screen": "category"}
+
+
+FITS = {
+    "ce": {"method": "ce"},
+    "pi_dual": {},
+    "pi_dual, idle PI": {"add_pi": add_idle_pi},
+    "pi_dual, idle PI, a code for every category": {"add_pi": add_idle_pi, "pi_min_count": 2},
+}
+
+
+def summarise(rows):
+    """Mean accuracy, and what idle PI changes: the mean, its standard error, the worst crowd."""
+    accuracy = {name: np.array([row[name]["test_accuracy"] for row in rows]) for name in FITS}
+    change = {name: values - accuracy["pi_dual"] for name, values in accuracy.items() if "idle" in name}
+    return {
+        "seeds": len(rows),
+        "mean_accuracy": {name: float(values.mean()) for name, values in accuracy.items()},
+        "collapses": {name: sum(row[name]["collapsed"] for row in rows) for name in FITS},
+        "change_by_idle_pi": {
+            name: {
+                "mean": float(values.mean()),
+                "standard_error": float(values.std(ddof=1) / len(values) ** 0.5),
+                "worst": float(values.min()),
+                "crowds_ten_points_lower": int((values < -0.1).sum()),
+            }
+            for name, values in change.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=RESULTS / "idle_pi.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    log = Log(arguments.out, "seed")
+    for seed in range(FIRST_SEED, FIRST_SEED + arguments.seeds):
+        if log.find(seed=seed) is None:
+            shape = draw_crowd(seed)
+            log.add({"seed": seed, "crowd": shape} | {name: run_fit(shape, **fit) for name, fit in FITS.items()})
+    rows = log.rows[: arguments.seeds]
+    write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
+    print(json.dumps(summarise(rows), indent=2))
