@@ -315,14 +315,37 @@ def test_accuracy_against_clean_labels_in_order_and_by_item(crowd, tmp_path):
     accuracy = (predicted == y["y"]).mean()
     assert 0 < accuracy < 1 or pytest.fail("the labels would not tell one order from another")
     y.assign(item=y.index).iloc[::-1].iloc[[*range(20), 3]].to_csv(tmp_path / "named.csv", index=False)
-    y.assign(item=y.index).iloc[::-1].to_csv(tmp_path / "shuffled.csv", index=False)
     (tmp_path / "y.txt").write_text("\n".join(y["y"]) + "\n")
-    for path in (crowd / "y_test.csv", tmp_path / "named.csv", tmp_path / "shuffled.csv", tmp_path / "y.txt"):
+    for path in (crowd / "y_test.csv", tmp_path / "named.csv", tmp_path / "y.txt"):
         code, out, err = run_cli(["predict", run, crowd / "x_test.npy", "--y", path, "--json"])
         assert (code, err) == (0, "")
         assert json.loads(out) == {"accuracy": pytest.approx(accuracy), "n": 20}
     code, out, _ = run_cli(["predict", run, crowd / "x_test.npy", "--y", crowd / "y_test.csv"])
     assert out == f"accuracy {accuracy:.4f} on 20 inputs\n"
+
+
+def test_labels_whose_items_are_in_another_order_are_taken_in_order_as_in_fit(crowd, tmp_path):
+    y = pd.read_csv(crowd / "y_test.csv")
+    y.assign(item=y.index[::-1]).to_csv(tmp_path / "y.csv", index=False)
+    code, out, err = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", tmp_path / "y.csv"])
+    assert (code, out) == run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", crowd / "y_test.csv"])[:2]
+    assert "is taken in order" in err
+
+
+def test_text_that_is_the_name_of_its_item(tmp_path):
+    texts = [f"the {word} number {k}" for k in range(20) for word in ("cat", "dog")]
+    pd.DataFrame({"task": texts, "label": ["cat", "dog"] * 20}).to_csv(tmp_path / "t.csv", index=False)
+    args = ["fit", tmp_path / "t.csv", "--x-text", "task", "--method", "ce", "--epochs", 1, "-q"]
+    code, _, err = run_cli([*args, "--out", tmp_path / "run"])
+    assert code == 0, err
+
+
+def test_annotators_are_no_inputs_by_any_name(crowd_files):
+    frame = pd.read_csv(crowd_files / "labels.csv")
+    frame = frame.assign(worker_id=frame.pop("annotator").str[-1:].astype("category").cat.codes, f=frame["item"] / 7)
+    frame.drop(columns=["seconds"]).drop_duplicates("item").to_csv(crowd_files / "labels.csv", index=False)
+    out = fitted(crowd_files, "--epochs", 1, x="labels.csv")
+    assert read_json(out / "model.json")["inputs"]["columns"] == ["f"]
 
 
 def test_clean_labels_that_are_no_classes_are_refused(crowd, tmp_path):

@@ -172,7 +172,7 @@ def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
     table = make_table(seconds=["1.5", "fast", "3", "2.5", None, "slow"])
     expected = (
         "PI column 'seconds' of table is taken for categories, as 2 of its 5 values are no numbers (the first is "
-        "'fast'); seconds:duration takes it for numbers and these for missing."
+        "'fast'); as seconds:duration (pi_kinds in Python) these are missing."
     )
     with pytest.warns(DataWarning) as caught:
         encoder = PIEncoder().fit(table)
@@ -193,6 +193,8 @@ def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
         ["01", "2"] * 3,
         [f"{i}a{i}b" for i in range(30)] * 2,
         ["2nd", "3rd"] * 3,
+        [f"{i}a" for i in range(30)] * 2,
+        [f"{i:x}" for i in range(100_000, 100_030)] * 2,
     ],
 )
 def test_categories_raise_no_question(tool):

@@ -454,6 +454,22 @@ def test_pi_kinds(X, y, pi, monkeypatch):
         quick(pi_kinds={"second": "duration"}).fit(X, y, pi)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: pd.Series(pd.cut(np.arange(n) % 40, 4)),
+        lambda n: pd.Series(pd.period_range("2020", periods=4, freq="Y").repeat(n // 4)),
+        lambda n: pd.Series([2**70, 2**71] * (n // 2), dtype=object),
+        lambda n: pd.Series([b"\xff", b"a"] * (n // 2)),
+        lambda n: pd.Series([[1], [2]] * (n // 2)),
+    ],
+    ids=["intervals", "periods", "large", "bytes", "lists"],
+)
+def test_pi_that_no_file_can_hold_is_categories(X, y, make):
+    model = PiDualClassifier(epochs=1, random_state=0).fit(X, y, pi=pd.DataFrame({"kind": make(len(X))}))
+    assert len(model.find_label_issues()) == len(X)
+
+
 def test_a_column_that_is_left_out_is_said_to_be(X, y, pi):
     with pytest.warns(DataWarning, match="'tool' .* same value in every row") as caught:
         model = quick(epochs=1).fit(X, y, pi.assign(tool="web"))

@@ -436,6 +436,11 @@ def test_rows_of_one_item_that_differ_are_a_warning():
         x_rows(load_inputs(pd.DataFrame(alike, columns=["u", "v"])), table_of([8, 9, 8, 9]))
 
 
+def test_rows_of_one_item_computed_twice_are_alike():
+    x = np.random.default_rng(0).normal(size=(2, 50)).astype(np.float32)
+    x_rows(load_inputs(np.concatenate([x, x * (1 + 1e-5)])), table_of(["a", "b", "a", "b"]))
+
+
 def test_few_rows_are_compared_of_many():
     class Counted(np.ndarray):
         taken = 0

@@ -292,6 +292,34 @@ def test_a_comma_that_need_not_be_a_decimal_one_stays(tmp_path, content, expecte
     assert list(values(source, "a", source.read(["a"])["a"])) == expected
 
 
+def column(folder, content, name="a"):
+    source = open_source(write(folder, "x.csv", content))
+    return list(values(source, name, source.read([name])[name]))
+
+
+def test_thousands_are_no_decimals(tmp_path):
+    assert column(tmp_path, "a;b\n999;x\n1,036;y\n") == ["999", "1,036"]
+    assert column(tmp_path, "a;b\n999;0,5\n1,036;1,5\n", "b") == [0.5, 1.5]
+
+
+def test_a_few_points_do_not_turn_commas_off(tmp_path):
+    assert column(tmp_path, "a;v;b\n1,5;2.0;0,1\n2,5;2.0;0,3\n") == [1.5, 2.5]
+
+
+def test_lists_of_codes_stay_as_they_are(tmp_path):
+    assert column(tmp_path, "a;b\n1,2;0,5\n1,2,3;0,5\n") == ["1,2", "1,2,3"]
+
+
+def test_long_cells_between_semicolons(tmp_path):
+    text = "word " * 40_000
+    assert column(tmp_path, f"a;b\n1,5;{text}\n2,5;z\n") == ["1,5", "2,5"]  # nothing before it tells of decimals
+
+
+def test_moments_to_the_nanosecond(tmp_path):
+    found = column(tmp_path, "a,b\n2020-09-13 12:26:40.123456789,x\n2020-09-14 12:26:40.000000001,y\n")
+    assert found[0] == np.datetime64("2020-09-13T12:26:40.123456")
+
+
 def test_spelled_like():
     assert spelled_like(["1.0", "TRUE", "x", "2", "03"], ["1", "True", "2", "2.0", "3"]) == {
         "1.0": "1",

@@ -93,6 +93,17 @@ def test_annotators_by_other_names_are_pseudonymised(tmp_path, column):
         assert table.frame["annotator"].str.startswith("a-").all()
 
 
+def test_of_two_annotator_columns_the_one_that_is_pi_counts(tmp_path):
+    path = write(tmp_path, "label,annotator,worker_id\na,ann,1\nb,bob,2\na,ann,1\nb,bob,2\n")
+    table = read_table(path, pi=["worker_id"])
+    assert table.pi_columns == ["annotator"]
+    assert table.frame["annotator"].nunique() == 2
+    with pytest.raises(UsageError, match="two columns of annotators, 'annotator' and 'worker_id'"):
+        read_table(path, pi=["annotator", "worker_id"])
+    other = write(tmp_path, "worker,rater\na,ann\nb,bob\na,ann\nb,bob\n")
+    assert read_table(other, label="worker").pi_columns == ["annotator"]
+
+
 def test_integer_labels_and_a_clean_label_with_gaps(tmp_path):
     table = read_table(write(tmp_path, "label,y\n10,10.0\n2,\n10,3.0\n2,2.0\n"))
     assert table.classes == [2, 10]

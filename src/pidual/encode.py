@@ -35,7 +35,8 @@ DURATION = re.compile(
     r"(^|_|\b)(rt|reaction_?time|response_?time|duration|seconds?|secs?|millis(econds)?|ms|elapsed|time_?taken|work_?time|time)(_|\b|$)",
     re.IGNORECASE,
 )
-QUANTITY = r"[+-]?\d[\d.,:' ]*(%|[^\W\d]{1,12})?( ?[\d:.]+)?"  # 85%, 7.3s, 1,234, 0:45, 0 days 00:01:10
+UNITS = "%|[mµu]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|[kM]|€|\\$|£"
+QUANTITY = rf"[+-]?\d[\d.,:' ]*({UNITS})?( ?[\d:.]+)?"  # 85%, 7.3s, 1,234, 0:45, 0 days 00:01:10
 
 
 class EncodedPI(NamedTuple):
@@ -184,8 +185,6 @@ class PIEncoder:
             )
             return None
         kind = self.kinds.get(name) or guess_kind(name, values)
-        if kind == "category" and name not in self.kinds and name != "annotator":
-            warn_of_numbers(name, values, source)
         if kind != "category":
             return fit_number(name, kind, values, source)
         min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
@@ -197,6 +196,8 @@ class PIEncoder:
                 stacklevel=3,
             )
             return None
+        if name not in self.kinds and name != "annotator":
+            warn_of_numbers(name, values, source)
         return column
 
 
@@ -222,7 +223,7 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
         kind = "duration" if DURATION.search(name) else "number"
         text = (
             f"is taken for categories, as {stray.sum()} of its {len(values)} values are no numbers (the first is "
-            f"{first!r}); {name}:{kind} takes it for numbers and these for missing."
+            f"{first!r}); as {name}:{kind} (pi_kinds in Python) these are missing."
         )
     elif len(names) > MANY and names.str.fullmatch(QUANTITY)[values.cat.codes].mean() > 0.5:
         text = f"is taken for {len(names)} categories, such as {first!r}; if these are quantities, write plain numbers."

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -22,7 +23,7 @@ from .engine import Fitted, make_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .inputs import Inputs
-from .readers import Source, open_source
+from .readers import open_source
 from .readers import values as read_values
 from .run import FitOptions, Job, Results, assess, prepare, train
 from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable
@@ -403,14 +404,17 @@ def pi_values(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
     kind = pd.api.types
     plain = kind.is_numeric_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values)
     if name != "annotator":
-        return values if plain else pd.Series(read_values(*one_column(name, values)))
+        return values if plain else as_a_table_reads(name, values)
     return values.astype(object).where(values.notna(), UNKNOWN).map(str).astype("category")
 
 
-def one_column(name: str, values: "pd.Series[Any]") -> tuple[Source, str, Any]:
-    """A source of this column alone, and the column in it."""
-    source = open_source(values.to_frame(name))
-    return source, name, source.read([name])[name]
+def as_a_table_reads(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Text as numbers, times or categories; what no file can hold, such as intervals, as categories by its text."""
+    try:
+        source = open_source(values.to_frame(name))
+        return pd.Series(read_values(source, name, source.read([name])[name]))
+    except (pa.ArrowException, OverflowError, DataError):
+        return values.astype(object).map(str, na_action="ignore").astype("category")
 
 
 def numbered(annotators: pd.DataFrame) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from PIL import Image, ImageOps
 
 from .errors import DataError, DataWarning, UsageError
 from .readers import Keys, Source, as_text, keys, open_source
-from .table import AnnotationTable, find_item
+from .table import ANNOTATOR_NAMES, AnnotationTable, find_item
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
@@ -33,7 +33,7 @@ CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 22
 CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
 N_TERMS, N_TEXT_FEATURES = 20_000, 256
 NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
-_NOT_FEATURES = ("item", "task", "label", "annotator", "worker", "y", "split")
+_NOT_FEATURES = ("item", "task", "label", "y", "split", *ANNOTATOR_NAMES)
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
 _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
@@ -393,7 +393,7 @@ def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable) -> None:
     assert isinstance(x, np.ndarray)  # images on disk have names
     for row in later[:: max(1, -(-len(later) // _COMPARED))].tolist():
         earlier = int(first[items[row]])
-        if (x[row] != x[earlier]).any():
+        if not np.allclose(x[row], x[earlier], rtol=1e-3, atol=1e-5):  # of one item computed twice
             (name,) = names[items[row : row + 1]].tolist()
             how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
             warnings.warn(

@@ -36,6 +36,8 @@ _BLOCK = 16 << 20  # bytes; no record of a text file may be longer
 _INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
 _LEADING_ZERO = r"^[+-]?0[\dxX]"
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
+_FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
 
 class Source:
@@ -189,8 +191,8 @@ class CsvFile(_TextFile):
             raise DataError(f"{path} is empty; it needs a header line with the names of its columns.")
         self._header_line, names = header
         self.columns = [name.strip() for name in names]
-        self.decimal = self._find_decimal()
         self._check_quotes()
+        self.decimal = self._find_decimal()
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
         """Text columns by name, those in `numeric` as float64."""
@@ -230,16 +232,25 @@ class CsvFile(_TextFile):
             yield column, sum(numbers) / max(1, len(numbers))
 
     def _sample(self) -> list[list[str]]:
-        """The first thousand whole records."""
-        return [cells for _, cells in itertools.islice(self._records(), 1, 1001) if len(cells) == len(self.columns)]
+        """The first thousand whole records, or those before one that Python's reader refuses."""
+        found = []
+        with contextlib.suppress(csv.Error):
+            for _, cells in itertools.islice(self._records(), 1, 1001):
+                found.append(cells)
+        return [cells for cells in found if len(cells) == len(self.columns)]
 
     def _find_decimal(self) -> str:
-        """A comma if cells are separated by semicolons and hold 1,5, as spreadsheets write in much of Europe."""
+        """A comma if cells are separated by semicolons and hold 1,5, as spreadsheets write in much of Europe.
+
+        More of them must do so than hold 1.5, and not all of them be like 1,036, which may be a thousand and more.
+        """
         if self._delimiter != ";":
             return "."
-        cells = list(itertools.chain.from_iterable(self._sample()))
-        points = any(_is_float(cell) and "." in cell for cell in cells)
-        return "," if not points and any(re.match(_DECIMAL_COMMA, cell.strip()) for cell in cells) else "."
+        cells = [cell.strip() for cell in itertools.chain.from_iterable(self._sample())]
+        points = sum("." in cell and _is_float(cell) for cell in cells)
+        commas = [cell for cell in cells if re.match(_DECIMAL_COMMA, cell)]
+        sure = any(not re.match(_THOUSANDS, cell) for cell in commas)
+        return "," if sure and len(commas) > points else "."
 
     def place(self, row: int) -> str:
         """File and line of row `row`; a quoted cell may span several lines."""
@@ -447,7 +458,7 @@ def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categori
     array = _plain(source, name, column)
     is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     if is_text and source.decimal == ",":
-        array = pc.replace_substring_regex(pc.utf8_trim_whitespace(array), _DECIMAL_COMMA, r"\1.\2")
+        array = _with_points(array)
     numbers = _text_numbers(array) if is_text else array
     if numbers is not None and pa.types.is_duration(numbers.type):
         numbers = pc.divide(numbers.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64()), 1e9)
@@ -493,6 +504,14 @@ def _present(text: Any) -> Any:
     return pc.if_else(missing, pa.scalar(None, text.type), text)
 
 
+def _with_points(array: Any) -> Any:
+    """Text with points for decimal commas if most of it is numbers then; a list such as 1,2,3 is none."""
+    text = pc.utf8_trim_whitespace(array)
+    pointed = pc.replace_substring_regex(text, _DECIMAL_COMMA, r"\1.\2")
+    share = pc.mean(pc.match_substring_regex(_present(pointed), _FLOAT).cast(pa.float64())).as_py()
+    return pointed if share is not None and share > 0.5 else array
+
+
 def _text_numbers(array: Any) -> Any:
     """The numbers that text stands for, or None if any is not a number or has a leading zero."""
     text = _present(array)
@@ -512,9 +531,10 @@ def _moments(array: Any) -> NDArray[Any] | None:
     values = _present(array) if is_text else array
     if values.null_count == len(values):
         return None
-    for zone in None, "UTC":
+    for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
         with contextlib.suppress(pa.ArrowInvalid):
-            moments: NDArray[Any] = values.cast(pa.timestamp("us", zone), safe=is_text).to_numpy()
+            found = values.cast(pa.timestamp(unit, zone), safe=is_text)
+            moments: NDArray[Any] = found.cast(pa.timestamp("us", zone), safe=False).to_numpy()
             return moments
     return None
 

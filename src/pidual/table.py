@@ -212,16 +212,22 @@ def _find_roles(
     if isinstance(pi, str):
         pi = [pi]
     wanted = {"item": item, "label": label, "annotator": annotator, "y": y, "split": split}
-    taken = {column for column in wanted.values() if column} | set(pi or ()) | set(x_columns or ())
+    named = {column for column in wanted.values() if column}
     defaults = {"item": ("item", "task"), "label": ("label",), "annotator": ANNOTATOR_NAMES, "y": ("y",)}
     found: dict[str, str | None] = {}
     for role, column in wanted.items():
         if column:
             found[role] = source.require(column, f"asked for as {role}")
             continue
-        default = source.find(*defaults.get(role, (role,)))
-        free = default not in taken or (role == "annotator" and default not in wanted.values())
-        found[role] = source.require(default, role) if default and free else None
+        columns = [source.find(name) for name in defaults.get(role, (role,))]
+        taken = {*named, *(pi or ())}
+        if role == "annotator":  # may be PI: the one that is, if there are several
+            taken = named
+            columns.sort(key=lambda column: column not in (pi or ()))
+        elif role != "item":  # the text of an item may be its name
+            taken |= {*(x_columns or ())}
+        default = next((column for column in columns if column and column not in taken), None)
+        found[role] = source.require(default, role) if default else None
     if found["label"] is None:
         raise UsageError(
             f"{source.name} has no column 'label'; name the column that holds the labels with label= (--label). "
@@ -240,6 +246,11 @@ def _find_pi(source: Source, pi: Sequence[str] | None, found: dict[str, str | No
     for column in pi:
         if annotator and column in ("annotator", annotator):
             names.append("annotator")
+        elif annotator and column.casefold() in ANNOTATOR_NAMES:
+            raise UsageError(
+                f"{source.name} has two columns of annotators, {annotator!r} and {column!r}, and ids of only one are "
+                "replaced by pseudonyms; leave one out of pi, or rename it if it says something else."
+            )
         else:
             names.append(source.require(column, "asked for as privileged information"))
     return names
@@ -313,9 +324,10 @@ def _complete(source: Source, name: str, column: Any, what: str) -> Keys:
         if str(value).strip() and shown != "empty":
             shown += f", which means that; a {what} of this name needs another"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
+        other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
         raise DataError(
             f"{source.place(row)}, column {name!r}: the {what} is missing ({shown}){more}; fill it in "
-            "or delete the row."
+            f"or delete the row{other}."
         )
     return found
 

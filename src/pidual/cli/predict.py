@@ -1,12 +1,13 @@
 """`pidual predict`."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, DataWarning, UsageError
 from .common import check_ending, write_table
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
 def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> "pd.Series[str]":
     """Clean labels of the inputs `items`: lines of text, or the column y (or label) of a table.
 
-    A table is joined by its column of items where the inputs have names, it has another number of rows, or its items
-    are the numbers of the inputs.
+    A table is joined by its column of items where the inputs have names or it has another number of rows; else it is in
+    order, as `pidual fit` takes inputs without names.
     """
     import pandas as pd
 
@@ -72,8 +73,15 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
         labels = read_texts(source, column)
         named = read_texts(source, item) if item is not None else None
         in_order = len(labels) == len(items) and pd.api.types.is_integer_dtype(items)
-        if named is not None and (not in_order or set(named) == set(items.astype(str))):
+        if named is not None and not in_order:
             labels = labels_by_item(path, labels, named, items, paths=schema["kind"] == "images")
+        elif named is not None and (named != items.astype(str)).any() and set(named) == set(items.astype(str)):
+            warnings.warn(
+                f"{path} is taken in order, because it has as many rows as there are inputs, although its items are "
+                "their numbers in another order; if labels are meant by item, sort it by item.",
+                DataWarning,
+                stacklevel=2,
+            )
     if len(labels) != len(items):
         raise DataError(f"{path} has {len(labels):,} labels for {len(items):,} inputs; give one for each, in order.")
     if labels.isna().any():
