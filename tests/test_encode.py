@@ -168,6 +168,15 @@ def test_a_column_of_different_texts_is_left_out_with_a_warning():
     assert [column.name for column in PIEncoder(min_count=1).fit(table).columns_] == ["comment", "tool"]
 
 
+def test_a_column_left_out_for_one_stray_text_is_told_to_be_numbers():
+    table = make_table(seconds=[*(f"{i}.5" for i in range(199)), "fast"], tool=["x", "y"] * 100)
+    with pytest.warns(DataWarning) as caught:
+        PIEncoder().fit(table)
+    hint, left_out = (str(warning.message) for warning in caught)
+    assert "as seconds:duration" in hint
+    assert "is left out" in left_out
+
+
 def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
     table = make_table(seconds=["1.5", "fast", "3", "2.5", None, "slow"])
     expected = (

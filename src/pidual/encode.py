@@ -187,6 +187,8 @@ class PIEncoder:
         kind = self.kinds.get(name) or guess_kind(name, values)
         if kind != "category":
             return fit_number(name, kind, values, source)
+        if name not in self.kinds and name != "annotator":
+            warn_of_numbers(name, values, source)
         min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
         column = fit_category(name, values, min_count)
         if column.n_codes < 2:
@@ -196,8 +198,6 @@ class PIEncoder:
                 stacklevel=3,
             )
             return None
-        if name not in self.kinds and name != "annotator":
-            warn_of_numbers(name, values, source)
         return column
 
 
