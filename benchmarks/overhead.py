@@ -2,14 +2,15 @@
 
     python benchmarks/overhead.py [--rounds 7] [--only small_cnn,mlp,resnet50] [--out benchmarks/results/overhead.json]
 
-Everything is timed alternately in one process, and a result is the median over rounds of the ratio within a round, so
-that a busy machine slows both sides alike; by the clock, and in processor time, which other people's jobs disturb less.
-The hand-written loop is what one would write in a notebook: index a permutation, forward, backward, SGD step, add up
-the loss.
+Both sides alternate step by step in one process: after each step of ours, which tells its progress, the other side
+takes one. Other people's jobs come and go within seconds, so both sides of a round meet the same ones; whole epochs in
+turn do not, and differ by a tenth and more. The process keeps freed memory, as that of a command does: the pages that
+glibc would give back and ask for again fall on either side by chance. A result is the median over rounds of the ratio
+of the seconds of an epoch, by the clock and in processor time. The hand-written loop is what one would write in a
+notebook: index a permutation, forward, backward, SGD step, add up the loss.
 """
 
 import argparse
-import statistics
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import torch
 from common import write_result
 from torch import nn
 
+from pidual.allocator import keep_freed_memory
 from pidual.batch import Rows, Spec
 from pidual.encode import EncodedPI
 from pidual.engine import Training, make_fabric
@@ -36,8 +38,8 @@ def make_rows(x, n_classes, n_annotators=16):
     return Rows.build(x, np.arange(n), rng.integers(0, n_classes, n), pi)
 
 
-def our_epoch(rows, network, n_classes, training, method="ce", **options):
-    """A function that trains one more epoch with our loop."""
+def our_trainer(rows, network, n_classes, training, method="ce", **options):
+    """Our loop, ready to train."""
     spec = Spec(len(rows), n_classes, (16,), 3)
     trainer = Trainer(
         lambda: METHODS[method](
@@ -46,22 +48,24 @@ def our_epoch(rows, network, n_classes, training, method="ce", **options):
         *(rows, None, training, make_fabric("cpu"), None, Progress(), lambda: False),
     )
     trainer.set_up()
+    return trainer
 
-    def epoch():
+
+def our_epochs(trainer):
+    """Train with our loop, one epoch at each turn."""
+    while True:
         trainer.train_epoch()
         trainer.finish_epoch()
+        yield
 
-    return epoch
 
-
-def hand_epoch(rows, network, n_classes, training):
-    """A function that trains one more epoch with a hand-written loop on the same network and data."""
+def hand_steps(rows, network, n_classes, training):
+    """Train with a hand-written loop on the same network and data, one step at each turn."""
     x, y = rows.x, rows.y_noisy
     net = build_network(network, in_shape=x.shape[1:], n_classes=n_classes).train()
     optimizer = torch.optim.SGD(net.parameters(), lr=training.lr, momentum=0.9, nesterov=True, weight_decay=1e-4)
     size = training.batch_size
-
-    def epoch():
+    while True:
         order, total = torch.randperm(len(y)), 0.0
         for start in range(0, len(y) - size + 1, size):
             index = order[start : start + size]
@@ -70,31 +74,45 @@ def hand_epoch(rows, network, n_classes, training):
             loss.backward()
             optimizer.step()
             total += loss.item()
-        return total
-
-    return epoch
+            yield total
 
 
-def ratios(one, other, rounds):
-    """Seconds of both, and the ratio one / other, over rounds in which they alternate."""
-    one(), other()  # warm up
-    clock, processor = [], []
-    for number in range(rounds):
-        times = {}
-        for function in (one, other) if number % 2 else (other, one):
-            start = time.perf_counter(), time.process_time()
-            function()
-            times[function] = time.perf_counter() - start[0], time.process_time() - start[1]
-        clock.append((times[one][0], times[other][0]))
-        processor.append((times[one][1], times[other][1]))
-    values = [a / b for a, b in clock]
+def now():
+    """Seconds by the clock, and of processor time."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+class Turns(Progress):
+    """Gives the other side a step after each of ours, and keeps its seconds."""
+
+    def __init__(self, other):
+        self.other, self.seconds = other, np.zeros(2)
+
+    def step(self, epoch, step):
+        start = now()
+        next(self.other)
+        self.seconds += now() - start
+
+
+def ratios(trainer, other, rounds):
+    """Seconds of our epoch, of as many steps of the other side, and their ratio, over rounds."""
+    trainer.progress = turns = Turns(other)
+    epochs, ours, others = our_epochs(trainer), [], []
+    next(epochs)  # warm up
+    for _ in range(rounds):
+        turns.seconds = np.zeros(2)
+        start = now()
+        next(epochs)
+        ours.append(now() - start - turns.seconds)
+        others.append(turns.seconds)
+    clock, processor = (np.array(ours) / np.array(others)).T
     return {
-        "ratio_median": statistics.median(values),
-        "ratio_min": min(values),
-        "ratio_max": max(values),
-        "processor_ratio_median": statistics.median(a / b for a, b in processor),
-        "seconds": statistics.median(a for a, _ in clock),
-        "seconds_other": statistics.median(b for _, b in clock),
+        "ratio_median": float(np.median(clock)),
+        "ratio_min": float(clock.min()),
+        "ratio_max": float(clock.max()),
+        "processor_ratio_median": float(np.median(processor)),
+        "seconds": float(np.median(ours, axis=0)[0]),
+        "seconds_other": float(np.median(others, axis=0)[0]),
         "rounds": rounds,
     }
 
@@ -102,23 +120,22 @@ def ratios(one, other, rounds):
 def small_cnn(rounds):
     """Our epoch / a hand-written epoch: small CNN, 10,000 images of 32 x 32."""
     x = np.random.default_rng(0).normal(size=(10_000, 3, 32, 32)).astype(np.float32)
-    rows, training = make_rows(x, 10), Training(epochs=1000, batch_size=256, lr=0.01, guard="off")
-    return ratios(our_epoch(rows, "small_cnn", 10, training), hand_epoch(rows, "small_cnn", 10, training), rounds)
+    case = make_rows(x, 10), "small_cnn", 10, Training(epochs=1000, batch_size=256, lr=0.01, guard="off")
+    return ratios(our_trainer(*case), hand_steps(*case), rounds)
 
 
 def mlp(rounds):
     """Our epoch / a hand-written epoch: MLP, 100,000 rows of 512 numbers."""
     x = np.random.default_rng(0).normal(size=(100_000, 512)).astype(np.float32)
-    rows, training = make_rows(x, 10), Training(epochs=1000, batch_size=256, lr=0.01, guard="off")
-    return ratios(our_epoch(rows, "mlp", 10, training), hand_epoch(rows, "mlp", 10, training), rounds)
+    case = make_rows(x, 10), "mlp", 10, Training(epochs=1000, batch_size=256, lr=0.01, guard="off")
+    return ratios(our_trainer(*case), hand_steps(*case), rounds)
 
 
 def resnet50(rounds):
     """Pi-DUAL step / cross-entropy step: ResNet-50, 1000 classes, PI networks as on ImageNet-PI; 128 x 128 images."""
     x = np.random.default_rng(0).normal(size=(32, 3, 128, 128)).astype(np.float32)
-    rows, training = make_rows(x, 1000), Training(epochs=1000, batch_size=32, lr=0.001, guard="off")
-    step = our_epoch(rows, "resnet50", 1000, training, "pi_dual", **PI_DUAL)
-    return ratios(step, our_epoch(rows, "resnet50", 1000, training), 2 * rounds)
+    case = make_rows(x, 1000), "resnet50", 1000, Training(epochs=1000, batch_size=32, lr=0.001, guard="off")
+    return ratios(our_trainer(*case, "pi_dual", **PI_DUAL), our_epochs(our_trainer(*case)), 4 * rounds)
 
 
 CASES = {"small_cnn": small_cnn, "mlp": mlp, "resnet50": resnet50}
@@ -129,6 +146,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", default=",".join(CASES))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "overhead.json")
     arguments = parser.parse_args()
+    keep_freed_memory()
     results = {}
     for name in arguments.only.split(","):
         results[name] = {"what": CASES[name].__doc__, **CASES[name](arguments.rounds)}
