@@ -23,3 +23,7 @@ def test_does_not_load_torch(module):
 def test_help_loads_nothing_large():
     code = "from pidual.cli import cli\ncli(['--help'], standalone_mode=False)"
     assert loaded_by(code, ["torch", "pandas", "sklearn", "numpy"]) == []
+
+
+def test_a_fit_loads_no_sklearn_that_it_does_not_need():
+    assert loaded_by("import pidual.run", ["sklearn", "matplotlib"]) == []

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -381,6 +379,9 @@ def clean_posterior(losses: Tensor) -> Tensor:
     Losses are scaled to [0, 1] first. Where all are the same, or one is not finite, there is nothing to tell apart:
     every row is clean.
     """
+    from sklearn.exceptions import ConvergenceWarning  # slow to import, and needed by few methods
+    from sklearn.mixture import GaussianMixture
+
     spread = losses.max() - losses.min()
     if len(losses) < 2 or not 0 < float(spread) < math.inf:
         return torch.ones_like(losses)
