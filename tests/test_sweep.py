@@ -105,6 +105,7 @@ def test_a_grid_is_tried_in_full_and_the_best_can_be_fitted(folder, tmp_path):
     assert stdout.splitlines()[-1] == best["command"]
     assert "Trial 3: noisy validation" in err
     words = shlex.split(best["command"])
+    assert words[words.index("--out") + 1] == "runs/labels-ce"  # beside a first fit of the table
     code, stdout, err = run_cli([*words[1:], "--out", tmp_path / "run", "--quiet", "--json"])
     assert code == 0, err
     summary = json.loads(stdout)

@@ -12,7 +12,7 @@ def keep_freed_memory() -> None:
     """Let the C library keep up to a gigabyte that is freed, where it is glibc; elsewhere nothing happens.
 
     glibc gives large blocks back to the system and asks for them again, zeroed page by page, at every step of training
-    on the CPU: about a tenth of the processor time of a small CNN (benchmarks/allocator.py). For the process of a
+    on the CPU: a tenth to a fifth of the processor time of a small CNN (benchmarks/allocator.py). For the process of a
     command; a library must not change its host's. MALLOC_* variables of the user's win.
     """
     try:

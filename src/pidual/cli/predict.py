@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--y",
     "labels",
     type=click.Path(path_type=Path),
-    help="Clean labels, one a line or a table with a column y: prints the accuracy.",
+    help="Clean labels, a .txt file with one a line or a table with a column y or label: prints the accuracy.",
 )
 @click.option(
     "--weights",

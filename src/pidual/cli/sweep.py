@@ -117,7 +117,7 @@ def sweep(
         job, command = table_sweep(context, table, grid, search, options)
     else:
         job, command = recipe_sweep(context, str(table), scale, data, grid, search, options)
-        command += ["--out", f"runs/{study}"]
+    command += ["--out", f"runs/{study}"]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         found = run_sweep(
             job.table,
