@@ -2,10 +2,11 @@
 
     python benchmarks/idle_pi.py [--seeds 40] [--out benchmarks/results/idle_pi.json]
 
-Crowds as in the stress benchmark, other ones. `ce`, and `pi_dual` with the default setting and three kinds of PI: the
+Crowds as in the stress benchmark, other ones. `ce`, and `pi_dual` with the default setting and four kinds of PI: the
 annotator and the seconds; these and a time, a batch and a screen that have nothing to do with the labels; the latter
-with a code for every batch and screen that two rows share, instead of those that enough rows share only. Accuracy on
-clean test items after the last epoch. Fits that are there already are not repeated.
+with a code for every batch and screen that two rows share, instead of those that enough rows share only; and annotator
+and seconds with six numbers that have nothing to do with the labels. Accuracy on clean test items after the last epoch,
+and whether the fit told that labels were learned by heart. Fits that are there already are not repeated.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import numpy as np
 import torch
 from common import RESULTS, Log, write_result
 from stress import draw_crowd, run_fit
+
+from pidual.run import assess
 
 FIRST_SEED = 100  # the stress benchmark has those below
 
@@ -31,18 +34,34 @@ def add_idle_pi(frame, seed=31):
     return frame.assign(**columns), {"at": "number", "batch": "category", "screen": "category"}
 
 
+def add_idle_numbers(frame, seed=32):
+    """The frame with six normal numbers for every row, and the kinds of these."""
+    rng = np.random.default_rng(seed)
+    names = [f"number_{k}" for k in range(6)]
+    return frame.assign(**{name: rng.normal(size=len(frame)) for name in names}), dict.fromkeys(names, "number")
+
+
 FITS = {
     "ce": {"method": "ce"},
     "pi_dual": {},
     "pi_dual, idle PI": {"add_pi": add_idle_pi},
     "pi_dual, idle PI, a code for every category": {"add_pi": add_idle_pi, "pi_min_count": 2},
+    "pi_dual, idle numbers": {"add_pi": add_idle_numbers},
 }
+
+
+def told(job, fitted, fabric):
+    """Whether a fit says that labels were learned by heart."""
+    warnings = assess(job, fitted, fabric).summary["warnings"]
+    return {"told": any(text.startswith("Labels were learned by heart") for text in warnings)}
 
 
 def summarise(rows):
     """Mean accuracy, and what idle PI changes: the mean, its standard error, the worst crowd."""
     accuracy = {name: np.array([row[name]["test_accuracy"] for row in rows]) for name in FITS}
     change = {name: values - accuracy["pi_dual"] for name, values in accuracy.items() if "idle" in name}
+    of_told = {name: np.array([row[name]["told"] for row in rows]) for name in FITS}
+    pooled, pooled_told = np.concatenate([*change.values()]), np.concatenate([of_told[name] for name in change])
     return {
         "seeds": len(rows),
         "mean_accuracy": {name: float(values.mean()) for name, values in accuracy.items()},
@@ -53,9 +72,13 @@ def summarise(rows):
                 "standard_error": float(values.std(ddof=1) / len(values) ** 0.5),
                 "worst": float(values.min()),
                 "crowds_ten_points_lower": int((values < -0.1).sum()),
+                "of_them_told": int((of_told[name] & (values < -0.1)).sum()),
             }
             for name, values in change.items()
         },
+        "told": {name: int(values.sum()) for name, values in of_told.items()},
+        "mean_change_where_told": float(pooled[pooled_told].mean()) if pooled_told.any() else None,
+        "mean_change_elsewhere": float(pooled[~pooled_told].mean()),
     }
 
 
@@ -69,7 +92,8 @@ if __name__ == "__main__":
     for seed in range(FIRST_SEED, FIRST_SEED + arguments.seeds):
         if log.find(seed=seed) is None:
             shape = draw_crowd(seed)
-            log.add({"seed": seed, "crowd": shape} | {name: run_fit(shape, **fit) for name, fit in FITS.items()})
+            fits = {name: run_fit(shape, look=told, **fit) for name, fit in FITS.items()}
+            log.add({"seed": seed, "crowd": shape} | fits)
     rows = log.rows[: arguments.seeds]
     write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
     print(json.dumps(summarise(rows), indent=2))

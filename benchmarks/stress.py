@@ -50,8 +50,8 @@ def draw_crowd(seed):
     }
 
 
-def run_fit(shape, add_pi=lambda frame: (frame, {}), **options):
-    """One fit: collapsed or not, clean test accuracy, mean gate, what the guard did."""
+def run_fit(shape, add_pi=lambda frame: (frame, {}), look=lambda job, fitted, fabric: {}, **options):
+    """One fit: collapsed or not, clean test accuracy, mean gate, what the guard did, and what `look` sees."""
     started = time.perf_counter()
     crowd = make_crowd(**shape)
     frame, added = add_pi(crowd.frame)
@@ -60,6 +60,7 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), **options):
     job = prepare(table, load_inputs(crowd.x.astype(np.float32)), chosen)
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
+    seen = look(job, fitted, fabric)
     n = len(crowd.x_test)
     test = Rows.build(crowd.x_test.astype(np.float32), np.arange(n), np.zeros(n, int))
     answers = {"selected": predict(fitted.method, test, fabric)}
@@ -74,6 +75,7 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), **options):
         "gate": round(fitted.history[-1].get("gate", 0.0), 4),
         "recoveries": len(fitted.events) if chosen.setting != "paper" else 0,
         "seconds": round(time.perf_counter() - started, 1),
+        **seen,
     }
 
 

@@ -14,6 +14,7 @@ import pytest
 from command_line import run_cli, start_cli, write_crowd
 from PIL import Image
 
+from pidual.datasets.synthetic import make_crowd
 from pidual.encode import PIEncoder
 from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
@@ -142,6 +143,23 @@ def test_clean_labels_do_not_change_the_fit(data, tmp_path):
     with_y, without = fit_table(table, inputs, tmp_path / "a", QUICK), fit_table(blind, inputs, tmp_path / "b", QUICK)
     assert without.summary["evaluation"] is None
     assert (with_y.path / "model.safetensors").read_bytes() == (without.path / "model.safetensors").read_bytes()
+
+
+def test_pi_that_points_to_single_rows_is_told(tmp_path):
+    crowd = make_crowd(
+        n_items=93, n_annotators=6, answers_per_item=5, n_classes=5, noise=0.67, spammer_share=0.4, seed=3
+    )
+    rng = np.random.default_rng(0)
+    noise = {f"number_{k}": rng.normal(size=len(crowd.frame)) for k in range(6)}
+    crowd.frame.assign(**noise).to_csv(tmp_path / "labels.csv", index=False)
+    np.save(tmp_path / "x.npy", crowd.x)
+    fit = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--epochs", 40, "--quiet", "--pi"]
+    told = "Labels were learned by heart: the noise network knows"
+    code, _, err = run_cli([*fit, ",".join(["annotator", "seconds", *noise]), "--out", tmp_path / "all"])
+    assert (code, told in err) == (0, True)
+    assert told in Run(tmp_path / "all").summary["warnings"][-1]
+    code, _, err = run_cli([*fit, "annotator,seconds", "--out", tmp_path / "telling"])
+    assert (code, told in err) == (0, False)
 
 
 def test_a_table_without_annotators(data, tmp_path):

@@ -32,7 +32,7 @@ from torch import nn
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
 from .encode import PIColumn, PIEncoder, quantity
-from .engine import Fitted, Interrupted, Training, fit, make_fabric
+from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
 from .engine.checkpoint import StateStore, load_tensors, save_tensors
 from .engine.history import append_record, write_history
 from .engine.predict import predict_probabilities, score_rows
@@ -352,6 +352,8 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
             "Training has diverged: the network's answers are not numbers; use a smaller --lr, clip gradients with "
             "--set clip=1, or leave it to the guard with --set guard=recover."
         )
+    if "gate" in extra and "noise_label" in extra and not fitted.method.random_pi:  # of which it is the purpose
+        warn_of_learning_by_heart(job, extra["noise_label"] == given, extra["gate"])
     split = pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS)))
     predictions = Predictions.build(
         table.frame,
@@ -368,6 +370,17 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     predictions, cutoff = mark_issues(predictions)
     summary = summarise(job, fitted, predictions, cutoff)
     return Results(predictions, describe_items(predictions), describe_annotators(predictions), summary)
+
+
+def warn_of_learning_by_heart(job: Job, knows: NDArray[np.bool_], gate: NDArray[np.float32]) -> None:
+    """Add a warning where PI has led the noise network to learn labels by heart instead of how they were made."""
+    reason = guard.find_learning_by_heart(knows, gate, job.split == 0)
+    if reason is not None:
+        job.warnings.append(
+            f"Labels were learned by heart: {reason}. PI that tells rows apart, and not how their labels were made, "
+            "leaves the classifier little to learn from; fit again without what cannot tell of wrong labels among "
+            f"{', '.join(job.table.pi_columns)}."
+        )
 
 
 def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff) -> dict[str, Any]:
@@ -530,7 +543,10 @@ def fit_table(
         raise Interrupted("stopped after training, before the labels were judged")
     if first:
         write_history(out / "metrics.jsonl", fitted.history)
+        told = len(job.warnings)
         results = assess(job, fitted, fabric)
+        for text in job.warnings[told:]:
+            progress.note(f"Warning: {text}")
         results.summary["seconds_total"] = time.monotonic() - started
         write_run(out, job, fitted, results)
     return Run(out)

@@ -58,6 +58,45 @@ def test_finds_collapse(record, answers, collapsed):
     assert (guard.find_collapse(record, 0.73, answers) is not None) == collapsed
 
 
+def rows_known(trained_known, held_out_known, gate, n_held_out=40):
+    """360 training rows and some held out, of which the noise network knows these shares; one gate for all."""
+    knows = np.concatenate(
+        [np.arange(n) < round(share * n) for share, n in ((trained_known, 360), (held_out_known, n_held_out))]
+    )
+    return knows, np.full(len(knows), gate, np.float32), np.arange(len(knows)) < 360
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (rows_known(0.99, 0.3, 0.9), True),
+        (rows_known(0.99, 0.3, 0.4), False),  # it took the wrong labels only
+        (rows_known(0.9, 0.3, 0.9), False),
+        (rows_known(0.99, 0.8, 0.9), False),  # what it knows holds for others
+        (rows_known(0.99, 0.3, 0.9, n_held_out=5), False),  # which five rows do not tell
+    ],
+)
+def test_finds_learning_by_heart(rows, found):
+    assert (guard.find_learning_by_heart(*rows) is not None) == found
+
+
+def test_what_the_noise_network_knows_counts_by_the_gate():
+    knows, _, trained = rows_known(0.8, 0.5, 0.0)
+    gate = np.where(knows, 1.0, 0.1)
+    known, held_out = (
+        sum(gate[k] for k in range(400) if knows[k] and trained[k] == part)
+        / sum(gate[k] for k in range(400) if trained[k] == part)
+        for part in (True, False)
+    )
+    reason = guard.find_learning_by_heart(knows, gate, trained)
+    assert known > 0.96 > held_out
+    assert reason is None  # most of what it takes among the others it knows too
+    gate[~trained] = 1.0
+    assert f"{known:.0%} of the labels it was trained on and 50% of others" in guard.find_learning_by_heart(
+        knows, gate, trained
+    )
+
+
 class OpenGate(PiDual):
     """Collapses unless the learning rate is small: stands for a fit whose gate opens for every row."""
 

@@ -5,6 +5,9 @@ method can diverge. The guard looks four times in a run. Suspicion is cheap: a l
 near 1, or f no better than always answering the most frequent class on the noisy validation rows. It is then
 confirmed on training rows: f's answers and the given labels must agree no more than chance would make them (Cohen's
 kappa, a one-sided test), so that a good f under spam from one class is never taken for a collapse.
+
+PI that points to single rows does less harm, and no smaller rate mends it: the noise network learns right labels by
+heart too, and f learns from what is left. The guard tells of it after the fit.
 """
 
 import math
@@ -22,6 +25,10 @@ AT_CHANCE = 1.64  # a network at chance lies below this in 19 of 20 cases
 AT_CHANCE_OPEN_GATE = 3.0  # under an open gate, the benefit of the doubt is smaller
 SAMPLE_ROWS = 4096
 MAX_ATTEMPTS = 4
+BY_HEART = 0.96  # of the labels it was trained on, a noise network that knows more
+BY_HEART_ABOVE_HELD_OUT = 0.3  # and so many more than of others
+BY_HEART_GATE = 0.65  # takes right labels too from such a mean gate on; with a smaller one it spares f wrong ones
+MIN_HELD_OUT = 10
 
 Answers = Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
@@ -67,3 +74,28 @@ def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
     # Variance of the agreement count under independence with fixed margins (Cohen 1960).
     variance = (chance + chance**2 - float((p * q * (p + q)).sum())) / n
     return (float((answers == labels).mean()) - chance) / math.sqrt(variance) if variance > 1e-12 else 0.0
+
+
+def find_learning_by_heart(
+    knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]
+) -> str | None:
+    """The reason to say that the noise network has learned labels by heart at the cost of f, or None.
+
+    Parameters
+    ----------
+    knows : array of bool
+        Whether the noise network answers with the given label, for every row.
+    gate : array
+        The gate of every row; what the noise network says counts by it.
+    trained : array of bool
+        Which rows were trained on; the others are held out.
+    """
+    if (~trained).sum() < MIN_HELD_OUT or gate[trained].mean() < BY_HEART_GATE:
+        return None
+    known, held_out = (float(np.average(knows[rows], weights=gate[rows])) for rows in (trained, ~trained))
+    if known < BY_HEART or known - held_out < BY_HEART_ABOVE_HELD_OUT:
+        return None
+    return (
+        f"the noise network knows {known:.0%} of the labels it was trained on and {held_out:.0%} of others, and the "
+        f"mean gate is {gate[trained].mean():.2f}"
+    )
