@@ -6,8 +6,8 @@ near 1, or f no better than always answering the most frequent class on the nois
 confirmed on training rows: f's answers and the given labels must agree no more than chance would make them (Cohen's
 kappa, a one-sided test), so that a good f under spam from one class is never taken for a collapse.
 
-PI that points to single rows does less harm, and no smaller rate mends it: the noise network learns right labels by
-heart too, and f learns from what is left. The guard tells of it after the fit.
+PI that points to single rows does less harm: the noise network learns right labels by heart too, and f learns from
+what is left. What mends it is other PI, so the guard only tells of it, after the fit.
 """
 
 import math
