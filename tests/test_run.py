@@ -304,14 +304,6 @@ def test_resuming_with_other_pi_names_the_columns(data, crowd, tmp_path):
         fit_table(other, data[1], tmp_path / "run", QUICK, resume=True)
 
 
-def test_force_starts_anew(data, tmp_path):
-    fit_table(*data, tmp_path / "run", QUICK)
-    (tmp_path / "run" / "old.txt").write_text("old")
-    run = fit_table(*data, tmp_path / "run", FitOptions("ce", training={"epochs": 1}), force=True)
-    assert not (run.path / "old.txt").exists()
-    assert run.config["method"] == "ce"
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_path, force):
     if force:

@@ -3,7 +3,8 @@
 import contextlib
 import json
 import os
-import tempfile
+import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ from typing import Any
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well it takes the place of `path` in one step."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    """Yield a temporary path beside `path`; when the block ends well it takes the place of `path` in one step.
+
+    Who may read the file is decided by the umask, as for any new file.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        temporary.chmod(0o644)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -39,3 +41,9 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """The value stored as JSON in `path`."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def without_passwords(text: str) -> str:
+    """Text as it may be written to a file: the passwords in its URLs (user:password@host, ?password=...) are stars."""
+    text = re.sub(r"(\w://[^/\s:@]*:)\S+@", r"\1***@", text)
+    return re.sub(r"(?i)([?&](?:password|passwd|pwd|secret|token)=)[^&\s'\"]+", r"\1***", text)

@@ -7,6 +7,7 @@
 """
 
 import contextlib
+import hashlib
 import re
 import warnings
 import zipfile
@@ -156,6 +157,8 @@ class Inputs:
         Fitted arrays to keep with the model; empty unless `kind` is "text".
     source : str
         What messages call the inputs.
+    fingerprint : str, optional
+        Digest of what the array was computed from, where it was: the same on any machine.
     """
 
     array: NDArray[Any] | LazyImages
@@ -164,6 +167,7 @@ class Inputs:
     schema: dict[str, Any]
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     source: str = "x"
+    fingerprint: str | None = None
 
     def __len__(self) -> int:
         return len(self.array)
@@ -524,7 +528,8 @@ def _from_source(
         array, fitted, tensors = _numbers(source, data, rows), {"columns": chosen}, {}
     fitted |= {} if item == source.find("item", "task") else {"item": item}
     kind = "text" if text else "columns"
-    return Inputs(array, names, kind, _schema(kind, array) | fitted, tensors, source.name)
+    digest = _text_digest(data[text]) if text else None
+    return Inputs(array, names, kind, _schema(kind, array) | fitted, tensors, source.name, digest)
 
 
 def _choose(
@@ -631,6 +636,7 @@ def _encode_text(
     """Text as dense vectors: TF-IDF of words and word pairs, then truncated SVD."""
     from sklearn.decomposition import TruncatedSVD  # slow to import, and needed for text only
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from threadpoolctl import threadpool_limits
 
     texts = pc.fill_null(as_text(values), "").to_pylist()
     blank = sum(not text.strip() for text in texts)
@@ -651,7 +657,8 @@ def _encode_text(
             weights = vectoriser.fit_transform(texts)
         except ValueError:
             raise DataError(f"{source.name}, column {column!r} holds no words; name a column of text.") from None
-        svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
+        with threadpool_limits(1):  # so that the features do not depend on the number of threads
+            svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
         # Directions the texts do not have hold rounding errors, which standardising would make as large as the rest.
         real = svd.singular_values_ > NO_DIRECTION * svd.singular_values_.max()
         components = svd.components_[real].astype(np.float32)
@@ -659,6 +666,15 @@ def _encode_text(
     fitted = {"text": column, "vocabulary": terms}
     kept = {"idf": vectoriser.idf_.astype(np.float32), "components": components}
     return np.asarray(weights @ components.T, np.float32), fitted, kept
+
+
+def _text_digest(values: Any) -> str:
+    """A digest of texts, each with its length: computed features differ by the last bits between machines."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in pc.fill_null(as_text(values), "").to_pylist():
+        encoded = text.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()
 
 
 def _first_rows(source: Source, codes: NDArray[np.int32], data: dict[str, Any]) -> NDArray[np.int64]:

@@ -6,12 +6,12 @@ assess    Job + Fitted               -> Results    predictions, items, annotator
 fit_table all of it, into a directory that `rundir.Run` opens again
 """
 
+import contextlib
 import hashlib
 import io
 import json
 import math
 import platform
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +31,7 @@ from torch import nn
 
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
+from .directory import check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
 from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
 from .engine.checkpoint import StateStore, load_tensors, save_tensors
@@ -487,6 +488,7 @@ def fit_table(
     options: FitOptions | None = None,
     *,
     source: Mapping[str, Any] | None = None,
+    reads: Sequence[str | Path] = (),
     notes: Sequence[str] = (),
     force: bool = False,
     resume: bool = False,
@@ -505,10 +507,12 @@ def fit_table(
     options : FitOptions
     source : mapping, optional
         Where table and inputs came from, for the record.
+    reads : sequence of paths
+        Further files the run is made from, such as the key of the pseudonyms.
     notes : sequence of str
-        Warnings from reading them, for the record.
+        Warnings from reading table and inputs, for the record.
     force : bool
-        Replace a run that is there.
+        Replace a run that is there, when the new one is complete; files that pidual did not write stay.
     resume : bool
         Continue a run that is there; its data and options must be the same. A finished one is left as it is.
     save_every : float
@@ -518,78 +522,79 @@ def fit_table(
         Asked at every step; True saves the state and raises Interrupted.
     """
     out, options, progress = Path(out), options or FitOptions(), progress or Progress()
-    check_directory(out, force=force, resume=resume)
+    read = (table.source, inputs.source, *reads)
+    check_directory(out, force=force, resume=resume, inputs=read)
     job = prepare(table, inputs, options)
     job.warnings[:0] = notes
     config = describe(job, source or {})
+    check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
     first = fabric.global_rank == 0
-    if first:
-        start_directory(out, config, force=force, resume=resume)
-    for text in job.warnings:
-        progress.note(f"Warning: {text}")
-    if resume and (out / "summary.json").exists():
-        if first and not (out / "report.html").exists():
-            Run(out).report()
-        return Run(out)
-    store = StateStore(out / "state", save_every)
+    with locked(out) if first else contextlib.nullcontext():
+        folder, finished = out, False
+        if first:
+            check_directory(out, force=force, resume=resume, inputs=read)  # another process may have been here
+            folder = start_run(out, config, force=force, resume=resume)
+            finished = (folder / "summary.json").exists()
+        folder, finished = fabric.broadcast((folder, finished))
+        for text in job.warnings:
+            progress.note(f"Warning: {text}")
+        if folder != out:
+            progress.note(f"The run in {out} stays until this one is finished.")
+        if not finished:
+            fit_into(folder, job, fabric, save_every=save_every, progress=progress, stop=stop)
+        if first:
+            take_place(out, folder)
+            if not (out / "report.html").exists():
+                Run(out).report()
+    return Run(out)
+
+
+def fit_into(
+    folder: Path, job: Job, fabric: Fabric, *, save_every: float, progress: Progress, stop: Callable[[], bool]
+) -> None:
+    """Train from the resume point in a folder, or from the start, and write all files of the run but its report."""
+    first = fabric.global_rank == 0
+    store = StateStore(folder / "state", save_every)
     # Records of epochs that a kill took back are written again.
     if first and (state := store.values() or store.part("before").values()):
-        write_history(out / "metrics.jsonl", state["position"]["history"])
-    recorder = Recorder(progress, out / "metrics.jsonl" if first else None)
+        write_history(folder / "metrics.jsonl", state["position"]["history"])
+    recorder = Recorder(progress, folder / "metrics.jsonl" if first else None)
     started = time.monotonic()
     fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
     if stop():
         raise Interrupted("stopped after training, before the labels were judged")
     if first:
-        write_history(out / "metrics.jsonl", fitted.history)
-        told = len(job.warnings)
+        write_history(folder / "metrics.jsonl", fitted.history)
+        known = len(job.warnings)
         results = assess(job, fitted, fabric)
-        for text in job.warnings[told:]:
+        for text in job.warnings[known:]:
             progress.note(f"Warning: {text}")
         results.summary["seconds_total"] = time.monotonic() - started
-        write_run(out, job, fitted, results)
-    return Run(out)
+        write_run(folder, job, fitted, results)
 
 
-def check_directory(out: Path, *, force: bool, resume: bool) -> None:
-    """Refuse a directory that must not be written to."""
-    if force and resume:
-        raise UsageError("--force starts anew and --resume continues; give one of them.")
-    if not out.exists() or not any(out.iterdir() if out.is_dir() else [out]):
-        return
-    if not is_run(out):
-        raise RunError(f"{out} exists and is not a run directory; choose another with --out.")
-    if not (force or resume):
-        raise RunError(
-            f"{out} already holds a run; continue it with --resume, replace it with --force, or choose another --out."
-        )
+def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> Path:
+    """The folder to write to, with the config of this run in it; one that is continued must be the same run."""
+    try:
+        folder = choose_folder(out, force=force, resume=resume)
+        if (folder / "config.json").exists():
+            check_same(folder, config)
+        else:
+            write_json(folder / "config.json", config)
+    except OSError as error:
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+    return folder
 
 
-def is_run(out: Path) -> bool:
-    """Whether this is a directory of ours, finished or not; another program's config.json does not name pidual."""
-    config = out / "config.json"
-    return config.is_file() and '"pidual"' in config.read_text(encoding="utf-8", errors="replace")[:1000]
-
-
-def start_directory(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> None:
-    """Make the directory, or check that the run in it is the same."""
-    try:  # before an old run is removed
+def check_config(out: Path, config: dict[str, Any]) -> None:
+    """Refuse what config.json cannot hold, before anything is written."""
+    try:
         json.dumps(config, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"{out / 'config.json'} cannot hold this run ({error}); give finite numbers or text as options and PI."
         ) from error
-    try:
-        if force and out.exists():
-            shutil.rmtree(out)
-        out.mkdir(parents=True, exist_ok=True)
-        if resume and (out / "config.json").exists():
-            check_same(out, config)
-        else:
-            write_json(out / "config.json", config)
-    except OSError as error:
-        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
 
 
 def check_same(out: Path, config: dict[str, Any]) -> None:
@@ -603,6 +608,12 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
         before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
         if part == "training":  # an option that came after the run was started had its default then
             before = asdict(Training()) | before
+        if part == "data" and before.setdefault("keep_ids", after["keep_ids"]) != after["keep_ids"]:
+            which = ("without", "with") if after["keep_ids"] else ("with", "without")
+            raise RunError(
+                f"The run in {out} was started {which[0]} --keep-ids, and its files hold annotators accordingly; "
+                f"resume {which[0]} it, or fit again {which[1]} it into another --out."
+            )
         if not isinstance(after, dict):
             before, after = {part: before}, {part: after}
         for name in {**before, **after}:
@@ -637,6 +648,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "n_train": int(counts[0]),
             "n_valid": int(counts[1]),
             "n_test": int(counts[2]),
+            "keep_ids": table.keeps_ids,
             "fingerprint": table.fingerprint(),
             "x_shape": [int(size) for size in job.inputs.array.shape],
             "x_fingerprint": fingerprint(job.inputs),
@@ -667,6 +679,8 @@ def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
 
 def fingerprint(inputs: Inputs) -> str:
     """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
+    if inputs.fingerprint is not None:
+        return inputs.fingerprint
     x, n = inputs.array, len(inputs)
     rows = np.arange(0, n, max(1, (x.nbytes if isinstance(x, np.ndarray) else n * 2**20) // 2**28))
     digest = hashlib.blake2b(digest_size=16)
@@ -676,7 +690,7 @@ def fingerprint(inputs: Inputs) -> str:
 
 
 def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
-    """Write everything a finished run holds; summary.json marks it as finished, so it comes last but for the report."""
+    """Write everything a finished run holds but its report; summary.json marks it as finished, so it comes last."""
     method = fitted.method
     selected = {f"method.{name}": value for name, value in method.state_dict().items()}
     arrays = {
@@ -704,7 +718,6 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
         write_frame(out / "annotators.parquet", results.annotators)
     write_frame(out / THUMBNAILS, thumbnails(job, results.predictions))
     write_json(out / "summary.json", results.summary)
-    Run(out).report()
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:

@@ -49,11 +49,14 @@ class AnnotationTable:
         What messages call the table: the path as given, or "table" for a frame in memory.
     pi_columns : list of str
         The privileged information; "annotator" stands for the annotator column.
+    keeps_ids : bool
+        Whether annotators are known by their own ids instead of pseudonyms.
     """
 
     frame: pd.DataFrame
     source: str
     pi_columns: list[str]
+    keeps_ids: bool = False
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -310,7 +313,8 @@ def _build(source: Source, roles: _Roles, key: bytes | None) -> AnnotationTable:
         items = _complete(source, roles.item, columns.pop(roles.item), "item")
         pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
         frame["item"] = items.categorical()
-    return AnnotationTable(pd.DataFrame(frame, copy=False), source.name, list(roles.pi))
+    keeps_ids = roles.annotator is not None and key is None
+    return AnnotationTable(pd.DataFrame(frame, copy=False), source.name, list(roles.pi), keeps_ids)
 
 
 def _complete(source: Source, name: str, column: Any, what: str) -> Keys:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataWarning, PidualError, UsageError
+from ..files import without_passwords
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,6 +111,11 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
                 frame.to_parquet(temporary, index=False)
     except OSError as error:
         raise PidualError(f"Cannot write {path} ({error.strerror or error}); choose another place.") from error
+
+
+def command_line() -> str:
+    """The command as it was given, for the record, without passwords."""
+    return without_passwords(shlex.join(sys.argv))
 
 
 def names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:

@@ -29,7 +29,9 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     help="Time between two resume points.",
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out if there is one.")
-@click.option("--force", is_flag=True, help="Replace the run in --out.")
+@click.option(
+    "--force", is_flag=True, help="Replace the run in --out, when this one is finished; other files there stay."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def fit(
@@ -51,6 +53,7 @@ def fit(
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     from ..run import fit_table
+    from ..table import KEY_NAME
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
@@ -64,6 +67,7 @@ def fit(
             out,
             fit_options,
             source=source,
+            reads=[options["key_file"] or table.with_name(KEY_NAME)],
             notes=notes,
             force=force,
             resume=resume,

@@ -1,6 +1,5 @@
 """What `fit` and `sweep` share: their options, and reading the data and settings these name."""
 
-import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from .common import names, parse_settings
+from .common import command_line, names, parse_settings
 
 Command = Callable[..., Any]
 
@@ -149,5 +148,5 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         seed=options["seed"],
         accelerator=options["accelerator"],
     )
-    source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": " ".join(sys.argv)}
+    source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": command_line()}
     return read, inputs, fit_options, source

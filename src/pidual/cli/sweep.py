@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from ..grids import GRID_NAMES
-from .common import parse_value, say, stop_signals, terminal_progress, writing
+from .common import command_line, parse_value, say, stop_signals, terminal_progress, writing
 from .job import check_given_once, data_options, load_job, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
@@ -78,7 +78,7 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 )
 @click.option("--study", metavar="NAME", help="Name of the study there.  [default: <name of TABLE>-<method>]")
 @click.option("--resume", is_flag=True, help="Continue or join the sweep in --out or --storage if there is one.")
-@click.option("--force", is_flag=True, help="Replace the sweep in --out and --storage.")
+@click.option("--force", is_flag=True, help="Replace the sweep in --out and --storage; other files in --out stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print the best options and all trials as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.pass_context
@@ -109,6 +109,7 @@ def sweep(
     --storage, and they share the work.
     """
     from ..sweep import run_sweep
+    from ..table import KEY_NAME
 
     name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
     study = study or f"{name}-{options['method']}"
@@ -131,6 +132,7 @@ def sweep(
             storage=storage,
             study=study,
             source=job.source,
+            reads=[options["key_file"] or table.with_name(KEY_NAME)],
             fit_command=command,
             force=force,
             resume=resume,
@@ -192,7 +194,7 @@ def recipe_sweep(
     recipe = load_recipe(name, scale)
     loaded = load_data(recipe, data)
     fixed, chosen = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=search, seed=seed)
-    source = {"table": recipe.dataset, "x": str(data), "command": " ".join(sys.argv)}
+    source = {"table": recipe.dataset, "x": str(data), "command": command_line()}
     words = ["pidual", "benchmark", name, "--scale", scale, "--data", str(data), "--methods", method]
     if given(context, "seed"):
         words += ["--seeds", str(seed + 1)]  # a benchmark's seeds begin with 0

@@ -54,15 +54,15 @@ class StateStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             before = (self.values() or {}).get("memories", {}) if memories else {}
-            files = {
-                name: f"{name}-{'b' if before.get(name, '').endswith('-a.rows') else 'a'}.rows"
-                for name in memories or {}
-            }
+            files = {}
             for name, memory in (memories or {}).items():
+                first, second = memory_files(name)
+                files[name] = second if before.get(name) == first else first
                 memory.save(self.folder / files[name])
             save_tensors(self.path, tensors, {**values, "memories": files})
-            for file in before.values():
-                (self.folder / file).unlink(missing_ok=True)
+            for name, file in files.items():
+                for other in {*memory_files(name)} - {file}:
+                    (self.folder / other).unlink(missing_ok=True)
         except OSError as error:
             kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
             raise RunError(
@@ -72,6 +72,8 @@ class StateStore:
     def load_memories(self, memories: Mapping[str, SampleMemory], files: Mapping[str, str]) -> None:
         """Read back the memories of the stored state."""
         for name, memory in memories.items():
+            if files.get(name) not in memory_files(name):  # a name in a file is data: it must not lead elsewhere
+                raise RunError(f"{self.path} names no file of the memory '{name}'; the state is damaged, fit again.")
             path = self.folder / files[name]
             with readable(path):
                 memory.load(path)
@@ -81,6 +83,11 @@ class StateStore:
         for left_behind in self.folder.glob(".*.tmp"):  # by a kill while saving
             left_behind.unlink(missing_ok=True)
         return load_tensors(self.path) if self.path.exists() else None
+
+
+def memory_files(name: str) -> tuple[str, str]:
+    """The two files that a memory is written to in turn."""
+    return f"{name}-a.rows", f"{name}-b.rows"
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:

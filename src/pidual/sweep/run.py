@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
+from ..directory import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
 from ..engine import Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
 from ..engine.history import Record
@@ -47,6 +47,7 @@ def run_sweep(
     storage: str | None = None,
     study: str = "sweep",
     source: Mapping[str, Any] | None = None,
+    reads: Sequence[str | Path] = (),
     fit_command: Sequence[str] = (),
     force: bool = False,
     resume: bool = False,
@@ -78,10 +79,12 @@ def run_sweep(
         Name of the study in the storage.
     source : mapping, optional
         Where table and inputs came from, for the record.
+    reads : sequence of paths
+        Further files the fits are made from, such as the key of the pseudonyms.
     fit_command : sequence of str
         The words of the `pidual fit` command that makes a fit with `options`.
     force : bool
-        Replace a sweep that is there.
+        Replace a sweep that is there; files that pidual did not write stay.
     resume : bool
         Continue, or join, a sweep that is there; its data and options must be the same.
     progress : Progress, optional
@@ -96,7 +99,8 @@ def run_sweep(
         raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
     if sampler not in SAMPLERS:
         raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
-    check_directory(out, force=force, resume=resume)
+    read = (table.source, inputs.source, *reads)
+    check_directory(out, force=force, resume=resume, inputs=read)
     space = Space(search, options)
     job = prepare(table, inputs, space.options(0))
     space.check(job)
@@ -107,7 +111,9 @@ def run_sweep(
     same = identity(job, space, sampler, prune)
     about = {"study": study, "storage": storage and safe_url(storage), **same}
     url = storage or f"sqlite:///{out.absolute() / 'study.sqlite'}"
-    start_directory(out, about, source or {}, force=force, resume=resume)
+    with locked(out):  # for this moment only: workers share the directory
+        check_directory(out, force=force, resume=resume, inputs=read)  # another worker may have been here
+        start_directory(out, about, source or {}, force=force, resume=resume)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pruner = MedianPruner(STARTUP_TRIALS, math.ceil(WARMUP_SHARE * job.training.epochs))
     limit = min(trials or (TPE_TRIALS if sampler == "tpe" else len(space)), len(space))
@@ -126,19 +132,21 @@ def run_sweep(
         return results.write(plot=True)
 
 
-def check_directory(out: Path, *, force: bool, resume: bool) -> None:
-    """Refuse a directory that must not be written to."""
+def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a directory that must not be written to; see `directory.check_directory`."""
     if force and resume:
         raise UsageError("--force starts anew and --resume continues; give one of them.")
-    if not out.exists() or not any(out.iterdir() if out.is_dir() else [out]):
+    if is_empty(out, SWEEP_FILES):
         return
-    if not (out / "sweep.json").is_file():
+    if not is_sweep(out):
         raise RunError(f"{out} exists and is not the directory of a sweep; choose another with --out.")
     if not (force or resume):
         raise RunError(
             f"{out} already holds a sweep; continue or join it with --resume, replace it with --force, or choose "
             "another --out."
         )
+    if force:
+        check_inputs_outside(out, inputs)
     if force and {*out.glob("state/*.lock")} != {*dead_locks(out / "state")}:
         raise RunError(f"A worker is still busy with the sweep in {out}; stop it before you replace the sweep.")
 
@@ -147,9 +155,8 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
     """Make the directory, or check that the sweep in it is the same."""
     config = out / "sweep.json"
     try:
-        if force and out.exists():
-            shutil.rmtree(out)
-        out.mkdir(parents=True, exist_ok=True)
+        if force:
+            remove_sweep(out)
         if resume and config.exists():
             check_same(f"The sweep in {out}", read_json(config), about)
             return
@@ -182,7 +189,7 @@ class Worker:
         """Remove what workers that did not end well have left of points that are done now."""
         for point, trial in owners(self.queue.trials()).items():
             if trial.state.is_finished():
-                shutil.rmtree(self.store(point).folder, ignore_errors=True)
+                remove_state(self.store(point).folder)
         for path in dead_locks(self.states):
             path.unlink(missing_ok=True)
 
@@ -192,7 +199,7 @@ class Worker:
         self.say(f"Trial {number}: {self.queue.space.describe(point)}")
         try:
             outcome = self.fit(trial, point)
-            shutil.rmtree(self.store(point).folder, ignore_errors=True)
+            remove_state(self.store(point).folder)
         except UpdateFinishedTrialError:
             outcome = "taken over by another worker, as nothing was heard of this one for too long"
         except StorageInternalError:

@@ -14,6 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ..errors import RunError, UsageError
+from ..files import without_passwords
 from ..run import Job, describe
 from .space import Space
 
@@ -51,11 +52,11 @@ def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Non
 def safe_url(url: str) -> str:
     """The URL without its password."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        return without_passwords(make_url(url).render_as_string(hide_password=True))
     except ArgumentError as error:
         raise UsageError(
-            f"'{url}' is not the URL of a database; --storage takes one such as sqlite:////shared/study.sqlite or "
-            "postgresql://user@host/name."
+            f"'{without_passwords(url)}' is not the URL of a database; --storage takes one such as "
+            "sqlite:////shared/study.sqlite or postgresql://user@host/name."
         ) from error
 
 
@@ -66,9 +67,14 @@ def storage_errors(url: str) -> Iterator[None]:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
         reason = str(getattr(error.__cause__, "orig", None) or getattr(error, "orig", None) or error).strip()
+        if "not a database" in reason or "malformed" in reason:
+            raise RunError(
+                f"The database {safe_url(url)} is damaged or no database ({reason}); start anew with --force, or "
+                "choose another --storage or --out."
+            ) from error
         raise RunError(
-            f"The database {safe_url(url)} failed ({reason}); trials that ended before are kept. Continue with "
-            "--resume."
+            f"The database {safe_url(url)} failed ({without_passwords(reason)}); trials that ended before are kept. "
+            "Continue with --resume."
         ) from error
 
 

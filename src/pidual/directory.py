@@ -1,0 +1,259 @@
+"""The directory a run is written to: whether it may be, who writes to it now, and how a new run replaces an old one.
+
+    check_directory(out, ...)        refuse a directory that must not be written to; changes nothing
+    with locked(out):                one writer at a time
+        folder = choose_folder(out, ...)     `out` itself, or `out/.new` beside a run that is to be replaced
+        ...                                  everything is written to `folder`
+        take_place(out, folder)              a finished run in `out/.new` becomes the run in `out`
+
+Only files that pidual writes are ever removed, and those of an old run only when the new one is complete. A kill at any
+moment leaves either the old run or what is needed to finish the exchange, which `finish_exchange` does.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from .errors import RunError, UsageError
+from .files import read_json
+
+try:
+    import fcntl
+except ImportError:  # Windows: two writers are not kept apart there
+    fcntl = None  # type: ignore[assignment]
+
+RUN_FILES = (
+    *("config.json", "metrics.jsonl", "model.json", "model.safetensors", "model-last.safetensors"),
+    *("predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet", "report.html"),
+    "summary.json",  # marks a finished run: the last to be moved
+)
+SWEEP_FILES = (
+    *("sweep.json", "trials.csv", "best.json", "trials.svg"),
+    *(f"study.sqlite{ending}" for ending in ("", "-journal", "-wal", "-shm")),
+)
+LOCK, NEW, COMPLETE, MOVING = ".lock", ".new", ".complete", ".moving"
+STATE = "state"
+_STATE_FILE = re.compile(r"state\.safetensors|\w+-[ab]\.rows|\w+\.memory|[0-9a-f]{32}\.lock")
+_STATE_FOLDER = re.compile(r"before|point-\d+")
+_CONFIG_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "training": dict}
+_SWEEP_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "search": dict}
+
+
+def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a directory that must not be written to.
+
+    Parameters
+    ----------
+    out : Path
+    force, resume : bool
+        Whether a run that is there may be replaced, or continued.
+    inputs : paths
+        Files and folders that the run is made from; a run that holds one of them is not replaced.
+    """
+    if force and resume:
+        raise UsageError("--force starts anew and --resume continues; give one of them.")
+    if is_empty(out):
+        return
+    if not is_run(out):
+        if any((out / name).exists() for name in ("model.json", "metrics.jsonl", STATE)):
+            raise RunError(
+                f"{out / 'config.json'} is damaged or missing, so that the run in {out} can be neither continued nor "
+                "replaced; choose another --out."
+            )
+        raise RunError(f"{out} exists and is not a run directory; choose another with --out.")
+    if not (force or resume):
+        raise RunError(
+            f"{out} already holds a run; continue it with --resume, replace it with --force, or choose another --out."
+        )
+    if force:
+        check_inputs_outside(out, inputs)
+
+
+def check_inputs_outside(out: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse to replace what is in a directory that also holds the data to learn from."""
+    place = out.resolve()
+    for path in map(Path, inputs):
+        if path.exists() and path.resolve().is_relative_to(place):
+            raise RunError(f"{path} lies in {out}, which --force would replace; move it, or choose another --out.")
+
+
+def is_empty(out: Path, names: Iterable[str] = RUN_FILES) -> bool:
+    """Whether nothing is there, or only what a kill before the first of the files `names` was complete has left."""
+    if not out.is_dir():
+        return not (out.exists() or out.is_symlink())
+    return all(path.name == LOCK or _is_left_over(path.name, names) for path in out.iterdir())
+
+
+def is_run(out: Path) -> bool:
+    """Whether this is the directory of a run, finished or not, by what its config.json holds."""
+    folders = (out, out / COMPLETE, out / MOVING)  # the config is in one of these while runs are exchanged
+    return any(_has_parts(folder / "config.json", _CONFIG_PARTS) for folder in folders)
+
+
+def is_sweep(out: Path) -> bool:
+    """Whether this is the directory of a sweep, by what its sweep.json holds."""
+    return _has_parts(out / "sweep.json", _SWEEP_PARTS)
+
+
+@contextlib.contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Hold a directory against other writers; the lock ends with this process, however that ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        handle = _open_lock(out / LOCK)
+    except BlockingIOError:
+        raise RunError(
+            f"Another process is writing to {out}; wait until it is done, or choose another --out."
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"Cannot write to {out} ({os.strerror(error.errno or 0)}); choose another place with --out."
+        ) from error
+    try:
+        yield
+    finally:
+        (out / LOCK).unlink(missing_ok=True)
+        os.close(handle)
+
+
+def choose_folder(out: Path, *, force: bool, resume: bool) -> Path:
+    """The folder that a run is written to, cleared of what does not belong to it; `out` is locked and checked.
+
+    That is `out`, or `out/.new` where a run in `out` stays until the new one is complete. Such a run is also what
+    `resume` continues, where there is one.
+    """
+    finish_exchange(out)
+    new = out / NEW
+    _remove_link(new)
+    if not resume or not (new / "config.json").exists():
+        remove_run(new)
+    if new.exists() or (force and (out / "config.json").exists()):
+        new.mkdir(exist_ok=True)
+        remove_left_over(new)
+        return new
+    remove_left_over(out)
+    return out
+
+
+def take_place(out: Path, folder: Path) -> None:
+    """Let the complete run in `folder` be the run in `out`."""
+    if folder != out:
+        folder.rename(out / COMPLETE)
+        finish_exchange(out)
+
+
+def finish_exchange(out: Path) -> None:
+    """Let a new run that is complete take the place of the old one, or go on with that after a kill."""
+    complete, moving = out / COMPLETE, out / MOVING
+    if _is_own(complete):
+        _remove_files(out, RUN_FILES)
+        complete.rename(moving)
+    if _is_own(moving):
+        _move_files(moving, out)
+
+
+def settle(out: Path) -> None:
+    """Finish an exchange of runs that a kill has cut short, before the run in `out` is read."""
+    if _is_own(out / COMPLETE) or _is_own(out / MOVING):
+        with locked(out):
+            finish_exchange(out)
+
+
+def remove_run(folder: Path) -> None:
+    """Remove the files of a run, and the folder if nothing else is in it."""
+    if _is_own(folder):
+        _remove_files(folder, RUN_FILES)
+        with contextlib.suppress(OSError):  # not empty: what else is there is not ours
+            folder.rmdir()
+
+
+def remove_sweep(folder: Path) -> None:
+    """Remove the files of a sweep."""
+    _remove_files(folder, SWEEP_FILES)
+
+
+def remove_left_over(folder: Path, names: Iterable[str] = RUN_FILES) -> None:
+    """Remove what a kill has left of files that were being written."""
+    for path in folder.iterdir():
+        if _is_left_over(path.name, names):
+            path.unlink(missing_ok=True)
+
+
+def remove_state(folder: Path) -> None:
+    """Remove resume points, and the folder if nothing else is in it."""
+    _remove_link(folder)
+    if not _is_own(folder):
+        return
+    for path in folder.iterdir():
+        if path.is_dir() and _STATE_FOLDER.fullmatch(path.name):
+            remove_state(path)
+        elif _STATE_FILE.fullmatch(path.name) or (path.name.startswith(".") and path.name.endswith(".tmp")):
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether this is a folder; a link to one may lead anywhere."""
+    return folder.is_dir() and not folder.is_symlink()
+
+
+def _remove_link(path: Path) -> None:
+    """Remove a link, not what it leads to."""
+    if path.is_symlink():
+        path.unlink()
+
+
+def _has_parts(path: Path, parts: Mapping[str, type]) -> bool:
+    try:
+        values = read_json(path)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and all(isinstance(values.get(name), kind) for name, kind in parts.items())
+
+
+def _is_left_over(name: str, names: Iterable[str]) -> bool:
+    """Whether this is the name of a temporary file of one of `names`; see `files.replacing`."""
+    return name.endswith(".tmp") and any(name.startswith(f".{of}.") for of in names)
+
+
+def _open_lock(path: Path) -> int:
+    """A locked handle of the file, which another process may be removing at this moment."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if fcntl is None:
+                return handle
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise
+            except OSError:  # a file system without locks
+                return handle
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _remove_files(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    remove_left_over(folder, names)
+    remove_state(folder / STATE)
+
+
+def _move_files(source: Path, target: Path) -> None:
+    """Move every file to the same place in another folder, summary.json last; what is there already is replaced."""
+    target.mkdir(exist_ok=True)
+    for path in sorted(source.iterdir(), key=lambda path: path.name == "summary.json"):
+        if path.is_dir():
+            _move_files(path, target / path.name)
+        else:
+            path.replace(target / path.name)
+    source.rmdir()
