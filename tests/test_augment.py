@@ -5,7 +5,17 @@ from PIL import Image, ImageEnhance, ImageOps
 from sklearn.datasets import load_sample_images
 from torch.nn import functional as F
 
-from pidual.augment import DRAWS_AUTO_AUGMENT, DRAWS_CUTOUT, OPERATIONS, auto_augment, crop_flip, cutout, resized_crop
+from pidual.augment import (
+    DRAWS_AUTO_AUGMENT,
+    DRAWS_CUTOUT,
+    DRAWS_RAND_AUGMENT,
+    OPERATIONS,
+    auto_augment,
+    crop_flip,
+    cutout,
+    rand_augment,
+    resized_crop,
+)
 from pidual.errors import UsageError
 from pidual.inputs import random_boxes
 
@@ -65,23 +75,24 @@ def test_wrong_sizes_are_refused():
 
 # Strong augmentation against Pillow: the oracle below shares nothing with pidual.augment but the names of operations.
 
-MAGNITUDES = {
-    "ShearX": np.linspace(0, 0.3, 10),
-    "ShearY": np.linspace(0, 0.3, 10),
-    "TranslateX": np.linspace(0, 150 / 331, 10),
-    "TranslateY": np.linspace(0, 150 / 331, 10),
-    "Rotate": np.linspace(0, 30, 10),
-    "Color": np.linspace(0, 0.9, 10),
-    "Contrast": np.linspace(0, 0.9, 10),
-    "Sharpness": np.linspace(0, 0.9, 10),
-    "Brightness": np.linspace(0, 0.9, 10),
-    "Posterize": [8, 8, 7, 7, 6, 6, 5, 5, 4, 4],
-    "Solarize": np.linspace(256, 0, 10),
+FACTORS = [0.10, 0.28, 0.46, 0.64, 0.82, 1.00, 1.18, 1.36, 1.54, 1.72]
+LEVELS = {  # values at levels 0 to 9 in the code of AutoAugment, UDA, SOP and CORES
+    "ShearX": [0, 0.03, 0.06, 0.09, 0.12, 0.15, 0.18, 0.21, 0.24, 0.27],
+    "ShearY": [0, 0.03, 0.06, 0.09, 0.12, 0.15, 0.18, 0.21, 0.24, 0.27],
+    "TranslateX": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],  # pixels of 32
+    "TranslateY": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    "Rotate": [0, 3, 6, 9, 12, 15, 18, 21, 24, 27],
+    "Color": FACTORS,
+    "Contrast": FACTORS,
+    "Sharpness": FACTORS,
+    "Brightness": FACTORS,
+    "Posterize": [4, 4, 4, 3, 3, 2, 2, 2, 1, 1],
+    "Solarize": [256, 231, 205, 180, 154, 128, 103, 77, 52, 26],
     "AutoContrast": [0] * 10,
     "Equalize": [0] * 10,
     "Invert": [0] * 10,
 }
-WITHOUT_SIGN = {"Posterize", "Solarize", "AutoContrast", "Equalize", "Invert"}
+WITH_SIGN = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
 POLICY = """
     Invert 0.1 7        Contrast 0.2 6
     Rotate 0.7 2        TranslateX 0.3 9
@@ -96,7 +107,7 @@ POLICY = """
     Color 0.7 7         TranslateX 0.5 8
     Equalize 0.3 7      AutoContrast 0.4 8
     TranslateY 0.4 3    Sharpness 0.2 6
-    Brightness 0.9 6    Color 0.2 8
+    Brightness 0.9 6    Color 0.2 6
     Solarize 0.5 2      Invert 0.0 3
     Equalize 0.2 0      AutoContrast 0.6 0
     Equalize 0.2 8      Equalize 0.6 4
@@ -112,12 +123,11 @@ POLICY = """
 SUB_POLICIES = [line.split() for line in POLICY.strip().splitlines()]
 
 
-def with_pillow(image, name, magnitude, sign):
-    value = MAGNITUDES[name][magnitude] * (1 if name in WITHOUT_SIGN else sign)
+def with_pillow(image, name, level, sign):
+    value = LEVELS[name][level] * (sign if name in WITH_SIGN else 1)
 
     def affine(*matrix):
-        grey = 128 if image.mode == "L" else (128, 128, 128)
-        return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=grey)
+        return image.transform(image.size, Image.Transform.AFFINE, matrix)
 
     match name:
         case "ShearX":
@@ -125,14 +135,13 @@ def with_pillow(image, name, magnitude, sign):
         case "ShearY":
             return affine(1, 0, 0, value, 1, 0)
         case "TranslateX":
-            return affine(1, 0, value * image.width, 0, 1, 0)
+            return affine(1, 0, value * image.width / 32, 0, 1, 0)
         case "TranslateY":
-            return affine(1, 0, 0, 0, 1, value * image.height)
-        case "Rotate":  # the way of the public policies: turn with transparency, then lay over grey
-            turned = image.convert("RGBA").rotate(value)
-            return Image.composite(turned, Image.new("RGBA", turned.size, (128,) * 4), turned).convert(image.mode)
+            return affine(1, 0, 0, 0, 1, value * image.height / 32)
+        case "Rotate":
+            return image.rotate(value)
         case "Color" | "Contrast" | "Sharpness" | "Brightness":
-            return getattr(ImageEnhance, name)(image).enhance(1 + value)
+            return getattr(ImageEnhance, name)(image).enhance(value)
         case "Posterize":
             return ImageOps.posterize(image, value)
         case "Solarize":
@@ -174,16 +183,16 @@ def images(request, photographs):
     return torch.cat([torch.stack(patches), noise, plain, two_valued.to(torch.uint8)])
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", LEVELS)
 def test_an_operation_returns_the_bytes_of_pillow(name, images):
-    settings = [(magnitude, sign) for magnitude in range(10) for sign in ([1] if name in WITHOUT_SIGN else [1, -1])]
+    settings = [(level, sign) for level in range(1, 10) for sign in ([1, -1] if name in WITH_SIGN else [1])]
     if name in {"AutoContrast", "Equalize", "Invert"}:
-        settings = [(0, 1)]
-    operation = OPERATIONS[name]
-    assert operation.signed == (name not in WITHOUT_SIGN)
-    x = images.repeat(len(settings), 1, 1, 1)  # images of all magnitudes in one batch
-    value = torch.tensor([operation.value(magnitude) * sign for magnitude, sign in settings], dtype=torch.float64)
-    out = operation.apply(x, value.repeat_interleave(len(images)))
+        settings = [(1, 1)]
+    x = images.repeat(len(settings), 1, 1, 1)  # images of all levels in one batch
+    draws = torch.ones(len(settings), DRAWS_RAND_AUGMENT)  # the second operation does not apply
+    for row, (level, sign) in zip(draws, settings, strict=True):
+        row[:3] = torch.tensor([(9 * OPERATIONS.index(name) + level - 0.5) / 135, 0, 0.5 + 0.1 * sign])
+    out = rand_augment(x, draws.repeat_interleave(len(images), 0), fill=0)
     pictures = [to_pillow(image) for image in images]
     expected = [from_pillow(with_pillow(picture, name, *setting)) for setting in settings for picture in pictures]
     assert out.dtype == torch.uint8
@@ -196,9 +205,9 @@ def policy_by_loop(x, draws):
         steps = SUB_POLICIES[min(int(which * 25), 24)]
         picture = to_pillow(image)
         for i in range(2):
-            name, probability, magnitude = steps[3 * i : 3 * i + 3]
+            name, probability, level = steps[3 * i : 3 * i + 3]
             if rest[2 * i] < float(probability):
-                picture = with_pillow(picture, name, int(magnitude), -1 if rest[2 * i + 1] < 0.5 else 1)
+                picture = with_pillow(picture, name, int(level), -1 if rest[2 * i + 1] < 0.5 else 1)
         out.append(from_pillow(picture))
     return torch.stack(out)
 
@@ -243,6 +252,101 @@ def test_the_policy_takes_any_layout_an_empty_batch_tiny_images_and_draws_at_the
     assert torch.equal(auto_augment(x[:2], ends), policy_by_loop(x[:2], ends))
 
 
+# UDA's policy against Pillow: images with transparency, which is what becomes the mean colour there.
+
+REPLACES = {"Invert", "AutoContrast", "Posterize", "Equalize", "Solarize"}  # done without transparency, which is lost
+
+
+def uda_by_loop(x, draws, fill):
+    out = []
+    for image, numbers in zip(x, draws.double().tolist(), strict=True):
+        picture = to_pillow(image).convert("RGBA")
+        for which, chance, sign, column in (numbers[:4], numbers[4:]):
+            choice = min(int(which * 135), 134)
+            name, level = OPERATIONS[choice // 9], choice % 9 + 1
+            if chance >= 0.5:
+                continue
+            if name == "Cutout":
+                width, height = picture.size
+                row, place = min(int(sign * height), height - 1), min(int(column * width), width - 1)
+                for i in range(max(0, row - level), min(height, row + level)):
+                    for j in range(max(0, place - level), min(width, place + level)):
+                        picture.putpixel((j, i), (*fill, 0))
+            elif name in REPLACES:
+                picture = with_pillow(picture.convert("RGB"), name, level, 1).convert("RGBA")
+            else:
+                picture = with_pillow(picture, name, level, -1 if sign < 0.5 else 1)
+        array = np.array(picture)
+        array[array[..., 3] == 0, :3] = fill
+        out.append(from_pillow(Image.fromarray(array[..., :3]))[: x.shape[1]])
+    return torch.stack(out)
+
+
+def uda_draws(n, seed=1):
+    return torch.rand(n, DRAWS_RAND_AUGMENT, generator=torch.Generator().manual_seed(seed))
+
+
+def colour_for(x):
+    return (125, 122, 113) if x.shape[1] == 3 else (120, 120, 120)
+
+
+def test_the_policy_of_uda_equals_a_plain_loop_with_pillow(images):
+    x = images.repeat(15, 1, 1, 1)[:270]
+    before, draws, colour = x.clone(), uda_draws(270), colour_for(x)
+    draws[:135, 0] = draws[135:, 4] = (
+        torch.arange(135) + 0.5
+    ) / 135  # every operation at every level, first and second
+    draws[:135, 1] = draws[135:, 5] = 0.499
+    draws[:135:2, 5] = draws[135::2, 1] = 0.5
+    out = rand_augment(x, draws, fill=torch.tensor(colour[: x.shape[1]]))
+    assert out.dtype == torch.uint8
+    assert torch.equal(out, uda_by_loop(x, draws, colour))
+    assert torch.equal(x, before)
+
+
+def test_the_policy_of_uda_goes_on_from_what_is_empty_or_covered(images):
+    pairs = [
+        (one, two)
+        for one in range(15)
+        for two in range(15)
+        if {OPERATIONS[one], OPERATIONS[two]} & {*WITH_SIGN, "Cutout"}
+    ]
+    x = images.repeat(len(pairs) // len(images) + 1, 1, 1, 1)[: len(pairs)]
+    draws = uda_draws(len(pairs), seed=3)
+    draws[:, [0, 4]] = (9 * torch.tensor(pairs) + 7.5) / 135  # at level 8
+    draws[:, [1, 5]] = 0
+    colour = colour_for(x)
+    out = rand_augment(x, draws, fill=torch.tensor(colour[: x.shape[1]]))
+    assert torch.equal(out, uda_by_loop(x, draws, colour))
+
+
+def test_the_operations_of_uda_are_each_drawn_as_often_and_apply_every_second_time():
+    n = 20_000
+    x = torch.full((n, 1, 4, 4), 100, dtype=torch.uint8)
+    x[:, :, 0] = 20  # which Solarize leaves as it is
+    draws = uda_draws(n)
+    only_first = draws.clone()
+    only_first[:, 5] = 1
+    inverted = (rand_augment(x, only_first) == 255 - x).flatten(1).all(1)
+    assert abs(inverted.float().mean() - 0.5 / 15) < 4 * (0.5 / 15 / n) ** 0.5
+    both = draws.clone()
+    both[:, [0, 4]] = (9 * OPERATIONS.index("Invert") + 0.5) / 135
+    twice_or_never = (rand_augment(x, both) == x).flatten(1).all(1)
+    assert abs(twice_or_never.float().mean() - 0.5) < 4 * (0.25 / n) ** 0.5
+
+
+def test_the_policy_of_uda_does_not_depend_on_how_the_batch_is_split_or_laid_out(images):
+    draws = uda_draws(len(images), seed=2)
+    whole = rand_augment(images, draws, fill=90)
+    parts = [rand_augment(x, d, fill=90) for x, d in zip(images.split(7), draws.split(7), strict=True)]
+    assert torch.equal(torch.cat(parts), whole)
+    assert torch.equal(rand_augment(images.flip(0), draws.flip(0), fill=90).flip(0), whole)
+    assert torch.equal(rand_augment(images.contiguous(memory_format=torch.channels_last), draws, fill=90), whole)
+    assert rand_augment(images[:0], draws[:0]).shape == images[:0].shape
+    tiny, ends = images[:2, :, :2, :1].contiguous(), torch.tensor([[0.0] * 8, [1.0] * 8])
+    assert torch.equal(rand_augment(tiny, ends, fill=90), uda_by_loop(tiny, ends, (90, 90, 90)))
+
+
 @pytest.mark.parametrize(("size", "fill"), [(16, 0), (5, 200), (1, 7.4), (0, 9), (99, 3), (6, [10, 20.6, 255])])
 def test_cutout_equals_a_plain_loop(size, fill):
     x = torch.randint(0, 256, (40, 3, 20, 27), dtype=torch.uint8)
@@ -268,7 +372,10 @@ def test_cutout_covers_a_whole_square_inside_and_a_quarter_of_it_in_the_corner()
     assert not out[1, 0, :8, :8].any()
 
 
-@pytest.mark.parametrize(("function", "n_draws"), [(auto_augment, DRAWS_AUTO_AUGMENT), (cutout, DRAWS_CUTOUT)])
+@pytest.mark.parametrize(
+    ("function", "n_draws"),
+    [(auto_augment, DRAWS_AUTO_AUGMENT), (rand_augment, DRAWS_RAND_AUGMENT), (cutout, DRAWS_CUTOUT)],
+)
 def test_strong_augmentation_refuses_other_images_and_draws(function, n_draws):
     x = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
     with pytest.raises(UsageError, match=r"uint8.*float32"):
@@ -279,11 +386,13 @@ def test_strong_augmentation_refuses_other_images_and_draws(function, n_draws):
         function(x, torch.rand(4, n_draws))
 
 
-def test_cutout_refuses_a_fill_or_size_that_cannot_be():
+def test_a_fill_or_size_that_cannot_be_is_refused():
     x = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
     for fill in (256, -1, torch.zeros(2)):
-        with pytest.raises(UsageError, match="0 to 255"):
+        with pytest.raises(UsageError, match=r"cutout .*0 to 255"):
             cutout(x, torch.rand(5, 2), fill=fill)
+        with pytest.raises(UsageError, match=r"rand_augment .*0 to 255"):
+            rand_augment(x, torch.rand(5, 8), fill=fill)
     with pytest.raises(UsageError, match="-1"):
         cutout(x, torch.rand(5, 2), size=-1)
 

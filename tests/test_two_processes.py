@@ -8,6 +8,7 @@ import pytest
 from command_line import run_cli, start_cli, write_crowd, write_pictures
 from safetensors.numpy import load_file
 
+from pidual.augment import STRONG_POLICIES
 from pidual.predictions import read_frame
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -70,6 +71,20 @@ def test_two_processes_with_batch_norm_on_images(tmp_path):
     fit_on_two([*args, "--out", tmp_path / "two"])
     predictions = read_frame(tmp_path / "two" / "predictions.parquet")
     assert (predictions["predicted_label"].astype(str) == predictions["y"].astype(str)).mean() > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", STRONG_POLICIES)
+def test_two_processes_augment_images_as_one_does(policy, tmp_path):
+    write_pictures(tmp_path, n_items=64)
+    args = ["fit", tmp_path / "pictures.csv", "--x", tmp_path / "pictures", "--method", "pi_dual_plus", "--epochs", 3]
+    args += ["--setting", "paper", "--network", "mlp"]  # without batch normalisation
+    for option in ("batch_size=32", "crop_pad=2", "flip=true", "network.dropout=0.0", f"strong_policy={policy}"):
+        args += ["--set", option]
+    fit_on_two([*args, "--out", tmp_path / "two"])
+    code, _, err = run_cli([*args, "--out", tmp_path / "one", "--quiet"])
+    assert code == 0, err
+    assert largest_difference(tmp_path / "one", tmp_path / "two") < 1e-5
 
 
 @pytest.mark.slow

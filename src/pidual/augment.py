@@ -1,16 +1,19 @@
 """Batched augmentation: whole batches of images at once, with the random draws supplied by the caller.
 
 The caller owns the randomness, so that an augmented epoch is the same after resuming and on any number of processes.
-`crop_flip` is the weak augmentation of small images, `resized_crop` that of large ones; `auto_augment` and `cutout` are
-the strong one. The operations of `auto_augment`
-return the very bytes Pillow does, with nearest-neighbour resampling and grey outside the image, so they follow its
-arithmetic.
+`crop_flip` is the weak augmentation of small images, `resized_crop` that of large ones; `auto_augment` or
+`rand_augment`, and `cutout`, are the strong one. Their operations return the very bytes Pillow does, with
+nearest-neighbour resampling, so they follow its arithmetic. The values of an operation at each level are those of
+AutoAugment's released CIFAR code, which SOP, CORES and UDA share (google-research/uda, image/randaugment;
+shengliu66/SOP, data_loader; UCSC-REAL/cores, phase2).
 
-Cubuk et al., "AutoAugment", CVPR 2019, arXiv 1805.09501; DeVries and Taylor, "Cutout", 2017, arXiv 1708.04552.
+Cubuk et al., "AutoAugment", CVPR 2019, arXiv 1805.09501; DeVries and Taylor, "Cutout", 2017, arXiv 1708.04552; Xie et
+al., "Unsupervised data augmentation for consistency training", NeurIPS 2020, arXiv 1904.12848.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +24,9 @@ from .inputs import random_boxes
 
 DRAWS_CROP = 4  # numbers per image of a random resized crop: aspect, height, row, column
 DRAWS_AUTO_AUGMENT = 5  # numbers per image: the sub-policy, then application and sign for each of its two operations
+DRAWS_RAND_AUGMENT = 8  # for each of two operations: which at which level, application, sign or row, column
 DRAWS_CUTOUT = 2  # row and column of the centre
+STRONG_POLICIES = {"autoaugment": DRAWS_AUTO_AUGMENT, "uda": DRAWS_RAND_AUGMENT}  # each then with Cutout
 
 
 def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
@@ -102,7 +107,9 @@ def _enlarge(first: Tensor, count: Tensor, length: int) -> Tensor:
 
 
 def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
-    """Change each image by one of the 25 sub-policies that AutoAugment found for CIFAR-10.
+    """Change each image by one of the 25 sub-policies that AutoAugment found for CIFAR-10, as SOP and CORES do.
+
+    What a shift or turn leaves empty is black.
 
     Parameters
     ----------
@@ -110,7 +117,7 @@ def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
         Images, on any device.
     draws : Tensor of shape (B, 5)
         Uniform numbers in [0, 1): the sub-policy; then, for its first and for its second operation, whether it applies
-        (below its probability) and the sign of its magnitude (negative below 0.5; not every operation has one).
+        (below its probability) and the sign of its value (negative below 0.5; only operations that move have one).
 
     Returns
     -------
@@ -119,18 +126,62 @@ def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
     """
     _check("auto_augment", x, draws, DRAWS_AUTO_AUGMENT)
     draws = draws.cpu().double()  # what happens to which image is decided on the CPU
-    sub_policy = (draws[:, 0] * len(CIFAR10_POLICY)).long().clamp_(0, len(CIFAR10_POLICY) - 1)
+    sub_policy = _choice(draws[:, 0], len(CIFAR10_POLICY))
     out = x.clone()
     for place in range(2):
-        number, probability, value, signed = _POLICY[sub_policy, place].unbind(1)  # each (B,)
-        applies = draws[:, 1 + 2 * place] < probability
-        value = torch.where((signed == 1) & (draws[:, 2 + 2 * place] < 0.5), -value, value)
-        for i, operation in enumerate(OPERATIONS.values()):
-            chosen = (applies & (number == i)).nonzero()[:, 0]
-            if len(chosen):
-                images = chosen.to(x.device)
-                out[images] = operation.apply(out[images], value[chosen])
+        number, probability, level = _POLICY[sub_policy, place].unbind(1)  # each (B,)
+        chance, sign = draws[:, 1 + 2 * place], draws[:, 2 + 2 * place]
+        for images, operation, value in _groups(number.long(), level.long(), sign, chance < probability, x.device):
+            out[images] = operation.apply(out[images], value)
     return out
+
+
+def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tensor:
+    """Change each image by two random operations of fifteen at random levels, as UDA does on CIFAR-10.
+
+    The operations are those of AutoAugment and Cutout. Each of the two is drawn from all of them at levels 1 to 9, so
+    that both may be the same, and applies with probability 0.5. What a shift or turn leaves empty and what Cutout
+    covers have the colour `fill` in the end. As in UDA, an operation that replaces colours (see COLOURS) finds
+    black where the image is empty and `fill` where it is covered, and what it puts there stays.
+
+    Parameters
+    ----------
+    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
+        Images, on any device.
+    draws : Tensor of shape (B, 8)
+        Uniform numbers in [0, 1), four for the first and four for the second operation: which one at which level;
+        whether it applies (below 0.5); the sign of its value (negative below 0.5), or the row of Cutout's centre; the
+        column of that centre.
+    fill : float or Tensor of shape (C,)
+        Colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
+
+    Returns
+    -------
+    Tensor
+        Images of the same type and shape, each a function of its own draws alone; `x` is left as it is.
+    """
+    _check("rand_augment", x, draws, DRAWS_RAND_AUGMENT)
+    colour = _colour("rand_augment", fill, x)
+    draws = draws.cpu().double()
+    out = F.pad(x, (0, 0, 0, 0, 0, 1), value=255)  # a last channel that is 0 where a pixel is empty
+    covered = F.pad(colour, (0, 0, 0, 0, 0, 1))
+    for place in range(2):
+        which, chance, sign, column = draws[:, 4 * place : 4 * place + 4].unbind(1)
+        choice = _choice(which, 9 * len(OPERATIONS))
+        number, level, applies = choice // 9, 1 + choice % 9, chance < 0.5
+        cut = (applies & (number == len(OPERATIONS) - 1)).nonzero()[:, 0]
+        if len(cut):
+            images = cut.to(x.device)
+            square = _squares(torch.stack([sign, column], 1)[cut], 2 * level[cut], x)
+            out[images] = torch.where(square, covered, out[images])
+        for images, operation, value in _groups(number, level, sign, applies, x.device):
+            if operation.kind == "move":
+                out[images] = operation.apply(out[images], value)
+            else:
+                out[images, :-1] = operation.apply(out[images, :-1], value)
+            if operation.kind == "replace":
+                out[images, -1] = 255
+    return torch.where(out[:, -1:] == 0, colour, out[:, :-1])
 
 
 def cutout(x: Tensor, draws: Tensor, *, size: int = 16, fill: Tensor | float = 0) -> Tensor:
@@ -153,20 +204,10 @@ def cutout(x: Tensor, draws: Tensor, *, size: int = 16, fill: Tensor | float = 0
         Images of the same type and shape; `x` is left as it is.
     """
     _check("cutout", x, draws, DRAWS_CUTOUT)
-    channels, height, width = x.shape[1:]
-    colour = torch.as_tensor(fill, dtype=torch.float32).round()
-    if colour.shape not in ((), (channels,)) or not bool(((colour >= 0) & (colour <= 255)).all()):
-        raise UsageError(f"cutout fills with a value from 0 to 255, or one for each of {channels} channels, not {fill}")
+    colour = _colour("cutout", fill, x)
     if size < 0:
         raise UsageError(f"cutout needs a square of 0 or more pixels a side, not {size}")
-
-    def covered(draw: Tensor, length: int) -> Tensor:  # (B,) to (B, length)
-        first = (draw * length).long().clamp_(0, length - 1).to(x.device)[:, None] - size // 2
-        position = torch.arange(length, device=x.device)
-        return (position >= first) & (position < first + size)
-
-    square = covered(draws[:, 0], height)[:, None, :, None] & covered(draws[:, 1], width)[:, None, None, :]
-    return torch.where(square, colour.to(x).view(1, -1, 1, 1), x)
+    return torch.where(_squares(draws, torch.full((len(x),), size), x), colour, x)
 
 
 def _check(name: str, x: Tensor, draws: Tensor, n_draws: int) -> None:
@@ -179,42 +220,93 @@ def _check(name: str, x: Tensor, draws: Tensor, n_draws: int) -> None:
         )
 
 
-# Operations on images (B, C, H, W) with a value for each (B,), in float64 on the CPU. Short ones stand in OPERATIONS.
+def _colour(name: str, fill: Tensor | float, x: Tensor) -> Tensor:
+    """Colour of bytes, of shape (1, C, 1, 1)."""
+    colour, channels = torch.as_tensor(fill, dtype=torch.float32).round(), x.shape[1]
+    if colour.shape not in ((), (channels,)) or not bool(((colour >= 0) & (colour <= 255)).all()):
+        raise UsageError(f"{name} fills with a value from 0 to 255, or one for each of {channels} channels, not {fill}")
+    return colour.to(x).expand(channels).view(1, -1, 1, 1)
 
 
-def _rotate(x: Tensor, degrees: Tensor) -> Tensor:
-    """Counter-clockwise about the middle of the image."""
+def _choice(draw: Tensor, n: int) -> Tensor:
+    return (draw * n).long().clamp_(0, n - 1)
+
+
+def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
+    """Where squares of `size` (B,) lie about the places drawn (B, 2), as a mask (B, 1, H, W)."""
+
+    def covered(draw: Tensor, length: int) -> Tensor:  # (B,) to (B, length)
+        first = (_choice(draw, length) - size.to(draw.device).long() // 2).to(x.device)[:, None]
+        position = torch.arange(length, device=x.device)
+        return (position >= first) & (position < first + size.to(x.device)[:, None])
+
+    return covered(draws[:, 0], x.shape[2])[:, None, :, None] & covered(draws[:, 1], x.shape[3])[:, None, None, :]
+
+
+def _groups(
+    number: Tensor, level: Tensor, sign: Tensor, applies: Tensor, device: torch.device
+) -> Iterator[tuple[Tensor, "Operation", Tensor]]:
+    """Positions of images, the operation that applies to them, and its value for each; arguments are of shape (B,)."""
+    chosen = (applies & (number < len(MOVES))).nonzero()[:, 0]
+    if len(chosen):  # all that move in one go
+        value = _VALUES[number[chosen], level[chosen]]
+        value = torch.where(sign[chosen] < 0.5, -value, value)
+        yield chosen.to(device), Operation(partial(_move, number=number[chosen]), "move"), value
+    for i, operation in enumerate(COLOURS.values(), len(MOVES)):
+        chosen = (applies & (number == i)).nonzero()[:, 0]
+        if len(chosen):
+            yield chosen.to(device), operation, _VALUES[i, level[chosen]]
+
+
+# Operations on images (B, C, H, W) with a value for each (B,), in float64 on the CPU.
+
+
+def _move(x: Tensor, value: Tensor, number: Tensor) -> Tensor:
+    """Shear, shift or turn each image (counter-clockwise about its middle); `number` says which, its place in MOVES."""
+    height, width = x.shape[2:]
+    shear_x, shear_y, shift_x, shift_y, degrees = (torch.where(number == i, value, 0.0) for i in range(len(MOVES)))
     cos, sin = degrees.deg2rad().cos(), degrees.deg2rad().sin()
-    middle_row, middle_column = x.shape[2] / 2, x.shape[3] / 2
-    left = middle_column - cos * middle_column + sin * middle_row
-    top = middle_row - sin * middle_column - cos * middle_row
-    return _resample(x, column=(cos, -sin, left), row=(sin, cos, top))
+    left = width / 2 - cos * (width / 2) + sin * (height / 2) + shift_x * (width / SIDE)
+    top = height / 2 - sin * (width / 2) - cos * (height / 2) + shift_y * (height / SIDE)
+    return _resample(x, column=(cos, shear_x - sin, left), row=(sin + shear_y, cos, top))
 
 
-def _contrast(x: Tensor, change: Tensor) -> Tensor:
+def _saturation(x: Tensor, value: Tensor) -> Tensor:
+    return _blend(_greyscale(x), x, value)
+
+
+def _brightness(x: Tensor, value: Tensor) -> Tensor:
+    return _blend(torch.zeros_like(x), x, value)
+
+
+def _contrast(x: Tensor, value: Tensor) -> Tensor:
     n_pixels = x.shape[2] * x.shape[3]
     total = _greyscale(x).sum((1, 2, 3), keepdim=True)
-    return _blend((2 * total + n_pixels) // (2 * n_pixels), x, change)  # with the mean, rounded half up
+    return _blend((2 * total + n_pixels) // (2 * n_pixels), x, value)  # with the mean, rounded half up
 
 
-def _sharpness(x: Tensor, change: Tensor) -> Tensor:
+def _sharpness(x: Tensor, value: Tensor) -> Tensor:
     wide = x.int()
     rows = wide[:, :, :-2] + wide[:, :, 1:-1] + wide[:, :, 2:]
     total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * wide[:, :, 1:-1, 1:-1]
     wide[:, :, 1:-1, 1:-1] = (total + 6) // 13  # the smoothed image; its border stays as it was
-    return _blend(wide, x, change)
+    return _blend(wide, x, value)
 
 
-def _posterize(x: Tensor, bits: Tensor) -> Tensor:
-    kept = 256 - 2 ** (8 - bits.round())
+def _posterize(x: Tensor, value: Tensor) -> Tensor:
+    kept = 256 - 2 ** (8 - value)  # the first `value` bits
     return x.bitwise_and(_per_image(kept, x).to(torch.uint8))
 
 
-def _solarize(x: Tensor, threshold: Tensor) -> Tensor:
-    return torch.where(x < _per_image(threshold, x), x, 255 - x)
+def _solarize(x: Tensor, value: Tensor) -> Tensor:
+    return torch.where(x < _per_image(value, x), x, 255 - x)
 
 
-def _auto_contrast(x: Tensor, _: Tensor) -> Tensor:
+def _invert(x: Tensor, value: Tensor) -> Tensor:
+    return 255 - x
+
+
+def _auto_contrast(x: Tensor, value: Tensor) -> Tensor:
     """Stretch each channel to 0 to 255; one of a single value stays."""
     low = x.amin((2, 3)).cpu().double()[..., None]
     span = x.amax((2, 3)).cpu().double()[..., None] - low
@@ -224,7 +316,7 @@ def _auto_contrast(x: Tensor, _: Tensor) -> Tensor:
     return _look_up(torch.where(span > 0, stretched, level), x)
 
 
-def _equalize(x: Tensor, _: Tensor) -> Tensor:
+def _equalize(x: Tensor, value: Tensor) -> Tensor:
     """Flatten the histogram of each channel; one too plain to be flattened stays."""
     batch, channels, height, width = x.shape
     first = torch.arange(0, batch * channels * 256, 256, device=x.device).view(batch, channels, 1, 1)
@@ -236,33 +328,32 @@ def _equalize(x: Tensor, _: Tensor) -> Tensor:
     return _look_up(torch.where(step > 0, (below + step // 2) // step.clamp(min=1), level).clamp(max=255), x)
 
 
-Coordinate = tuple[Tensor | float, Tensor | float, Tensor | float]  # times the column, times the row, constant
+Coordinate = tuple[Tensor, Tensor, Tensor]  # times the column, times the row, constant; each (B,)
 
 
-def _resample(x: Tensor, *, column: Coordinate = (1, 0, 0), row: Coordinate = (0, 1, 0)) -> Tensor:
+def _resample(x: Tensor, column: Coordinate, row: Coordinate) -> Tensor:
     """Fetch each pixel from the column and row given as linear functions of its own, in 16.16 fixed point as Pillow."""
     height, width = x.shape[2:]
 
-    def fixed(number: Tensor | float) -> Tensor:
-        numbers = torch.as_tensor(number, dtype=torch.float64)
-        return (numbers * 65536 + 0.5).floor().long().view(-1, 1, 1).to(x.device)
+    def fixed(number: Tensor) -> Tensor:
+        return (number * 65536 + 0.5).floor().long().view(-1, 1, 1).to(x.device)
 
-    def source(by_column: Tensor | float, by_row: Tensor | float, constant: Tensor | float) -> Tensor:
+    def source(by_column: Tensor, by_row: Tensor, constant: Tensor) -> Tensor:
         start = fixed(constant + by_column * 0.5 + by_row * 0.5)  # pixels are taken at their middle
         columns, rows = torch.arange(width, device=x.device), torch.arange(height, device=x.device)[:, None]
-        return (start + fixed(by_column) * columns + fixed(by_row) * rows) // 65536  # (B or 1, H, W)
+        return (start + fixed(by_column) * columns + fixed(by_row) * rows) >> 16  # (B, H, W)
 
     from_column, from_row = source(*column), source(*row)
     inside = (from_column >= 0) & (from_column < width) & (from_row >= 0) & (from_row < height)
-    pixel = torch.where(inside, from_row * width + from_column, height * width)  # the one added below is grey
+    pixel = torch.where(inside, from_row * width + from_column, height * width)  # the one added below is black
     index = pixel.flatten(1)[:, None].expand(-1, x.shape[1], -1)
-    return F.pad(x.flatten(2), (0, 1), value=128).gather(2, index).view(x.shape)
+    return F.pad(x.flatten(2), (0, 1), value=0).gather(2, index).view(x.shape)
 
 
-def _blend(plain: Tensor, x: Tensor, change: Tensor) -> Tensor:
-    """Move from `plain` (change -1) to `x` (change 0) and on beyond it, in float32 as Pillow."""
+def _blend(plain: Tensor, x: Tensor, factor: Tensor) -> Tensor:
+    """Move from `plain` (factor 0) to `x` (factor 1) and on beyond it, in float32 as Pillow."""
     start = plain.float()
-    return (start + _per_image(1 + change, x) * (x.float() - start)).clamp_(0, 255).to(torch.uint8)
+    return (start + _per_image(factor, x) * (x.float() - start)).clamp_(0, 255).to(torch.uint8)
 
 
 def _greyscale(x: Tensor) -> Tensor:
@@ -282,44 +373,50 @@ def _look_up(table: Tensor, x: Tensor) -> Tensor:
 
 
 class Operation(NamedTuple):
-    """An operation of the policy, with its values at magnitudes 0 and 9; those between are evenly spaced."""
+    """An operation on images, and its value at a level from 0 to 9.
+
+    Its kind: "move" pixels, "blend" the image with a plainer one, or "replace" colours by others.
+    """
 
     apply: Callable[[Tensor, Tensor], Tensor]
-    weakest: float = 0
-    strongest: float = 0
-    signed: bool = False  # whether the value is negated at random
-
-    def value(self, magnitude: int) -> float:
-        """Value at a magnitude, before its sign."""
-        return self.weakest + (self.strongest - self.weakest) * magnitude / 9
+    kind: Literal["move", "blend", "replace"]
+    value: Callable[[int], float] = float
 
 
-OPERATIONS = {
-    "ShearX": Operation(lambda x, slope: _resample(x, column=(1, slope, 0)), 0, 0.3, signed=True),
-    "ShearY": Operation(lambda x, slope: _resample(x, row=(slope, 1, 0)), 0, 0.3, signed=True),
-    "TranslateX": Operation(lambda x, part: _resample(x, column=(1, 0, part * x.shape[3])), 0, 150 / 331, signed=True),
-    "TranslateY": Operation(lambda x, part: _resample(x, row=(0, 1, part * x.shape[2])), 0, 150 / 331, signed=True),
-    "Rotate": Operation(_rotate, 0, 30, signed=True),
-    "Color": Operation(lambda x, change: _blend(_greyscale(x), x, change), 0, 0.9, signed=True),
-    "Contrast": Operation(_contrast, 0, 0.9, signed=True),
-    "Brightness": Operation(lambda x, change: _blend(torch.zeros_like(x), x, change), 0, 0.9, signed=True),
-    "Sharpness": Operation(_sharpness, 0, 0.9, signed=True),
-    "Posterize": Operation(_posterize, 8, 4),
-    "Solarize": Operation(_solarize, 256, 0),
-    "AutoContrast": Operation(_auto_contrast),
-    "Equalize": Operation(_equalize),
-    "Invert": Operation(lambda x, _: 255 - x),
+def _factor(level: int) -> float:
+    return level * 1.8 / 10 + 0.1
+
+
+SIDE = 32  # of the authors' images; on others a shift is the same part of the side
+MOVES: dict[str, Callable[[int], float]] = {  # value at a level, before its sign, which is drawn
+    "ShearX": lambda level: level * 0.3 / 10,
+    "ShearY": lambda level: level * 0.3 / 10,
+    "TranslateX": float,  # pixels
+    "TranslateY": float,
+    "Rotate": lambda level: 3 * level,  # degrees
 }
+COLOURS = {
+    "Color": Operation(_saturation, "blend", _factor),
+    "Contrast": Operation(_contrast, "blend", _factor),
+    "Brightness": Operation(_brightness, "blend", _factor),
+    "Sharpness": Operation(_sharpness, "blend", _factor),
+    "Posterize": Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
+    "Solarize": Operation(_solarize, "replace", lambda level: 256 - level * 256 // 10),  # what is inverted from here on
+    "AutoContrast": Operation(_auto_contrast, "replace"),
+    "Equalize": Operation(_equalize, "replace"),
+    "Invert": Operation(_invert, "replace"),
+}
+OPERATIONS = (*MOVES, *COLOURS, "Cutout")
 
 # fmt: off
-CIFAR10_POLICY = (  # pairs of operation, probability, magnitude
+CIFAR10_POLICY = (  # operation, probability, level; SOP and CORES have Color 6 after Brightness, AutoAugment's paper 8
     (("Invert", 0.1, 7), ("Contrast", 0.2, 6)),         (("Rotate", 0.7, 2), ("TranslateX", 0.3, 9)),
     (("Sharpness", 0.8, 1), ("Sharpness", 0.9, 3)),     (("ShearY", 0.5, 8), ("TranslateY", 0.7, 9)),
     (("AutoContrast", 0.5, 8), ("Equalize", 0.9, 2)),   (("ShearY", 0.2, 7), ("Posterize", 0.3, 7)),
     (("Color", 0.4, 3), ("Brightness", 0.6, 7)),        (("Sharpness", 0.3, 9), ("Brightness", 0.7, 9)),
     (("Equalize", 0.6, 5), ("Equalize", 0.5, 1)),       (("Contrast", 0.6, 7), ("Sharpness", 0.6, 5)),
     (("Color", 0.7, 7), ("TranslateX", 0.5, 8)),        (("Equalize", 0.3, 7), ("AutoContrast", 0.4, 8)),
-    (("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)),    (("Brightness", 0.9, 6), ("Color", 0.2, 8)),
+    (("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)),    (("Brightness", 0.9, 6), ("Color", 0.2, 6)),
     (("Solarize", 0.5, 2), ("Invert", 0.0, 3)),         (("Equalize", 0.2, 0), ("AutoContrast", 0.6, 0)),
     (("Equalize", 0.2, 8), ("Equalize", 0.6, 4)),       (("Color", 0.9, 9), ("Equalize", 0.6, 6)),
     (("AutoContrast", 0.8, 4), ("Solarize", 0.2, 8)),   (("Brightness", 0.1, 3), ("Color", 0.7, 0)),
@@ -329,10 +426,11 @@ CIFAR10_POLICY = (  # pairs of operation, probability, magnitude
 )
 # fmt: on
 
-
-def _as_numbers(name: str, probability: float, magnitude: int) -> tuple[int, float, float, bool]:
-    operation = OPERATIONS[name]
-    return list(OPERATIONS).index(name), probability, operation.value(magnitude), operation.signed
-
-
-_POLICY = torch.tensor([[_as_numbers(*step) for step in pair] for pair in CIFAR10_POLICY], dtype=torch.float64)
+_VALUES = torch.tensor(  # by operation and level
+    [[value(level) for level in range(10)] for value in (*MOVES.values(), *(made.value for made in COLOURS.values()))],
+    dtype=torch.float64,
+)
+_POLICY = torch.tensor(
+    [[(OPERATIONS.index(name), probability, level) for name, probability, level in pair] for pair in CIFAR10_POLICY],
+    dtype=torch.float64,
+)

@@ -1,7 +1,11 @@
+from itertools import pairwise
+
 import numpy as np
+import pytest
 import torch
 
-from pidual.augment import resized_crop
+from pidual import augment
+from pidual.augment import STRONG_POLICIES, resized_crop
 from pidual.batch import Rows
 from pidual.engine import Training
 from pidual.engine.batches import Batches
@@ -112,20 +116,59 @@ def test_no_augmentation_unless_asked():
     assert all(inside)  # shifted, never mirrored
 
 
-def test_the_last_views_are_strongly_augmented():
+@pytest.mark.parametrize("policy", STRONG_POLICIES)
+def test_the_last_views_are_strongly_augmented(policy):
     x = np.random.default_rng(0).integers(0, 256, (12, 3, 16, 16), dtype=np.uint8)
     rows = Rows.build(x, np.arange(12), np.zeros(12, int))
     training = Training(batch_size=12, crop_pad=2, flip=True)
-    weak, strong = Batches(rows, training, n_views=2, strong_views=1).augment((rows.x,), 1, 2)
+    whole = Batches(rows, training, n_views=2, strong_views=1, strong_policy=policy)
+    weak, strong = whole.augment((rows.x,), 1, 2)
     assert torch.equal(weak, Batches(rows, training).augment((rows.x,), 1, 2)[0])
     assert strong.dtype == torch.uint8
     assert strong.shape == x.shape
     mean = torch.from_numpy(x).float().mean((0, 2, 3)).round()
-    assert all((image == mean.view(3, 1, 1)).all(0).sum() >= 8 * 8 for image in strong)  # Cutout, cut off at most twice
+    seen = 8 * 8 if policy == "autoaugment" else 6 * 6  # Cutout, cut off at most twice, and the crop takes two off that
+    assert all((image == mean.view(3, 1, 1)).all(0).sum() >= seen for image in strong)
+    again = Batches(rows, training, n_views=2, strong_views=1, strong_policy=policy)  # as after resuming
+    assert torch.equal(again.augment((rows.x,), 1, 2)[1], strong)
+    assert not torch.equal(again.augment((rows.x,), 1, 3)[1], strong)
     halves = [
-        Batches(rows, training, 0, 2, 1, rank, 2).augment((rows.x[6 * rank : 6 * rank + 6],), 1, 2) for rank in (0, 1)
+        Batches(rows, training, 0, 2, 1, rank, 2, policy).augment((rows.x[6 * rank : 6 * rank + 6],), 1, 2)
+        for rank in (0, 1)
     ]
     assert torch.equal(torch.cat([half[1] for half in halves]), strong)
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [("autoaugment", ["auto_augment", "crop_flip", "cutout"]), ("uda", ["rand_augment", "cutout", "crop_flip"])],
+)
+def test_the_strong_policy_comes_before_crop_and_flip(policy, order, monkeypatch):
+    made = []
+
+    def watched(name):
+        function = getattr(augment, name)
+
+        def call(x, draws, **options):
+            made.append((name, x, draws, function(x, draws, **options)))
+            return made[-1][3]
+
+        return call
+
+    for name in order:
+        monkeypatch.setattr(f"pidual.engine.batches.{name}", watched(name))
+    x = images().x[:16]
+    training = Training(batch_size=16, crop_pad=2, flip=True)
+    batches = Batches(images(), training, n_views=2, strong_views=1, strong_policy=policy)
+    weak, strong = batches.augment((x,), 0, 0)
+    assert [name for name, *_ in made] == ["crop_flip", *order]
+    (_, _, _, weak_made), *steps = made
+    assert weak_made is weak
+    for (_, _, _, before), (_, after, _, _) in pairwise([("", None, None, x), *steps]):
+        assert after is before
+    assert steps[-1][3] is strong
+    numbers = torch.cat([draws for _, _, draws, _ in steps], 1)
+    assert len(numbers.unique()) == numbers.numel()  # no number serves twice
 
 
 def test_vectors_have_views_but_no_augmentation(rows):

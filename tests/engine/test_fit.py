@@ -8,10 +8,11 @@ from torch import nn
 
 from pidual.batch import Rows
 from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
-from pidual.methods import CE, PiDual
+from pidual.methods import CE, PiDual, PiDualPlus
 from pidual.nets import MLP, SmallCNN
 from pidual.random_pi import derive_seed
 
@@ -295,6 +296,34 @@ def test_validation_rows_that_fill_no_batch_can_be_left_out(rows, batch_size, ke
     seen = fit(build(rows), rows, valid, training).history[0]["valid_accuracy"]
     fitted = fit(build(rows), rows, rows.subset(np.arange(kept)), replace(training, valid_whole_batches=False))
     assert seen == fitted.history[0]["valid_accuracy"]
+
+
+@pytest.mark.parametrize("policy", ["uda", "autoaugment"])
+def test_the_strong_views_are_the_method_s_and_the_same_after_resuming(policy, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (60, 3, 20, 20), dtype=np.uint8)
+    rows = Rows.build(images, np.arange(60), np.arange(60) % 2)
+    training = Training(epochs=2, batch_size=20, lr=0.05, crop_pad=2, flip=True, guard="off")
+
+    def make():
+        return PiDualPlus(SmallCNN(2, width=2), rows.spec(2), width=4, strong_policy=policy)
+
+    seen = []
+
+    def watched():
+        method = make()
+        method.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        return method
+
+    whole = fit(watched, rows, None, training)
+    batches = Batches(rows, training, n_views=2, strong_views=1, strong_policy=policy)
+    for step, batch in enumerate(seen[:3]):
+        expected = batches.augment((rows.x[batch.index],), 0, step)
+        assert all(torch.equal(view, made) for view, made in zip(batch.views, expected, strict=True))
+    counter = itertools.count(1)
+    with pytest.raises(Interrupted):
+        fit(make, rows, None, training, store=StateStore(tmp_path), stop=lambda: next(counter) == 4)
+    resumed = fit(make, rows, None, training, store=StateStore(tmp_path))
+    assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
 
 
 def test_a_scan_can_see_the_views_of_training():

@@ -169,7 +169,7 @@ def test_prediction_scores_and_parameters_are_those_of_pi_dual(batch):
 
 def test_defaults_are_of_the_paper_s_grid():
     method = build()
-    assert (method.smoothing, method.detach) == (0.4, True)
+    assert (method.smoothing, method.detach, method.strong_policy) == (0.4, True, "uda")
     assert method.lam in (0.5, 1.0)
     assert PiDualPlus(nn.Linear(3, K), SPEC, width=W).random_pi in (4, 8)
 
@@ -185,7 +185,7 @@ def test_ablations_of_pi_dual_apply(batch):
     assert method(batch)["loss"].item() == pytest.approx(expected.item(), abs=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"tram_loss": 1.0}, {"noise_input": "x_and_pi"}])
+@pytest.mark.parametrize("options", [{"tram_loss": 1.0}, {"noise_input": "x_and_pi"}, {"strong_policy": "UDA"}])
 def test_options_it_does_not_take_are_refused(options):
     with pytest.raises(UsageError):
         build(**options)

@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..augment import DRAWS_AUTO_AUGMENT, DRAWS_CROP, DRAWS_CUTOUT, auto_augment, crop_flip, cutout, resized_crop
+from ..augment import (
+    DRAWS_CROP,
+    DRAWS_CUTOUT,
+    STRONG_POLICIES,
+    auto_augment,
+    crop_flip,
+    cutout,
+    rand_augment,
+    resized_crop,
+)
 from ..batch import Batch, LazyCrops, Rows
 from ..random_pi import derive_seed
 from .training import Training
@@ -36,6 +45,8 @@ class Batches:
         Augmented views of each input, and how many of them, the last ones, are strongly augmented.
     rank, world_size : int
         Which of how many processes this is.
+    strong_policy : str
+        How the strong views are augmented: "autoaugment" or "uda".
     """
 
     rows: Rows
@@ -45,6 +56,7 @@ class Batches:
     strong_views: int = 0
     rank: int = 0
     world_size: int = 1
+    strong_policy: str = "autoaugment"
 
     @property
     def batch_size(self) -> int:
@@ -81,8 +93,8 @@ class Batches:
             yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
 
     def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
-        """The views of a batch of inputs: random crops and flips where these are asked for, then AutoAugment and Cutout
-        on the strong ones. Inputs that are not images have no augmentation.
+        """The views of a batch of inputs: random crops and flips where these are asked for, and a policy with Cutout on
+        the strong ones. Inputs that are not images have no augmentation.
         """
         n, first = self.batch_size, self.rank * len(views[0])
         if not self.crops_when_read:
@@ -117,12 +129,11 @@ class Batches:
         views = []
         for view, x in enumerate(inputs):
             strong = view >= self.n_views - self.strong_views
-            n_draws = 3 + (DRAWS_AUTO_AUGMENT + DRAWS_CUTOUT if strong else 0)
+            n_draws = 3 + (STRONG_POLICIES[self.strong_policy] + DRAWS_CUTOUT if strong else 0)
             draws = torch.rand(n, n_draws, generator=generator)[first : first + len(x)].to(x.device)
             if not training.flip:
                 draws[:, 2] = 1.0
-            augmented = crop_flip(x, draws[:, :3], pad=training.crop_pad)
-            views.append(self._strengthen(augmented, draws[:, 3:]) if strong else augmented)
+            views.append(self._strong(x, draws) if strong else crop_flip(x, draws, pad=training.crop_pad))
         return tuple(views)
 
     @cached_property
@@ -131,10 +142,14 @@ class Batches:
         some = torch.linspace(0, len(self.rows.x) - 1, min(256, len(self.rows.x))).long()
         return self.rows.take_x(some).float().mean((0, 2, 3))
 
-    def _strengthen(self, x: Tensor, draws: Tensor) -> Tensor:
-        """AutoAugment's CIFAR-10 policy, then Cutout."""
-        x = auto_augment(x, draws[:, :DRAWS_AUTO_AUGMENT])
-        return cutout(x, draws[:, DRAWS_AUTO_AUGMENT:], fill=self.mean_colour)
+    def _strong(self, x: Tensor, draws: Tensor) -> Tensor:
+        """Strong views in their authors' order: first the policy; Cutout after crop and flip, but with UDA before."""
+        pad, fill = self.training.crop_pad, self.mean_colour
+        for_crop, for_policy, for_cutout = draws.split([3, STRONG_POLICIES[self.strong_policy], DRAWS_CUTOUT], 1)
+        if self.strong_policy == "uda":
+            x = cutout(rand_augment(x, for_policy, fill=fill), for_cutout, fill=fill)
+            return crop_flip(x, for_crop, pad=pad)
+        return cutout(crop_flip(auto_augment(x, for_policy), for_crop, pad=pad), for_cutout, fill=fill)
 
     def _select(self, order: Tensor, *, with_x: bool = True) -> Iterator[Batch]:
         """Select every row of `order` (steps, share), making random PI for many steps at a time."""

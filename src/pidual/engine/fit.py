@@ -224,6 +224,7 @@ class Trainer:
             self.method.strong_views,
             self.fabric.global_rank,
             self.fabric.world_size,
+            self.method.strong_policy,
         )
         self.options = recovery(self.training, attempt)
         self.set_up_optimizer()

@@ -4,8 +4,8 @@
     L         = mean over kept rows of CE(f(strong x), y_noisy)
                 + consistency * mean over dropped rows of KL( sg(softmax f(x)) || softmax f(strong x) )
 
-Rows that CORES did not visit in that epoch are kept. For images the strong view is AutoAugment's CIFAR-10 policy and
-Cutout 16 after crop and flip; other inputs have no strong augmentation, and the two passes differ by dropout alone.
+Rows that CORES did not visit in that epoch are kept. For images the strong view is AutoAugment's CIFAR-10 policy, then
+crop and flip, then Cutout 16; other inputs have no strong augmentation, and the two passes differ by dropout alone.
 Prediction uses f.
 
 Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. The

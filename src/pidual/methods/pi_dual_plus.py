@@ -3,12 +3,14 @@
     L = CE_smooth(h(x, a), y_noisy) + lam * KL( sg(softmax f(x)) || softmax f(strong x) )
 
 h as in Pi-DUAL. The second term touches f only. Both views go through f in one concatenated batch, so batch
-normalisation sees them together. For images the strong view is AutoAugment's CIFAR-10 policy and Cutout 16 after crop
-and flip; other inputs have no strong augmentation, and the two passes differ by dropout alone. Prediction uses f.
+normalisation sees them together. For images the strong view is UDA's of CIFAR-10: two random operations of fifteen at
+random levels, each with probability 0.5, then Cutout 16, before crop and flip. Other inputs have no strong
+augmentation, and the two passes differ by dropout alone. Prediction uses f.
 
 Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from noisy labels", ICML 2024, arXiv
-2310.06600, appendix. The paper names "UDA augmentation" without its policy, and does not say whether the first
-argument is detached; UDA, SOP+ and CORES* detach it.
+2310.06600, appendix. The paper names "UDA augmentation" without its policy: this is the one in UDA's released code
+(google-research/uda, image/randaugment/policies.py; Xie et al., NeurIPS 2020, arXiv 1904.12848). Nor does it say
+whether the first argument is detached; UDA, SOP+ and CORES* detach it.
 """
 
 from typing import Any
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..augment import STRONG_POLICIES
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from .parts import check_range
@@ -38,6 +41,8 @@ class PiDualPlus(PiDual):
         Weight of the consistency term (the paper tunes over 0.5 and 1).
     detach : bool
         Whether the prediction on the weak view is a fixed target (our reading).
+    strong_policy : "uda" or "autoaugment"
+        How images are strongly augmented: as UDA does, or as SOP+ and CORES* do.
     **options
         Those of Pi-DUAL but `tram_loss` and `noise_input`; random PI of length 4 or 8 in the paper.
     """
@@ -54,6 +59,7 @@ class PiDualPlus(PiDual):
         smoothing: float = 0.4,
         lam: float = 1.0,
         detach: bool = True,
+        strong_policy: str = "uda",
         **options: Any,
     ):
         super().__init__(f, spec, **options)
@@ -61,7 +67,9 @@ class PiDualPlus(PiDual):
             raise UsageError("Pi-DUAL+ takes neither noise_input=x_and_pi nor tram_loss; use method pi_dual.")
         check_range("smoothing", smoothing, 0, 1)
         check_range("lam", lam, 0)
-        self.smoothing, self.lam, self.detach = smoothing, lam, detach
+        if strong_policy not in STRONG_POLICIES:
+            raise UsageError(f"strong_policy must be {' or '.join(STRONG_POLICIES)}, not '{strong_policy}'.")
+        self.smoothing, self.lam, self.detach, self.strong_policy = smoothing, lam, detach, strong_policy
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         f_weak, f_strong = self.f(torch.cat(batch.views)).chunk(2)

@@ -6,7 +6,7 @@
 L_SOP sees the weak view. As in the released code, q carries U with its gradient and V without one, so u learns from
 L_bal too, at its own rate; v does not, nor do u and v from the consistency. The mean of q is over the whole batch, of
 all processes. Both views go through f in one concatenated batch. For images the strong view is AutoAugment's CIFAR-10
-policy and Cutout 16 after crop and flip; other inputs have no strong augmentation, and the two passes differ by
+policy, then crop and flip, then Cutout 16; other inputs have no strong augmentation, and the two passes differ by
 dropout alone. Prediction uses f.
 
 Liu et al., "Robust training under label noise by over-parameterization", ICML 2022, arXiv 2202.14026. The released
