@@ -90,8 +90,8 @@ def test_clean_posterior_of_hardly_any_rows(losses):
     assert w[0] > 0.5 > w[-1]
 
 
-def test_class_weights_are_mean_count_over_count():
-    assert class_weights(torch.tensor([4, 2, 0, 2])).tolist() == [0.5, 1.0, 0.0, 1.0]
+def test_class_weights_are_mean_count_of_classes_with_rows_over_count():
+    assert class_weights(torch.tensor([2, 4, 0, 6])).tolist() == [2.0, 1.0, 0.0, pytest.approx(2 / 3)]
     assert class_weights(torch.tensor([30, 1, 2]), cap=3.0).tolist() == [pytest.approx(11 / 30), 3.0, 3.0]
     assert class_weights(torch.tensor([0, 0])).tolist() == [0.0, 0.0]
 

@@ -106,7 +106,7 @@ def test_confident_rows_and_their_weights_equal_plain_loops():
         mean = [(a + b) / 2 for a, b in zip(softmax(one), softmax(two), strict=True)]
         confident.append(mean.index(max(mean)) == y)
         counts[y] += confident[-1]
-    expected = [sum(counts) / K / count if count else 0.0 for count in counts]
+    expected = [sum(counts) / (K - 1) / count if count else 0.0 for count in counts]
     assert 0 < sum(confident) < N
     assert method.confident.tolist() == confident
     assert method.class_weight.tolist() == pytest.approx(expected, abs=1e-6)

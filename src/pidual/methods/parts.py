@@ -394,9 +394,10 @@ def clean_posterior(losses: Tensor) -> Tensor:
 
 
 def class_weights(counts: Tensor, cap: float = math.inf) -> Tensor:
-    """Mean count / count of each class, at most `cap`; 0 for a class without rows."""
+    """Mean count / count of each class, at most `cap`; a class without rows has 0 and no part in the mean."""
     counts = counts.float()
-    return torch.where(counts > 0, counts.mean() / counts.clamp(min=1), 0.0).clamp(max=cap)
+    mean = counts.sum() / (counts > 0).sum().clamp(min=1)
+    return torch.where(counts > 0, mean / counts.clamp(min=1), 0.0).clamp(max=cap)
 
 
 def sharpen(q: Tensor, temperature: float) -> Tensor:

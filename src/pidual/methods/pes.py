@@ -4,7 +4,8 @@
     last stage      the last stage and the classifier get new weights, and Adam trains them alone, on the same loss
     classifier      the classifier alone gets new weights, and Adam trains it alone
     confident rows  every epoch, C = {i : argmax of the mean softmax f over two views of x_i is y_noisy_i};
-                    L = mean over C of CE, weighted by w_k = mean class count / count of class k in C
+                    L = mean over C of CE, weighted by w_k = mean class count / count of class k in C;
+                    classes without rows in C have weight 0 and no part in the mean
 
 Late layers fit wrong labels sooner than early ones, so each is trained on the noisy labels for a shorter time.
 Prediction uses f. Batch normalisation of frozen layers goes on counting, as in the authors' code.
