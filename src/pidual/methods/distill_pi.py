@@ -37,7 +37,10 @@ class DistillPI(Method):
     width : int
         Width of the teacher's PI tower (as AFM's: 1024).
     draws : int
-        PI vectors over which the teacher's validation accuracy is averaged (ours); it chooses the teacher's epoch.
+        PI vectors over which the teacher's validation accuracy is averaged (ours); it chooses the teacher's epoch, where
+        the code base keeps the last.
+    pi_weight_decay : bool
+        Whether weight decay applies to the hidden layers of the teacher's tower (the code base: not on CIFAR).
     """
 
     title = "Distillation-PI"
@@ -55,12 +58,13 @@ class DistillPI(Method):
         temperature: float = 1.0,
         width: int = 1024,
         draws: int = 100,
+        pi_weight_decay: bool = False,
     ):
         super().__init__(f, spec)
         check_range("lam", lam, 0, 1)
         check_range("temperature", temperature, 0, inclusive=False)
         self.lam, self.temperature = lam, temperature
-        self.before = AFM(fresh_copy(f), spec, width=width, draws=draws)
+        self.before = AFM(fresh_copy(f), spec, width=width, draws=draws, pi_weight_decay=pi_weight_decay)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x).float()

@@ -14,7 +14,8 @@ q carries no gradient. The first epochs are plain cross-entropy. Prediction uses
 
 Li et al., "DivideMix: learning with noisy labels as semi-supervised learning", ICLR 2020, arXiv 2002.07394. What
 differs from the authors' code: both networks are updated in the same step, theirs one after the other in each epoch;
-in the warm-up both see the same rows, in two views.
+in the warm-up both see the same rows, in two views. Guesses are made in one pass, theirs in four, so that batch
+normalisation sees other groups of rows. At 90% noise they average the losses of five epochs; ours does not.
 A batch is a quarter of labelled and a quarter of unlabelled rows for each network (a batch of 256 has the authors' 64),
 and an epoch one pass over the larger labelled set, but at least as many steps as one over all rows; the other sets are
 repeated beside it. Each process mixes its own rows, so what is mixed with what depends on their number.
