@@ -39,7 +39,7 @@ def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
     for method in METHODS:
         options = Fit(recipe, method).options(0.4)
         resolve_options(options, 1000, shape)
-        check_options(method, METHODS[method], options.method_options, taken=("f", "spec"))
+        check_options(method, METHODS[method], options.method_options)
         with torch.device("meta"):
             build_network(options.network, in_shape=shape, n_classes=10, **options.network_options)
     assert set(recipe.methods) <= set(METHODS)

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .base import Method
 from .cores import CORES
-from .parts import check_range, fresh_copy, kept_mean
+from .parts import check_range, kept_mean, second_network
 
 
 class CORESStar(Method):
@@ -35,9 +35,11 @@ class CORESStar(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network, x -> logits of shape (B, K); CORES trains a copy with weights of its own.
+        Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set, and the epochs of each stage.
+    second : nn.Module, optional
+        The network that CORES trains; by default a copy of f as `parts.second_network` makes it.
     consistency : float
         Weight of the consistency between the views of dropped rows (authors: 0.2 at 20% wrong labels, 0.4
         at 40%, 0.9 at 60%).
@@ -65,6 +67,7 @@ class CORESStar(Method):
         self,
         f: nn.Module,
         spec: Spec,
+        second: nn.Module | None = None,
         *,
         consistency: float = 0.9,
         record_at: float = 0.4,
@@ -76,7 +79,8 @@ class CORESStar(Method):
         check_range("consistency", consistency, 0)
         check_range("record_at", record_at, 0, 1)
         self.consistency = consistency
-        self.before = CORES(fresh_copy(f), spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
+        first = second_network(f, second, beside=False)
+        self.before = CORES(first, spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
         self.before.record_in = min(spec.epochs - 1, math.floor(record_at * spec.epochs + 1e-6))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:

@@ -30,13 +30,13 @@ from .base import Method, Scan
 from .parts import (
     check_range,
     clean_posterior,
-    fresh_copy,
     half,
     kept_mean,
     mixup,
     n_processes,
     of_first_process,
     repeated,
+    second_network,
     sharpen,
     sum_over_processes,
 )
@@ -50,9 +50,11 @@ class DivideMix(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network, x -> logits of shape (B, K); the other one is a copy with weights of its own.
+        Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set, and the epochs of the run, of which the phases below are shares.
+    second : nn.Module, optional
+        The other network; by default a copy of f as `parts.second_network` makes it.
     warmup : float
         Share of the run before the division (authors: 10 epochs of 300 for CIFAR-10, 30 for CIFAR-100).
     threshold : float
@@ -84,6 +86,7 @@ class DivideMix(Method):
         self,
         f: nn.Module,
         spec: Spec,
+        second: nn.Module | None = None,
         *,
         warmup: float = 10 / 300,
         threshold: float = 0.5,
@@ -100,7 +103,7 @@ class DivideMix(Method):
         check_range("ramp", ramp, 0, 1)
         check_range("alpha", alpha, 0)
         check_range("temperature", temperature, 0, inclusive=False)
-        self.g = fresh_copy(f)
+        self.g = second_network(f, second)
         self.warmup, self.ramp = max(1, int(warmup * spec.epochs + 0.5)), max(1.0, ramp * spec.epochs)
         self.threshold, self.lam, self.alpha, self.temperature = threshold, lam, alpha, temperature
         self.asymmetric, self.n_classes = asymmetric, spec.n_classes

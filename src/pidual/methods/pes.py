@@ -26,7 +26,16 @@ from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..random_pi import derive_seed
 from .base import Method, Scan
-from .parts import check_range, class_weights, kept_mean, n_processes, of_first_process, reinitialise, repeated
+from .parts import (
+    check_range,
+    class_weights,
+    classifier,
+    kept_mean,
+    n_processes,
+    of_first_process,
+    reinitialise,
+    repeated,
+)
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05
@@ -176,7 +185,7 @@ class PES(Method):
 
     def renewed(self) -> dict[str, list[nn.Module]]:
         """Layers that get new weights in a phase, and are the only ones it trains."""
-        head = classifier(self.f)
+        head = new_classifier(self.f)
         return {"last stage": [*last_stage(self.f, head), head], "classifier": [head]}
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
@@ -195,11 +204,10 @@ def phase_lengths(shares: Mapping[str, float], epochs: int) -> dict[str, int]:
     return {name: length if name == next(iter(shares)) else 0 for name, length in lengths.items()}
 
 
-def classifier(f: nn.Module) -> nn.Module:
-    """`head` of a network, or else its last linear layer."""
-    linear = [module for module in f.modules() if isinstance(module, nn.Linear)]
-    head = getattr(f, "head", linear[-1] if linear else None)
-    if not isinstance(head, nn.Module):
+def new_classifier(f: nn.Module) -> nn.Module:
+    """The classifier of a network, which is trained anew."""
+    head = classifier(f)
+    if head is None:
         raise UsageError(f"PES needs a classifier to train anew; give {type(f).__name__} a linear layer called `head`.")
     return head
 

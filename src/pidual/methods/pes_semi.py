@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .parts import check_range, class_weights, kept_mean, mixup, repeated, sharpen
-from .pes import PES, classifier
+from .pes import PES, new_classifier
 
 
 class PESSemi(PES):
@@ -110,7 +110,7 @@ class PESSemi(PES):
         return class_weights(counts, self.weight_cap)
 
     def renewed(self) -> dict[str, list[nn.Module]]:
-        return {"classifier": [classifier(self.f)]}
+        return {"classifier": [new_classifier(self.f)]}
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
         """All rows; where fewer than half are confident, these in turn with others, as many rows in all."""
