@@ -193,7 +193,7 @@ def test_two_fits_into_one_directory_never_mix(crowd, tmp_path, mode):
         both = tmp_path / f"both{attempt}"
         args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", *ARGS, "--out", both, *mode]
         pair = [start_cli([*args, "--seed", seed]) for seed in (0, 1)]
-        codes = [process.wait(timeout=120) for process in pair]
+        codes = [process.wait(timeout=600) for process in pair]
         errors = [process.communicate()[1] for process in pair]
         assert 0 in codes, errors
         assert all(code == 0 or "Error: " in error for code, error in zip(codes, errors, strict=True))
@@ -269,23 +269,25 @@ import pidual.cli, pidual.run, pidual.report
 from pathlib import Path
 
 arguments, out, first = sys.argv[4:], Path(sys.argv[1]), sys.argv[2] == "force"
-rename = Path.replace
+replace, rename = Path.replace, Path.rename
 
 def run(folder, extra, kill_at=None):
     writes = 0
-    def replace(path, target):
-        nonlocal writes
-        writes += 1
-        if writes == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return rename(path, target)
+    def killing(change):
+        def changed(path, target):
+            nonlocal writes
+            writes += 1
+            if writes == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return change(path, target)
+        return changed
     process = os.fork()
     if process == 0:
         sys.stdout = sys.stderr = open(os.devnull, "w")
         sys.argv = ["pidual", "fit", *arguments, "--out", str(folder), *extra]
         code = 99
         try:
-            with mock.patch.object(Path, "replace", replace):
+            with mock.patch.multiple(Path, replace=killing(replace), rename=killing(rename)):
                 pidual.cli.main()
         except SystemExit as leaving:
             code = leaving.code or 0
@@ -316,13 +318,24 @@ print(killed)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["new", "force"])
 def test_a_kill_at_each_atomic_write_is_got_over(crowd, tmp_path, first):
-    args = [crowd / "labels.csv", "--x", crowd / "x.npy", *ARGS, "--save-every", 0]
+    args = [
+        crowd / "labels.csv",
+        "--x",
+        crowd / "x.npy",
+        "--method",
+        "elr",
+        "--epochs",
+        3,
+        "--quiet",
+        "--save-every",
+        0,
+    ]
     whole = tmp_path / "whole"
     assert run_cli(["fit", *args, "--out", whole])[0] == 0
     command = [sys.executable, "-c", KILLED_AT_EACH_WRITE, tmp_path, first, "--", *map(str, args)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 15
+    assert int(done.stdout) > 20
     for folder in tmp_path.glob("killed*"):
         for name in ("model.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet"):
             assert (folder / name).read_bytes() == (whole / name).read_bytes(), (folder, name)

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pidual.datasets.relabel import sample_annotations
 from pidual.encode import PIEncoder, guess_kind
 from pidual.errors import DataError, DataWarning, UsageError
 from pidual.table import AnnotationTable
@@ -88,6 +89,128 @@ def test_a_sentinel_does_not_stretch_the_scale(sentinel):
     numbers = PIEncoder().fit(make_table(n_done=done)).transform(make_table(n_done=done)).numbers
     assert numbers[1, 0] - numbers[0, 0] > 1
     assert np.abs(numbers).max() == 5
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_a_sentinel_of_many_rows_does_not_stretch_the_scale_either(share):
+    rng = np.random.default_rng(0)
+    done = rng.uniform(0, 100, 1000)
+    done[: int(1000 * share)] = 999_999
+    numbers = encoded(done)
+    assert numbers[done < 100].std() > 0.1
+    assert (numbers[done > 100] == numbers.max()).all()
+    assert numbers.max() > numbers[done < 100].max() + 1
+
+
+def test_a_few_slips_among_few_rows_do_not_stretch_the_scale():
+    done = np.r_[np.tile([20.0, 60.0], 25), 9e5, 8e6]
+    numbers = encoded(done)
+    assert numbers[1] - numbers[0] > 0.3
+
+
+def encoded(values):
+    """Encoded values of a column of numbers."""
+    table = make_table(value=values)
+    return PIEncoder({"value": "number"}).fit(table).transform(table).numbers[:, 0]
+
+
+def auc(score, positive):
+    """Probability that a positive has the higher score, ties counting half, from ranks."""
+    ranks = pd.Series(np.asarray(score, np.float64)).rank().to_numpy()
+    n = positive.sum()
+    return (ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n))
+
+
+@pytest.fixture(scope="module", params=[3.0, 12.0], ids=["weak annotators", "strong annotators"])
+def imagenet_pi(request):
+    """Answers as those of ImageNet-PI at high noise: 1,000 classes, temperatures of rate 0.1."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 1000, 1500)
+    logits = 2 * rng.normal(size=(2, 1500, 1000))
+    logits[:, np.arange(1500), y] += 6 + request.param * rng.random(1500)
+    e = np.exp(logits - logits.max(2, keepdims=True))
+    return sample_annotations(e / e.sum(2, keepdims=True), y, rate=0.1)
+
+
+@pytest.mark.parametrize("scale", [1, 100], ids=["shares", "percentages"])
+def test_confidence_tells_right_labels_where_most_are_wrong(imagenet_pi, scale):
+    right = (imagenet_pi["label"] == imagenet_pi["y"]).to_numpy()
+    confidence = scale * imagenet_pi["confidence"].to_numpy(np.float64)
+    assert 0.8 < 1 - right.mean() < 0.95
+    assert auc(encoded(confidence), right) >= 0.999 * auc(confidence, right)
+    joined = len(np.unique(confidence[right])) - len(np.unique(encoded(confidence)[right]))
+    assert joined <= (0 if scale == 1 else 0.01 * len(right))
+
+
+def test_values_within_0_and_1_are_standardised_as_they_are_however_few_stand_out():
+    share = np.r_[np.full(990, 1e-6), np.linspace(0.1, 1, 10)]
+    np.testing.assert_allclose(encoded(share), (share - share.mean()) / share.std(), rtol=1e-5)
+    later = make_table(value=[0.5, 7.0, -3.0, 1.0])
+    numbers = PIEncoder({"value": "number"}).fit(make_table(value=share)).transform(later).numbers[:, 0]
+    assert numbers[1] == numbers[3]  # what no share can be is taken for the nearest one
+
+
+@pytest.mark.parametrize("kind", ["number", "duration"])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_moved_is_rare(kind, seed):
+    """A minority far from the rest keeps its order, whatever its share, but for one row in a hundred of all."""
+    rng = np.random.default_rng(seed)
+    n, share = 2000, (0.012, 0.02, 0.03, 0.05, 0.1, 0.2, 0.0, 0.0)[seed]
+    values = np.exp(rng.normal(0, (0.3, 3.0)[seed >= 6], n))
+    minority = np.arange(n) < share * n
+    values[minority] = rng.uniform(100, 1000, minority.sum())
+    table = make_table(value=values)
+    numbers = PIEncoder({"value": kind}).fit(table).transform(table).numbers[:, 0]
+    order = np.argsort(values)
+    assert (np.diff(numbers[order]) >= 0).all()
+    allowed = 0.01 * n  # of either side
+    assert (numbers == numbers.max()).sum() <= allowed + 1
+    assert (numbers == numbers.min()).sum() <= allowed + 1
+    assert len(np.unique(numbers[minority])) >= minority.sum() - allowed
+
+
+def test_schemas_of_earlier_runs_encode_as_they_did():
+    old = [{"name": "value", "kind": "number", "categories": [], "other": False, "missing": False}]
+    old[0] |= {"mean": 1.0, "std": 2.0, "low": -40.0, "high": 40.0}
+    numbers = PIEncoder.from_json(old).transform(make_table(value=[0.0, 3.0, 30.0, -90.0])).numbers[:, 0]
+    assert numbers.tolist() == [-0.5, 1.0, 5.0, -5.0]
+
+
+# --- raw ---
+
+
+def test_raw_is_standardised_and_nothing_else():
+    times = np.r_[np.random.default_rng(0).lognormal(7, 1, 997), -5.0, 1e6, 3e7]
+    table = make_table(reaction_time=times)
+    encoder = PIEncoder({"reaction_time": "raw"}).fit(table)
+    expected = (times - times.mean()) / times.std()
+    np.testing.assert_allclose(encoder.transform(table).numbers[:, 0], expected, rtol=1e-5, atol=1e-7)
+    assert encoder.transform(table).numbers.max() > 20
+    again = PIEncoder.from_json(json.loads(json.dumps(encoder.to_json(), allow_nan=False)))
+    np.testing.assert_array_equal(again.transform(table).numbers, encoder.transform(table).numbers)
+
+
+def test_raw_with_constants_equals_plain_loops():
+    times = [-12.0, 0.0, 1917.9472, 2500.0, 1e6, None]
+    table = make_table(reaction_time=times)
+    encoder = PIEncoder({"reaction_time": "raw:1917.9472:11348.22427"}).fit(table)
+    numbers = encoder.transform(table).numbers
+    for row, time in zip(numbers, times, strict=True):
+        expected = [0.0, 1.0] if time is None else [(time - 1917.9472) / 11348.22427, 0.0]
+        assert row.tolist() == pytest.approx(expected, rel=1e-6)
+    assert encoder.to_json()[0]["kind"] == "raw"
+
+
+@pytest.mark.parametrize("kind", ["raw:1", "raw:1:0", "raw:1:2:3", "raw:a:b", "raw:nan:1", "number:1:2"])
+def test_constants_that_cannot_be(kind):
+    with pytest.raises(UsageError, match=f"PI column 'time' has kind '{kind}'; (write|use one of)"):
+        PIEncoder({"time": kind})
+
+
+def test_numbers_are_raw_where_all_are_asked_to_be():
+    table = make_table(seconds=[1.0, 2, 3, 4000], score=[1.0, 2, 3, 4], tool=list("aabb"))
+    encoder = PIEncoder({"score": "number"}, raw=True).fit(table)
+    assert [column.kind for column in encoder.columns_] == ["raw", "number", "category"]
 
 
 def test_numbers_within_reach_are_standardised_as_they_are():

@@ -279,6 +279,17 @@ def test_a_callable_that_always_gives_the_same_network_does_not_share_it(X, y):
     assert torch.equal(net[0].weight, before)
 
 
+@pytest.mark.parametrize("module", [network, network()], ids=["callable", "instance"])
+def test_a_second_network_begins_as_the_module_does(X, y, module):
+    still = {"lr": 0.0, "epochs": 1, "training": {"guard": "off"}}
+    model = quick("co_teaching", module=module, **still).fit(X, y)
+    f, g = model.method_.f, model.method_.g
+    same = [torch.equal(one, two) for one, two in zip(f.parameters(), g.parameters(), strict=True)]
+    assert same == ([True, True, False, False] if isinstance(module, nn.Module) else [False] * 4)
+    first = quick("forward_t", module=module, **still).fit(X, y).method_
+    assert torch.equal(first.f[0].weight, first.before.f[0].weight) == isinstance(module, nn.Module)
+
+
 def test_frozen_layers_stay_frozen(X, y):
     net = network()
     net[0].requires_grad_(False)

@@ -20,7 +20,7 @@ def test_every_method_has_a_grid_of_options_it_takes(method, name):
         assert set(training) == {"lr", "weight_decay"}
         Training(**training)
         own = {option: value for option, value in point.items() if option not in training}
-        check_options(f"method '{method}'", METHODS[method], own, taken=("f", "spec"))
+        check_options(f"method '{method}'", METHODS[method], own)
 
 
 @pytest.mark.parametrize(

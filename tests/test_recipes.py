@@ -4,21 +4,26 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
+from torch import nn
 
+from pidual.batch import Spec
 from pidual.benchmark.runs import Fit
 from pidual.datasets import DATASETS
+from pidual.encode import PIEncoder
 from pidual.engine.training import paper_protocol
 from pidual.errors import UsageError
 from pidual.grids import DIFFERENCES, paper_grid
-from pidual.methods import METHODS
+from pidual.methods import METHODS, DivideMix, ELRPlus
 from pidual.nets import build_network
 from pidual.options import check_options, defaults
 from pidual.paper_numbers import paper_number
 from pidual.recipes import SCALES, describe_recipes, load_recipe
 from pidual.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.run import resolve_options
+from pidual.table import AnnotationTable
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -34,7 +39,7 @@ def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
     for method in METHODS:
         options = Fit(recipe, method).options(0.4)
         resolve_options(options, 1000, shape)
-        check_options(method, METHODS[method], options.method_options, taken=("f", "spec"))
+        check_options(method, METHODS[method], options.method_options)
         with torch.device("meta"):
             build_network(options.network, in_shape=shape, n_classes=10, **options.network_options)
     assert set(recipe.methods) <= set(METHODS)
@@ -84,8 +89,69 @@ def test_paper_scale_is_the_papers_protocol():
         assert recipe.n_test is None
     widths = {name: load_recipe(name, "paper").method_settings("pi_dual").get("width", 1024) for name in fractions}
     assert widths == {"cifar10h": 1024, "cifar10n": 2048, "cifar100n": 2048, "imagenet_pi": 2048}
-    assert load_recipe("cifar10h", "paper").pi_kinds == {"reaction_time": "number"}
     assert load_recipe("imagenet_pi", "paper").method_settings("pi_dual")["random_pi"] == 30
+
+
+def test_times_at_paper_scale_are_the_code_bases():
+    """(t - mean) / std of all answers, METHODS 4.1 to 4.3, and nothing is cut off."""
+    constants = {
+        "cifar10h": {"reaction_time": (1917.9472, 11348.22427), "trial_index": (104.4998, 60.6211)},
+        "cifar10n": {"seconds": (46.6797, 21.1822)},
+        "cifar100n": {"seconds": (113.6694, 78.1860)},
+    }
+    for name, columns in constants.items():
+        kinds = load_recipe(name, "paper").pi_kinds
+        assert kinds.keys() == columns.keys()
+        for column, (mean, std) in columns.items():
+            values = [-12.0, 0.0, mean, 700.0, 3e6]
+            frame = pd.DataFrame({"item": range(5), "label": [0, 1, 0, 1, 0], column: values})
+            table = AnnotationTable.from_frame(frame, pi=[column])
+            found = PIEncoder({column: kinds[column]}).fit(table).transform(table).numbers[:, 0].tolist()
+            assert found == pytest.approx([(value - mean) / std for value in values], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["cifar10n", "cifar100n"])
+def test_divide_mix_has_its_authors_rows_and_steps(name):
+    """64 labelled and 64 unlabelled rows for either network; an epoch is a pass over the labelled ones."""
+    settings = load_recipe(name, "paper").method_settings("divide_mix")
+    method = DivideMix(nn.Linear(3, 10), Spec(49_000, 10, epochs=300))
+    method.epoch.fill_(100)
+    labelled = torch.arange(49_000) % 5 < 3  # 60%
+    method.labelled.copy_(labelled.expand(2, -1))
+    method.progress[1] = 4 * int(labelled.sum())
+    rows = method.epoch_rows(100, torch.randperm(49_000))
+    assert len(rows) // settings["batch_size"] == 49_000 * 3 // 5 // 64 == 459
+    for step in (0, 200, 458):
+        batch = rows[step * settings["batch_size"] :][: settings["batch_size"]]
+        for own in (batch[0::2], batch[1::2]):
+            assert [int(labelled[own].sum()), int((~labelled[own]).sum())] == [64, 64]
+
+
+@pytest.mark.parametrize("name", ["cifar10n", "cifar100n"])
+def test_elr_plus_has_its_authors_rows_and_steps(name):
+    settings = load_recipe(name, "paper").method_settings("elr_plus")
+    method = ELRPlus(nn.Linear(3, 10), Spec(49_000, 10, epochs=settings["epochs"]))
+    rows = method.epoch_rows(0, torch.randperm(49_000))
+    assert settings["batch_size"] // 2 == 128
+    assert len(rows) // settings["batch_size"] == 49_000 // 128 == 382
+    steps = settings["epochs"] * 391  # of the authors' 50,000 rows
+    assert settings.get("ramp", 0.5) * steps == pytest.approx(40_000, rel=0.025)
+
+
+def test_quoted_methods_train_as_their_authors_do():
+    recipe = load_recipe("cifar10n", "paper")
+    plain = {method for method in METHODS if not recipe.method_settings(method).get("nesterov", True)}
+    assert plain == {"divide_mix", "elr_plus", "sop_plus", "pes", "pes_semi"}
+    ends = {method: recipe.method_settings(method).get("lr_end", 0.0) for method in METHODS}
+    assert {method for method, end in ends.items() if end} == {"sop_plus", "pes_semi"}
+    assert 0.02 * ends["sop_plus"] == pytest.approx(2e-4)
+    noise = {"cifar10h": 0.9, "cifar10n": 0.4, "cifar100n": 0.4, "cifar10s": 0.2}
+    for name, weight in noise.items():
+        settings = defaults(METHODS["cores_star"]) | load_recipe(name, "paper").method_settings("cores_star")
+        assert settings["consistency"] == weight, name
+    draws = {name: load_recipe(name, "paper").method_settings("het").get("draws", 1000) for name in DATASETS}
+    images = {"cifar10h", "cifar10n", "cifar100n", "cifar10s", "cifar10_pi"}
+    assert draws == {name: 10_000 if name in images else 1000 for name in DATASETS}
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)

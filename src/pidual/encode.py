@@ -1,14 +1,18 @@
 """Privileged information as numbers: integer codes for categories, standardised floats for quantities.
 
-A categorical column is never expanded to a one-hot matrix; `nets.PILinear` picks weight rows by code instead. Three
+A categorical column is never expanded to a one-hot matrix; `nets.PILinear` picks weight rows by code instead. Four
 kinds of column:
 
     category    one code per value; values seen in too few rows share the code "other", for what is learned of them is
     their labels by heart; missing has a code of its own
-    number      (value - mean) / std, clipped to +-5; values far outside (999999 among percentages) are moved to ten
-    times the spread of the middle half beyond it first; missing is 0 with a flag column
+    number      (value - mean) / std; a few values far outside (999999 among percentages) are moved to ten times the
+    spread of the middle half beyond it first, and to +-5 afterwards; missing is 0 with a flag column
     duration    as number, after log(1 + value) and clipping to the middle 99% (idle time corrupts the tail); negative
     is missing
+    raw         (value - mean) / std of all values as they are; raw:MEAN:STD has these two given
+
+What is moved is rare, or one value: the rows that stand out may be what the column has to tell. Where three labels of
+four are wrong, the confidence of the right ones lies far outside the middle half. Values within [0, 1] stay.
 
 The fitted schema is plain JSON and holds all that is needed to encode later rows in the same way.
 """
@@ -26,9 +30,10 @@ from numpy.typing import NDArray
 from .errors import DataError, DataWarning, UsageError
 from .table import AnnotationTable
 
-KINDS = ("category", "number", "duration")
+KINDS = ("category", "number", "duration", "raw")
 CLIP = 5.0
 FAR = 10.0  # times the distance of the quartiles: beyond this, a number is a sentinel or a slip
+RARE, FEW = 0.01, 3  # share of the rows, and number of them, that may be moved
 LARGEST = 1e100  # of which the square is still a number
 MANY = 20  # categories from which text that looks like quantities is asked about
 DURATION = re.compile(
@@ -59,6 +64,7 @@ class PIColumn:
     std: float = 1.0
     low: float = -np.inf
     high: float = np.inf
+    clip: float | None = CLIP  # of standardised values; None leaves it to low and high
 
     @property
     def n_codes(self) -> int:
@@ -78,7 +84,9 @@ class PIColumn:
         """Standardised values, shape (N, 1), or (N, 2) with the missing flag."""
         raw = quantity(values, self.kind)
         missing = np.isnan(raw)
-        scaled = np.clip((np.clip(raw, self.low, self.high) - self.mean) / self.std, -CLIP, CLIP)
+        scaled = (np.clip(raw, self.low, self.high) - self.mean) / self.std
+        if self.clip is not None:
+            scaled = np.clip(scaled, -self.clip, self.clip)
         columns = [np.where(missing, 0.0, scaled)] + ([missing] if self.missing else [])
         return np.stack(columns, axis=1).astype(np.float32)
 
@@ -89,11 +97,14 @@ class PIEncoder:
     Parameters
     ----------
     kinds : mapping of column name to kind, optional
-        "category", "number" or "duration" for columns whose kind should not be guessed. Guess: annotator, text and
-        booleans are categories; numbers whose name speaks of time are durations; other numbers, and moments, numbers.
+        "category", "number", "duration", "raw" or "raw:MEAN:STD" for columns whose kind should not be guessed. Guess:
+        annotator, text and booleans are categories; numbers whose name speaks of time are durations; other numbers, and
+        moments, numbers.
     min_count : int, optional
         A category seen fewer times is encoded as "other". By default 2 for annotators, and for other columns a fiftieth
         of the rows, but at least 2 and at most 10.
+    raw : bool
+        Whether columns that are guessed to be numbers or durations are "raw" ones, as in the paper.
 
     Attributes
     ----------
@@ -102,12 +113,11 @@ class PIEncoder:
         a warning.
     """
 
-    def __init__(self, kinds: Mapping[str, str] | None = None, min_count: int | None = None):
+    def __init__(self, kinds: Mapping[str, str] | None = None, min_count: int | None = None, *, raw: bool = False):
         self.kinds = dict(kinds or {})
-        self.min_count = min_count
+        self.min_count, self.raw = min_count, raw
         for name, kind in self.kinds.items():
-            if kind not in KINDS:
-                raise UsageError(f"PI column '{name}' has kind '{kind}'; use one of {', '.join(KINDS)}.")
+            parse_kind(name, kind)
 
     def fit(self, table: AnnotationTable, rows: NDArray[np.int64] | None = None) -> "PIEncoder":
         """Learn categories, means and spreads from the given rows (all by default)."""
@@ -185,6 +195,8 @@ class PIEncoder:
             )
             return None
         kind = self.kinds.get(name) or guess_kind(name, values)
+        if self.raw and kind != "category" and name not in self.kinds:
+            kind = "raw"
         if kind != "category":
             return fit_number(name, kind, values, source)
         if name not in self.kinds and name != "annotator":
@@ -199,6 +211,22 @@ class PIEncoder:
             )
             return None
         return column
+
+
+def parse_kind(name: str, kind: str) -> tuple[str, tuple[float, float] | None]:
+    """The kind of a column, and the mean and standard deviation that raw:MEAN:STD gives."""
+    word, *constants = kind.split(":")
+    if word not in KINDS or (constants and word != "raw"):
+        raise UsageError(f"PI column '{name}' has kind '{kind}'; use one of {', '.join(KINDS)} and raw:MEAN:STD.")
+    if not constants:
+        return word, None
+    try:
+        mean, std = (float(constant) for constant in constants)
+    except ValueError:
+        mean, std = np.nan, np.nan
+    if not (np.isfinite(mean) and np.isfinite(std) and std > 0):
+        raise UsageError(f"PI column '{name}' has kind '{kind}'; write raw:MEAN:STD with two numbers, STD above 0.")
+    return word, (mean, std)
 
 
 def guess_kind(name: str, values: pd.Series) -> str:
@@ -257,8 +285,9 @@ def fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
 
 def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:
     """Mean, spread and limits of a numeric PI column."""
+    kind, constants = parse_kind(name, kind)
     number = quantity(values, "number")
-    raw = number if kind == "number" else quantity(values, kind)
+    raw = quantity(values, kind) if kind == "duration" else number
     present = raw[~np.isnan(raw)]
     if len(present) == 0:
         raise DataError(
@@ -273,24 +302,39 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
             DataWarning,
             stacklevel=4,
         )
-    low, high = (float(limit) for limit in limits(present, kind))
-    present = np.clip(present, low, high)
-    return PIColumn(
-        name,
-        kind,
-        missing=len(present) < len(raw),
-        mean=float(present.mean()),
-        std=float(present.std()) or 1.0,
-        low=low,
-        high=high,
-    )
+    column = PIColumn(name, kind, missing=len(present) < len(raw), clip=None)
+    if constants is not None:
+        column.mean, column.std = constants
+        return column
+    bounded = kind == "number" and present.min() >= 0 and present.max() <= 1
+    if bounded:
+        column.low, column.high = 0.0, 1.0
+    elif kind != "raw":
+        column.low, column.high = limits(present, kind)
+    present = np.clip(present, column.low, column.high)
+    column.mean, column.std = float(present.mean()), float(present.std()) or 1.0
+    if kind != "raw" and not bounded:
+        low, high = rare_limits(present, column.mean - CLIP * column.std, column.mean + CLIP * column.std)
+        column.low, column.high = max(column.low, low), min(column.high, high)
+    return column
 
 
-def limits(values: NDArray[np.float64], kind: str) -> tuple[Any, Any]:
+def limits(values: NDArray[np.float64], kind: str) -> tuple[float, float]:
     """What values are clipped to before they are standardised."""
     if kind == "duration":
         low, high = np.quantile(values, [0.005, 0.995])
-        return low, high
+        return float(low), float(high)
     low, high = np.quantile(values, [0.25, 0.75])
     far = FAR * (high - low) or np.inf  # most values are equal: the others may be what matters
-    return low - far, high + far
+    return rare_limits(values, low - far, high + far)
+
+
+def rare_limits(values: NDArray[np.float64], low: float, high: float) -> tuple[float, float]:
+    """These limits, each moved outwards until what lies beyond it is rare, or a single value."""
+    n = max(FEW, int(RARE * len(values)))  # this many values may be clipped
+    below, above = values[values < low], values[values > high]
+    if len(below) > n and below.min() < below.max():
+        low = np.partition(below, n)[n]
+    if len(above) > n and above.min() < above.max():
+        high = np.partition(above, len(above) - 1 - n)[len(above) - 1 - n]
+    return float(low), float(high)

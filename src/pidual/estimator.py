@@ -50,7 +50,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     training, method_options, network_options : mapping, optional
         Any further options of `pidual.Training`, of the method, and of the network.
     pi_kinds : mapping, optional
-        Kind of PI columns that should not be guessed: "category", "number" or "duration".
+        Kind of PI columns that should not be guessed: "category", "number", "duration" or "raw".
     validation_fraction : float, default=0.1
         Share of the items held out to choose the epoch and to watch over the fit. Rows with equal X are one item.
     keep_ids : bool, default=False

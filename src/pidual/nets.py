@@ -284,8 +284,7 @@ class WideResNet(Network):
         if depth < 10 or (depth - 4) % 6:
             raise UsageError(f"WideResNet depth must be 6 n + 4 with n >= 1 (10, 16, 22, 28, ...), not {depth}")
         super().__init__(64 * widen, n_classes, standardize)
-        he_normal_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        self.reset_head()
         self.stem = _conv(in_channels, 16, 3)
         channels, blocks = 16, []
         for out, stride in ((16 * widen, 1), (32 * widen, 2), (64 * widen, 2)):
@@ -294,6 +293,11 @@ class WideResNet(Network):
                 channels = out
         self.blocks = nn.Sequential(*blocks)
         self.bn = nn.BatchNorm2d(channels)
+
+    def reset_head(self) -> None:
+        """New weights of the head, as the network begins with."""
+        he_normal_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
 
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
         """Average over the image after the last BN-ReLU."""
@@ -337,8 +341,7 @@ class ResNet50(Network):
 
     def __init__(self, n_classes: int = 1000, in_channels: int = 3, *, standardize: Standardize | None = None) -> None:
         super().__init__(2048, n_classes, standardize)
-        nn.init.normal_(self.head.weight, std=0.01)
-        nn.init.zeros_(self.head.bias)
+        self.reset_head()
         stem_parts = (_conv(in_channels, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
         self.stem = nn.Sequential(*stem_parts, nn.MaxPool2d(3, 2, padding=1))
         channels, blocks = 64, []
@@ -347,6 +350,11 @@ class ResNet50(Network):
                 blocks.append(_Bottleneck(channels, width, stride if i == 0 else 1))
                 channels = 4 * width
         self.blocks = nn.Sequential(*blocks)
+
+    def reset_head(self) -> None:
+        """New weights of the head, as the network begins with."""
+        nn.init.normal_(self.head.weight, std=0.01)
+        nn.init.zeros_(self.head.bias)
 
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
         """Average over the image of the last block."""
@@ -413,6 +421,10 @@ class _SmallImageResNet(Network):
                 blocks.append(self.block(channels, out, stride if i == 0 else 1))
                 channels = out
         self.blocks = nn.Sequential(*blocks)
+
+    def reset_head(self) -> None:
+        """New weights of the head, as the network begins with: torch's own, as the authors of the methods have them."""
+        self.head.reset_parameters()
 
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
         """Average over the image of the last block."""

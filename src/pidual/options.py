@@ -13,6 +13,8 @@ def check_options(
 ) -> None:
     """Refuse options that the function does not take, or whose values are not of the kind its signature says.
 
+    Options are taken by keyword alone: arguments that can be given by position are none.
+
     Parameters
     ----------
     what : str
@@ -24,7 +26,7 @@ def check_options(
     taken : collection of str
         Arguments that are no options.
     """
-    parameters = {name: p for name, p in signature(function).items() if name not in taken}
+    parameters = {name: p for name, p in signature(function).items() if is_option(p) and name not in taken}
     for name, value in options.items():
         if name not in parameters:
             raise UsageError(f"The {what} has no option '{name}'; it takes {', '.join(parameters) or 'none'}.")
@@ -43,7 +45,12 @@ def signature(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:
     """Options by name with their default values."""
-    return {name: p.default for name, p in signature(function).items() if p.default is not p.empty}
+    return {name: p.default for name, p in signature(function).items() if is_option(p) and p.default is not p.empty}
+
+
+def is_option(parameter: inspect.Parameter) -> bool:
+    """Whether an argument is taken by keyword alone."""
+    return parameter.kind is parameter.KEYWORD_ONLY
 
 
 def check_value(name: str, value: Any, kind: Any) -> None:

@@ -44,8 +44,8 @@ from .files import write_json
 from .inputs import Inputs, load_inputs, x_rows
 from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none
-from .nets import Standardize, build_network, network_for
-from .options import check_options, defaults
+from .nets import NETWORKS, Standardize, build_network, network_for
+from .options import check_options, defaults, signature
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import THUMBNAILS, Run, evaluate_issues
@@ -189,7 +189,8 @@ def prepare(
         "options": network_options,
     }
     make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
-    build = method_maker(options.method, method_options, spec, make)
+    own = module is None and network["name"] in NETWORKS
+    build = method_maker(options.method, method_options, spec, make, twice=not own)
     check_build(build)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     if METHODS[options.method].needs_pi and spec.pi_dim == 0:
@@ -297,12 +298,18 @@ def network_maker(
 
 
 def method_maker(
-    name: str, options: Mapping[str, Any], spec: Spec, make: Callable[[], nn.Module]
+    name: str, options: Mapping[str, Any], spec: Spec, make: Callable[[], nn.Module], *, twice: bool = False
 ) -> Callable[[], Method]:
-    """A function that makes the method around a fresh network."""
+    """A function that makes the method around a fresh network.
 
-    method = METHODS[name]
-    check_options(f"method '{name}'", method, options, taken=("f", "spec"))
+    `twice` also makes the second network of a method that has one, where it otherwise draws the weights of a copy: what
+    is made may have been trained before.
+    """
+
+    method: Callable[..., Method] = METHODS[name]
+    check_options(f"method '{name}'", method, options)
+    if twice and "second" in signature(method):
+        return lambda: method(make(), spec, make(), **options)
     return lambda: method(make(), spec, **options)
 
 

@@ -44,12 +44,14 @@ def test_momentum_carries_a_single_gradient_just_as_far():
     assert weight.item() == pytest.approx(-0.1 / (1 - 0.9), rel=1e-5)
 
 
-def test_the_velocity_of_keras_against_plain_loops():
+@pytest.mark.parametrize("nesterov", [True, False], ids=["nesterov", "plain"])
+@pytest.mark.parametrize("convention", ["pytorch", "keras"])
+def test_momentum_against_plain_loops(convention, nesterov):
     rates, decay, momentum = [0.1, 0.1, 0.02, 0.05, 0.004], 0.03, 0.9
     gradients = torch.randn(len(rates), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).tolist()
     method = CE(nn.Linear(3, 1, bias=False).double(), Spec(10, 2, (), 0))
     nn.init.constant_(method.f.weight, 0.5)
-    training = Training(momentum=momentum, weight_decay=decay, momentum_convention="keras")
+    training = Training(momentum=momentum, nesterov=nesterov, weight_decay=decay, momentum_convention=convention)
     (optimizer,) = make_optimizers(method, training)
     weights, velocities = [0.5] * 3, [0.0] * 3
     for rate, gradient in zip(rates, gradients, strict=True):
@@ -58,19 +60,23 @@ def test_the_velocity_of_keras_against_plain_loops():
         optimizer.step()
         for i in range(3):
             g = gradient[i] + decay * weights[i]
-            velocities[i] = momentum * velocities[i] - rate * g
-            weights[i] += momentum * velocities[i] - rate * g
+            if convention == "keras":
+                velocities[i] = momentum * velocities[i] - rate * g
+                weights[i] += momentum * velocities[i] - rate * g if nesterov else velocities[i]
+            else:
+                velocities[i] = momentum * velocities[i] + g
+                weights[i] -= rate * (g + momentum * velocities[i] if nesterov else velocities[i])
         torch.testing.assert_close(method.f.weight.detach()[0], torch.tensor(weights, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_at_one_rate_the_velocities_of_keras_and_torch_move_alike(momentum):
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, True), (0.9, True), (0.9, False)])
+def test_at_one_rate_the_velocities_of_keras_and_torch_move_alike(momentum, nesterov):
     ends = []
     for convention in ("pytorch", "keras"):
         method = CE(nn.Linear(3, 2).double(), Spec(10, 2, (), 0))
         for parameter in method.parameters():
             nn.init.constant_(parameter, 0.3)
-        training = Training(momentum=momentum, weight_decay=0.01, momentum_convention=convention)
+        training = Training(momentum=momentum, nesterov=nesterov, weight_decay=0.01, momentum_convention=convention)
         (optimizer,) = make_optimizers(method, training)
         for step in range(5):
             for parameter in method.parameters():

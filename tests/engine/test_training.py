@@ -1,3 +1,4 @@
+import math
 from dataclasses import fields
 
 import pytest
@@ -44,6 +45,15 @@ def test_the_code_base_only_adds():
         assert paper_protocol(images, codebase=True).items() > printed.items()
 
 
+def test_a_cosine_ends_where_it_is_asked_to():
+    for end in (0.0, 0.01):
+        training = Training(epochs=300, schedule="cosine", lr=0.02, lr_end=end)
+        for step in (0, 1, 750, 1499, 1500):
+            expected = 0.02 * end + (0.02 - 0.02 * end) * (1 + math.cos(math.pi * step / 1500)) / 2
+            assert 0.02 * training.lr_factor(step, 5) == pytest.approx(expected, abs=1e-12)
+    assert Training(schedule="cosine", epochs=3).lr_factor(3, 1) == 0
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -53,6 +63,9 @@ def test_the_code_base_only_adds():
         {"decay_convention": "tensorflow"},
         {"decay_norms": 1},
         {"momentum_convention": "caffe"},
+        {"nesterov": "no"},
+        {"lr_end": -0.1},
+        {"lr_end": 1.5},
         {"valid_whole_batches": "no"},
         {"resized_crop": "yes"},
         {"resized_crop": True, "crop_pad": 2},

@@ -153,3 +153,10 @@ def test_fifty_rows_of_two_classes_with_unknown_annotators():
     rows = Rows.build(rows.x[:50].numpy(), np.arange(50), np.zeros(50, np.int64), pi)
     fitted = fit(build(rows, 2, (1,)), rows, None, Training(epochs=3, batch_size=64, lr=0.05, guard="off"))
     assert all(math.isfinite(record["loss"]) for record in fitted.history)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_teachers_tower_decays_where_asked_to(asked):
+    teacher = make(pi_weight_decay=asked).before
+    spared = {id(p) for group in teacher.param_groups() if group.get("weight_decay") == 0.0 for p in group["params"]}
+    assert spared == (set() if asked else {id(parameter) for parameter in teacher.tower.hidden()})

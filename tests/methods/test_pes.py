@@ -14,7 +14,8 @@ from pidual.batch import PI, Batch, Rows, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.optim import make_optimizers
 from pidual.errors import UsageError
-from pidual.methods.pes import PES, classifier, last_stage
+from pidual.methods.parts import classifier
+from pidual.methods.pes import PES, last_stage
 from pidual.nets import MLP, SmallCNN
 
 N, K, B = 24, 4, 8
@@ -106,7 +107,7 @@ def test_confident_rows_and_their_weights_equal_plain_loops():
         mean = [(a + b) / 2 for a, b in zip(softmax(one), softmax(two), strict=True)]
         confident.append(mean.index(max(mean)) == y)
         counts[y] += confident[-1]
-    expected = [sum(counts) / K / count if count else 0.0 for count in counts]
+    expected = [sum(counts) / (K - 1) / count if count else 0.0 for count in counts]
     assert 0 < sum(confident) < N
     assert method.confident.tolist() == confident
     assert method.class_weight.tolist() == pytest.approx(expected, abs=1e-6)

@@ -139,7 +139,7 @@ def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[st
     """
     own, _, _ = split_settings({name: value for name, value in (changes or {}).items() if name != "network"})
     for method in methods:
-        check_options(f"method '{method}'", METHODS[method], own, ("f", "spec"))
+        check_options(f"method '{method}'", METHODS[method], own)
     return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]
 
 

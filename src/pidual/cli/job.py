@@ -54,7 +54,7 @@ data_options = together(
         callback=names,
         metavar="A,B,...",
         help="Privileged information: what is known of how each label was made. NAME or NAME:KIND, where KIND is "
-        "category, number or duration.  [default: the annotator]",
+        "category, number, duration or raw.  [default: the annotator]",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(

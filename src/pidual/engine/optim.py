@@ -1,4 +1,4 @@
-"""SGD with Nesterov momentum, for ordinary parameters and for tables of which a batch touches a few rows; or Adam.
+"""SGD with momentum for ordinary parameters, and for tables of which a batch touches a few rows; or Adam.
 
 The gradient of a large table (a row of weights per annotator) is sparse. With momentum every row would move at every
 step, at a cost that grows with the number of annotators. A row's gradient g moves it by lr * g / (1 - momentum) in
@@ -33,7 +33,7 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
         if adam:
             del options["momentum"]
         else:
-            options["nesterov"] = options["momentum"] > 0
+            options["nesterov"] = training.nesterov and options["momentum"] > 0
         groups["adam" if adam else "sparse" if sparse else "dense"].append(options)
     made: list[torch.optim.Optimizer] = []
     if groups["dense"]:
@@ -47,10 +47,10 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
 
 
 class KerasSGD(torch.optim.Optimizer):
-    """SGD with Nesterov momentum as Keras has it, the learning rate inside the velocity.
+    """SGD with momentum as Keras has it, the learning rate inside the velocity.
 
     v <- momentum * v - lr * g
-    w <- w + momentum * v - lr * g
+    w <- w + momentum * v - lr * g        with Nesterov's momentum, else w + v
 
     torch has v <- momentum * v + g and multiplies by the rate of the moment.
     """
@@ -70,6 +70,9 @@ class KerasSGD(torch.optim.Optimizer):
             velocities = [self.state[weight]["velocity"] for weight in weights]
             torch._foreach_mul_(velocities, group["momentum"])
             torch._foreach_add_(velocities, moves)
+            if not group["nesterov"]:
+                torch._foreach_add_(weights, velocities)
+                continue
             torch._foreach_add_(weights, velocities, alpha=group["momentum"])
             torch._foreach_add_(weights, moves)
 

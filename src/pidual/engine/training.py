@@ -23,7 +23,10 @@ class Training:
     batch_size : int
         Rows per step over all processes together; the last partial batch of an epoch is dropped.
     lr, momentum, weight_decay : float
-        Of SGD with Nesterov momentum.
+        Of SGD with momentum.
+    nesterov : bool
+        Whether momentum is Nesterov's, as in the paper. The authors of DivideMix, ELR+, SOP+, PES and PES(semi) have
+        plain momentum.
     lr_scale_batch : int or None
         Multiply `lr` by batch_size / this; None uses `lr` as it is, whatever the batch size. The paper does not say;
         its code base divides by 128 on CIFAR and by 256 on ImageNet.
@@ -38,6 +41,8 @@ class Training:
         They differ for some steps after the rate changes. The paper does not say; its code base has the latter.
     schedule : "cosine", "steps" or "constant"
         "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
+    lr_end : float
+        Share of the rate at which "cosine" ends (the authors of SOP+ and PES(semi): a hundredth).
     warmup_epochs : float
         The rate grows linearly from 0 over this many epochs before the schedule begins. The paper does not say; its
         code base has 1 on CIFAR and 5 on ImageNet.
@@ -72,10 +77,12 @@ class Training:
     batch_size: int = 256
     lr: float = 0.1
     momentum: float = 0.9
+    nesterov: bool = True
     weight_decay: float = 1e-4
     schedule: str = "cosine"
     milestones: tuple[int, ...] = ()
     lr_decay: float = 0.2
+    lr_end: float = 0.0
     lr_scale_batch: int | None = None
     decay_convention: str = "pytorch"
     decay_norms: bool = True
@@ -100,13 +107,15 @@ class Training:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
                 raise UsageError(f"{name} must be a whole number of at least {low}, not {value!r}.")
-        for name in ("lr", "weight_decay", "momentum", "warmup_epochs", "lr_decay"):
+        for name in ("lr", "weight_decay", "momentum", "warmup_epochs", "lr_decay", "lr_end"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
                 raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
         if self.momentum >= 1:
             raise UsageError(f"momentum must be below 1, not {self.momentum!r}.")
-        for name in ("flip", "resized_crop", "decay_norms", "valid_whole_batches"):
+        if self.lr_end > 1:
+            raise UsageError(f"lr_end must be at most 1, not {self.lr_end!r}.")
+        for name in ("nesterov", "flip", "resized_crop", "decay_norms", "valid_whole_batches"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
         if self.resized_crop and self.crop_pad:
@@ -134,7 +143,8 @@ class Training:
             return (step + 1) / warmup
         if self.schedule == "cosine":
             total = self.epochs * steps_per_epoch
-            return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, total - warmup)))
+            left = 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, total - warmup)))
+            return self.lr_end + (1 - self.lr_end) * left
         if self.schedule == "steps":
             return float(self.lr_decay ** sum(step // steps_per_epoch >= epoch for epoch in self.milestones))
         return 1.0
@@ -180,6 +190,7 @@ def paper_protocol(images: str = "cifar", *, codebase: bool = False) -> dict[str
     return printed | (CIFAR_CODEBASE if codebase else {})
 
 
+PI_DUAL_PLUS_SCHEDULE: dict[str, Any] = {"epochs": 300, "batch_size": 128, "schedule": "cosine"}  # METHODS 3.2
 KERAS = {"decay_convention": "keras", "momentum_convention": "keras", "valid_whole_batches": True}
 CIFAR_CODEBASE: dict[str, Any] = {
     **KERAS,

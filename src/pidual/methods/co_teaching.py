@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from .base import Method, Scan
-from .parts import check_range, fresh_copy, kept_mean, small_loss
+from .parts import check_range, kept_mean, second_network, small_loss
 
 
 class CoTeaching(Method):
@@ -31,9 +31,11 @@ class CoTeaching(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network, x -> logits of shape (B, K); the second one, g, is a copy with weights of its own.
+        Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set, and the epochs of the run.
+    second : nn.Module, optional
+        The second network, g; by default a copy of f as `parts.second_network` makes it.
     noise_rate : float
         Share tau of wrong labels, from 0 to below 1 (authors: the true one, which has to be known; 0.2 is the lowest
         of their experiments).
@@ -48,13 +50,22 @@ class CoTeaching(Method):
     networks = 2
     epoch: Tensor
 
-    def __init__(self, f: nn.Module, spec: Spec, *, noise_rate: float = 0.2, ramp: float = 0.05, exponent: float = 1.0):
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        second: nn.Module | None = None,
+        *,
+        noise_rate: float = 0.2,
+        ramp: float = 0.05,
+        exponent: float = 1.0,
+    ):
         super().__init__(f, spec)
         if not 0 <= noise_rate < 1:
             raise UsageError(f"noise_rate must be at least 0 and below 1, not {noise_rate:g}.")
         check_range("ramp", ramp, 0, 1)
         check_range("exponent", exponent, 0, inclusive=False)
-        self.g = fresh_copy(f)
+        self.g = second_network(f, second)
         self.forgotten, self.ramp = float(noise_rate**exponent), ramp * spec.epochs
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
 

@@ -8,10 +8,11 @@ Rows that CORES did not visit in that epoch are kept. For images the strong view
 crop and flip, then Cutout 16; other inputs have no strong augmentation, and the two passes differ by dropout alone.
 Prediction uses f.
 
-Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. The
-authors draw 320 kept and 240 dropped rows for every step, and show f the strong view of kept rows and both views of
-dropped ones. Ours goes over all rows in one pass, both views in one concatenated batch, so that a batch has as many
-dropped rows as chance gives it; either mean is over those of the whole batch, and 0 where there are none.
+Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. For
+every step the authors draw 320 kept rows and 80, 160 or 240 dropped ones (20%, 40%, 60% noise), and show f the strong
+view of kept rows and both views of dropped ones. Ours goes over all rows in one pass, both views in one concatenated
+batch, so that a batch has as many dropped rows as chance gives it; either mean is over those of the whole batch, and 0
+where there are none.
 """
 
 import math
@@ -25,7 +26,7 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .base import Method
 from .cores import CORES
-from .parts import check_range, fresh_copy, kept_mean
+from .parts import check_range, kept_mean, second_network
 
 
 class CORESStar(Method):
@@ -34,11 +35,14 @@ class CORESStar(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network, x -> logits of shape (B, K); CORES trains a copy with weights of its own.
+        Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set, and the epochs of each stage.
+    second : nn.Module, optional
+        The network that CORES trains; by default a copy of f as `parts.second_network` makes it.
     consistency : float
-        Weight of the consistency between the views of dropped rows (authors: 0.9).
+        Weight of the consistency between the views of dropped rows (authors: 0.2 at 20% wrong labels, 0.4
+        at 40%, 0.9 at 60%).
     record_at : float
         Share of CORES's run, at most 1, after which the epoch begins whose sieve counts (authors: epoch 40 of
         100, counted from 0).
@@ -63,6 +67,7 @@ class CORESStar(Method):
         self,
         f: nn.Module,
         spec: Spec,
+        second: nn.Module | None = None,
         *,
         consistency: float = 0.9,
         record_at: float = 0.4,
@@ -74,7 +79,8 @@ class CORESStar(Method):
         check_range("consistency", consistency, 0)
         check_range("record_at", record_at, 0, 1)
         self.consistency = consistency
-        self.before = CORES(fresh_copy(f), spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
+        first = second_network(f, second, beside=False)
+        self.before = CORES(first, spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
         self.before.record_in = min(spec.epochs - 1, math.floor(record_at * spec.epochs + 1e-6))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .afm import AFM
 from .base import Method
-from .parts import check_range, fresh_copy, split_network
+from .parts import check_range, second_network, split_network
 
 
 class DistillPI(Method):
@@ -27,9 +27,11 @@ class DistillPI(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network with features(x), of which the teacher has a copy with weights of its own.
+        Prediction network with features(x).
     spec : Spec
         Sizes of the training set: rows, classes, PI.
+    second : nn.Module, optional
+        The teacher's network; by default a copy of f as `parts.second_network` makes it.
     lam : float
         Weight of the teacher's answers, from 0 to 1 (the code base: 0.5).
     temperature : float
@@ -37,7 +39,10 @@ class DistillPI(Method):
     width : int
         Width of the teacher's PI tower (as AFM's: 1024).
     draws : int
-        PI vectors over which the teacher's validation accuracy is averaged (ours); it chooses the teacher's epoch.
+        PI vectors over which the teacher's validation accuracy is averaged (ours). It chooses the teacher's epoch; the
+        code base keeps the last.
+    pi_weight_decay : bool
+        Whether weight decay applies to the hidden layers of the teacher's tower (the code base: not on CIFAR).
     """
 
     title = "Distillation-PI"
@@ -50,17 +55,20 @@ class DistillPI(Method):
         self,
         f: nn.Module,
         spec: Spec,
+        second: nn.Module | None = None,
         *,
         lam: float = 0.5,
         temperature: float = 1.0,
         width: int = 1024,
         draws: int = 100,
+        pi_weight_decay: bool = False,
     ):
         super().__init__(f, spec)
         check_range("lam", lam, 0, 1)
         check_range("temperature", temperature, 0, inclusive=False)
         self.lam, self.temperature = lam, temperature
-        self.before = AFM(fresh_copy(f), spec, width=width, draws=draws)
+        teacher = second_network(f, second, beside=False)
+        self.before = AFM(teacher, spec, width=width, draws=draws, pi_weight_decay=pi_weight_decay)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x).float()

@@ -14,7 +14,8 @@ q carries no gradient. The first epochs are plain cross-entropy. Prediction uses
 
 Li et al., "DivideMix: learning with noisy labels as semi-supervised learning", ICLR 2020, arXiv 2002.07394. What
 differs from the authors' code: both networks are updated in the same step, theirs one after the other in each epoch;
-in the warm-up both see the same rows, in two views.
+in the warm-up both see the same rows, in two views. Guesses are made in one pass, theirs in four, so that batch
+normalisation sees other groups of rows. At 90% noise they average the losses of five epochs; ours does not.
 A batch is a quarter of labelled and a quarter of unlabelled rows for each network (a batch of 256 has the authors' 64),
 and an epoch one pass over the larger labelled set, but at least as many steps as one over all rows; the other sets are
 repeated beside it. Each process mixes its own rows, so what is mixed with what depends on their number.
@@ -29,13 +30,13 @@ from .base import Method, Scan
 from .parts import (
     check_range,
     clean_posterior,
-    fresh_copy,
     half,
     kept_mean,
     mixup,
     n_processes,
     of_first_process,
     repeated,
+    second_network,
     sharpen,
     sum_over_processes,
 )
@@ -49,9 +50,11 @@ class DivideMix(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network, x -> logits of shape (B, K); the other one is a copy with weights of its own.
+        Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set, and the epochs of the run, of which the phases below are shares.
+    second : nn.Module, optional
+        The other network; by default a copy of f as `parts.second_network` makes it.
     warmup : float
         Share of the run before the division (authors: 10 epochs of 300 for CIFAR-10, 30 for CIFAR-100).
     threshold : float
@@ -83,6 +86,7 @@ class DivideMix(Method):
         self,
         f: nn.Module,
         spec: Spec,
+        second: nn.Module | None = None,
         *,
         warmup: float = 10 / 300,
         threshold: float = 0.5,
@@ -99,7 +103,7 @@ class DivideMix(Method):
         check_range("ramp", ramp, 0, 1)
         check_range("alpha", alpha, 0)
         check_range("temperature", temperature, 0, inclusive=False)
-        self.g = fresh_copy(f)
+        self.g = second_network(f, second)
         self.warmup, self.ramp = max(1, int(warmup * spec.epochs + 0.5)), max(1.0, ramp * spec.epochs)
         self.threshold, self.lam, self.alpha, self.temperature = threshold, lam, alpha, temperature
         self.asymmetric, self.n_classes = asymmetric, spec.n_classes

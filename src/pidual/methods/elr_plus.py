@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .base import Method
 from .elr import TINY
-from .parts import SampleMemory, check_range, fresh_copy, half, mixup, n_processes, update_average
+from .parts import SampleMemory, check_range, half, mixup, n_processes, second_network, update_average
 
 
 class ELRPlus(Method):
@@ -38,9 +38,11 @@ class ELRPlus(Method):
     Parameters
     ----------
     f : nn.Module
-        Prediction network, x -> logits of shape (B, K); the other one is a copy with weights of its own.
+        Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set, and the epochs of the run.
+    second : nn.Module, optional
+        The other network; by default a copy of f as `parts.second_network` makes it.
     beta : float
         How slowly the targets move (authors, CIFAR-10: 0.7; CIFAR-100: 0.9).
     lam : float
@@ -50,7 +52,8 @@ class ELRPlus(Method):
     ema : float
         How slowly the averages move in the end (authors: 0.997).
     ramp : float
-        Share of the run in which r grows to 1 (authors: 40,000 of 78,000 steps).
+        Share of the run in which r grows to 1 (authors: 40,000 of 78,000 steps on CIFAR-10, of
+        97,750 on CIFAR-100).
     refine_labels : bool
         Whether targets refine the labels and lam grows with r (authors: for CIFAR-100).
     memory : "auto", "memory" or "disk"
@@ -70,6 +73,7 @@ class ELRPlus(Method):
         self,
         f: nn.Module,
         spec: Spec,
+        second: nn.Module | None = None,
         *,
         beta: float = 0.7,
         lam: float = 3.0,
@@ -87,7 +91,7 @@ class ELRPlus(Method):
         check_range("ema", ema, 0, 1)
         check_range("ramp", ramp, 0, 1)
         self.beta, self.lam, self.alpha, self.ema, self.refine_labels = beta, lam, alpha, ema, refine_labels
-        self.g = fresh_copy(f)
+        self.g = second_network(f, second)
         self.f_ema, self.g_ema = (copy.deepcopy(net).requires_grad_(False) for net in (self.f, self.g))
         self.targets_f, self.targets_g = (
             SampleMemory(spec.n_train, spec.n_classes, dtype=memory_dtype, where=memory) for _ in range(2)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..batch import Batch, Spec
 from .base import Method, Scan
 from .ce import CE
-from .parts import check_range, fresh_copy
+from .parts import check_range, second_network
 
 TINY = 1e-7
 PERCENTILE = 97
@@ -36,6 +36,8 @@ class ForwardT(Method):
         Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set.
+    second : nn.Module, optional
+        The first stage's network; by default a copy of f as `parts.second_network` makes it.
     outlier_filter : bool
         Whether anchors lie strictly below the 97th percentile (authors: yes, but not on CIFAR-100). A class with fewer
         than 3 % of the rows has no rows of its own below it: turn the filter off where there are many classes.
@@ -50,11 +52,19 @@ class ForwardT(Method):
     before_training: Mapping[str, Any] = {"select": "lowest_loss"}
     T: Tensor
 
-    def __init__(self, f: nn.Module, spec: Spec, *, outlier_filter: bool = True, smoothing: float = 0.0):
+    def __init__(
+        self,
+        f: nn.Module,
+        spec: Spec,
+        second: nn.Module | None = None,
+        *,
+        outlier_filter: bool = True,
+        smoothing: float = 0.0,
+    ):
         super().__init__(f, spec)
         check_range("smoothing", smoothing, 0, 1)
         self.outlier_filter, self.smoothing = outlier_filter, smoothing
-        self.before = CE(fresh_copy(f), spec)
+        self.before = CE(second_network(f, second, beside=False), spec)
         self.register_buffer("T", torch.eye(spec.n_classes))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:

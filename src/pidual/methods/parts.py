@@ -3,7 +3,7 @@
 memory       SampleMemory: a value per training row
 processes    gather, sum_over_processes, kept_mean
 estimates    Draws, mean_probability: Monte-Carlo means in pieces
-networks     split_network, reinitialise, fresh_copy, update_average, PITower
+networks     split_network, classifier, reinitialise, fresh_copy, second_network, update_average, PITower
 selection    small_loss, clean_posterior, class_weights
 mixing       mixup, sharpen
 rows         half, repeated, of_first_process
@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 from ..batch import PI, Batch
 from ..errors import UsageError
 from ..files import replacing
-from ..nets import PILinear, glorot_linear, he_normal_
+from ..nets import NETWORKS, PILinear, glorot_linear, he_normal_
 from ..random_pi import derive_seed
 
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file
@@ -351,11 +351,50 @@ def reinitialise(module: nn.Module) -> None:
             nn.init.zeros_(part.bias)
 
 
+def classifier(f: nn.Module) -> nn.Module | None:
+    """`head` of a network, or else its last linear layer, or else its last convolution."""
+    if isinstance(head := getattr(f, "head", None), nn.Module):
+        return head
+    for kind in (nn.Linear, nn.modules.conv._ConvNd):
+        if layers := [module for module in f.modules() if isinstance(module, kind)]:
+            return layers[-1]
+    return None
+
+
 def fresh_copy(f: nn.Module) -> nn.Module:
-    """A network of the same shape with weights of its own."""
+    """A network of the same shape with weights of its own, and the head as the network says (`reset_head`)."""
     copied = copy.deepcopy(f)
     reinitialise(copied)
+    if callable(reset := getattr(copied, "reset_head", None)):
+        reset()
     return copied
+
+
+def second_network(f: nn.Module, given: nn.Module | None, *, beside: bool = True) -> nn.Module:
+    """The second network of a method that trains two: the one given, or else one made from f.
+
+    A network of `pidual.nets` begins with weights drawn at random, and so does its copy. Any other may have been
+    trained before: its copy keeps all weights. Two networks that are trained `beside` each other must not begin as
+    equals: where they would, the second one's classifier gets new weights.
+    """
+    if given is None and type(f) in NETWORKS.values():
+        return fresh_copy(f)
+    second = copy.deepcopy(f) if given is None else given
+    if beside and same_weights(f, second):
+        last = classifier(second)
+        if last is None:
+            raise UsageError(
+                f"This method trains two networks, which must not begin as equals; {type(f).__name__} has no linear "
+                "layer to draw anew. Give a callable that makes a different one each time."
+            )
+        reinitialise(last)
+    return second
+
+
+def same_weights(f: nn.Module, g: nn.Module) -> bool:
+    """Whether two networks have parameters, and all of them are equal; those without values (on meta) are not."""
+    pairs = list(zip(f.parameters(), g.parameters(), strict=False))
+    return bool(pairs) and all(not one.is_meta and torch.equal(one, two) for one, two in pairs)
 
 
 def update_average(average: nn.Module, network: nn.Module, alpha: float) -> None:
@@ -394,9 +433,10 @@ def clean_posterior(losses: Tensor) -> Tensor:
 
 
 def class_weights(counts: Tensor, cap: float = math.inf) -> Tensor:
-    """Mean count / count of each class, at most `cap`; 0 for a class without rows."""
+    """Mean count / count of each class, at most `cap`; a class without rows has 0 and no part in the mean."""
     counts = counts.float()
-    return torch.where(counts > 0, counts.mean() / counts.clamp(min=1), 0.0).clamp(max=cap)
+    mean = counts.sum() / (counts > 0).sum().clamp(min=1)
+    return torch.where(counts > 0, mean / counts.clamp(min=1), 0.0).clamp(max=cap)
 
 
 def sharpen(q: Tensor, temperature: float) -> Tensor:

@@ -4,7 +4,8 @@
     last stage      the last stage and the classifier get new weights, and Adam trains them alone, on the same loss
     classifier      the classifier alone gets new weights, and Adam trains it alone
     confident rows  every epoch, C = {i : argmax of the mean softmax f over two views of x_i is y_noisy_i};
-                    L = mean over C of CE, weighted by w_k = mean class count / count of class k in C
+                    L = mean over C of CE, weighted by w_k = mean class count / count of class k in C;
+                    classes without rows in C have weight 0 and no part in the mean
 
 Late layers fit wrong labels sooner than early ones, so each is trained on the noisy labels for a shorter time.
 Prediction uses f. Batch normalisation of frozen layers goes on counting, as in the authors' code.
@@ -25,7 +26,16 @@ from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..random_pi import derive_seed
 from .base import Method, Scan
-from .parts import check_range, class_weights, kept_mean, n_processes, of_first_process, reinitialise, repeated
+from .parts import (
+    check_range,
+    class_weights,
+    classifier,
+    kept_mean,
+    n_processes,
+    of_first_process,
+    reinitialise,
+    repeated,
+)
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05
@@ -175,7 +185,7 @@ class PES(Method):
 
     def renewed(self) -> dict[str, list[nn.Module]]:
         """Layers that get new weights in a phase, and are the only ones it trains."""
-        head = classifier(self.f)
+        head = new_classifier(self.f)
         return {"last stage": [*last_stage(self.f, head), head], "classifier": [head]}
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
@@ -194,11 +204,10 @@ def phase_lengths(shares: Mapping[str, float], epochs: int) -> dict[str, int]:
     return {name: length if name == next(iter(shares)) else 0 for name, length in lengths.items()}
 
 
-def classifier(f: nn.Module) -> nn.Module:
-    """`head` of a network, or else its last linear layer."""
-    linear = [module for module in f.modules() if isinstance(module, nn.Linear)]
-    head = getattr(f, "head", linear[-1] if linear else None)
-    if not isinstance(head, nn.Module):
+def new_classifier(f: nn.Module) -> nn.Module:
+    """The classifier of a network, which is trained anew."""
+    head = classifier(f)
+    if head is None:
         raise UsageError(f"PES needs a classifier to train anew; give {type(f).__name__} a linear layer called `head`.")
     return head
 

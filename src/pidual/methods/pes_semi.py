@@ -5,14 +5,16 @@
     x, q <- l x_i + (1 - l) x_j,  l q_i + (1 - l) q_j        j any row or view, l ~ Beta(alpha, alpha), l >= 1/2
     L    = mean over C of  -sum_k w_k q_k log p_k  +  lambda(e) * mean over the rest and classes of (p_k - q_k)^2
 
-p = softmax f(x); q carries no gradient. w_k = mean class count / count of class k in C, at most 3. Before, `t1` of the
-run trains on all rows and `t2` trains a new classifier alone; lambda grows from the end of t1 on. Prediction uses f.
+p = softmax f(x); q carries no gradient. w_k = mean class count / count of class k in C, at most 3; a class without
+rows in C has weight 0 and no part in the mean. Before, `t1` of the run trains on all rows and `t2` trains a new
+classifier alone; lambda grows from 0 after that. Prediction uses f.
 
 Bai et al., "Understanding and improving early stopping for learning with noisy labels", NeurIPS 2021, arXiv
 2106.15853. What differs from the authors' code: rows come in one shuffled order, so a batch holds C and the rest in
 proportion on average, where theirs does so exactly; where C has less than half of the rows it is repeated to make half
 of every batch, as theirs. Guesses are made for the whole batch in one pass, of which batch normalisation takes note.
-And the new classifier goes on learning (see PES). Each process mixes its own rows, so what is mixed with what depends
+And the new classifier goes on learning (see PES). t2 is a part of the run, where theirs is counted beside it; lambda
+grows from epoch to epoch, theirs from step to step. Each process mixes its own rows, so what is mixed with what depends
 on their number.
 """
 
@@ -22,7 +24,7 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .parts import check_range, class_weights, kept_mean, mixup, repeated, sharpen
-from .pes import PES, classifier
+from .pes import PES, new_classifier
 
 
 class PESSemi(PES):
@@ -102,13 +104,13 @@ class PESSemi(PES):
 
     def unlabelled_weight(self) -> float:
         """lambda in this epoch."""
-        return self.lam * min(1.0, max(0.0, (int(self.epoch) - self.lengths["all rows"]) / self.ramp))
+        return self.lam * min(1.0, max(0.0, (int(self.epoch) - sum(self.lengths.values())) / self.ramp))
 
     def weights(self, counts: Tensor) -> Tensor:
         return class_weights(counts, self.weight_cap)
 
     def renewed(self) -> dict[str, list[nn.Module]]:
-        return {"classifier": [classifier(self.f)]}
+        return {"classifier": [new_classifier(self.f)]}
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
         """All rows; where fewer than half are confident, these in turn with others, as many rows in all."""

@@ -19,7 +19,7 @@ OWN: Methods = {
     "tram": {**WIDE, "residual": False},
     "tram_plus_plus": {**WIDE, "residual": False, "random_pi": 30, "head_weight": 0.5},
     "afm": WIDE,
-    "distill_pi": {"width": 2048, "temperature": 3.0},
+    "distill_pi": {**WIDE, "temperature": 3.0},
     "pi_dual": {**WIDE, "random_pi": 30},
     "pi_dual_plus": {**WIDE, "random_pi": 30},
 }

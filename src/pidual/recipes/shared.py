@@ -8,7 +8,7 @@ code base counts (`paper_protocol(codebase=True)`).
 from collections.abc import Mapping
 from typing import Any
 
-from ..engine.training import paper_protocol
+from ..engine.training import PI_DUAL_PLUS_SCHEDULE, paper_protocol
 
 Methods = Mapping[str, Mapping[str, Any]]
 
@@ -38,27 +38,32 @@ MIDDLE_OF_GRID: Methods = {
     "pi_dual": {"random_pi": 8},
     "pi_dual_plus": {"random_pi": 8, "smoothing": 0.4, "lam": 1.0},
 }
-PI_DUAL_PLUS: Methods = {"pi_dual_plus": {"epochs": 300, "batch_size": 128, "schedule": "cosine"}}
+WIDTH_1024: Methods = {"pi_dual": {"width": 1024}, "pi_dual_plus": {"width": 1024}}  # CIFAR-10H; CIFAR-N: 2048
+HET_CIFAR: Methods = {"het": {"draws": 10_000}}  # the code base's, on CIFAR
+PI_DUAL_PLUS: Methods = {"pi_dual_plus": PI_DUAL_PLUS_SCHEDULE}
 # Methods that the paper quotes train as their authors do; forward_t and co_teaching, which it names, as the rest.
 PYTORCH = {"decay_convention": "pytorch", "momentum_convention": "pytorch", "valid_whole_batches": False}
 AS_AUTHORS = {**PYTORCH, "lr_scale_batch": None, "warmup_epochs": 0, "crop_pad": 4}
-PREACT = {**AS_AUTHORS, "network": "preact_resnet18", "lr": 0.02, "weight_decay": 5e-4}
+PREACT = {**AS_AUTHORS, "nesterov": False, "network": "preact_resnet18", "lr": 0.02, "weight_decay": 5e-4}
 RESNET = {**AS_AUTHORS, "network": "resnet34"}
 COSINE_300 = {"epochs": 300, "batch_size": 128, "weight_decay": 5e-4, "schedule": "cosine"}
 PLAIN_SGD = {"momentum": 0.0, "weight_decay": 0.0}
+PES = {**RESNET, "nesterov": False}
 AUTHORS_CIFAR10: Methods = {
-    "divide_mix": {**PREACT, "epochs": 300, "batch_size": 64, "milestones": [150], "lr_decay": 0.1},
-    "elr_plus": {**PREACT, "epochs": 200, "batch_size": 128, "milestones": [150], "lr_decay": 0.1},
-    "sop_plus": {**PREACT, **COSINE_300, "weight_decay": 1e-3},
-    "pes": {**RESNET, "epochs": 200, "batch_size": 128, "milestones": [100, 150], "lr_decay": 0.1},
-    "pes_semi": {**RESNET, **COSINE_300, "lr": 0.02},
+    # 256 rows are the authors' 64 labelled and 64 unlabelled ones for either network, or ELR+'s 128 for either.
+    "divide_mix": {**PREACT, "epochs": 300, "batch_size": 256, "milestones": [150], "lr_decay": 0.1},
+    "elr_plus": {**PREACT, "epochs": 200, "batch_size": 256, "milestones": [150], "lr_decay": 0.1},
+    "sop_plus": {**PREACT, **COSINE_300, "lr_end": 0.01, "weight_decay": 1e-3},
+    "pes": {**PES, "epochs": 200, "batch_size": 128, "milestones": [100, 150], "lr_decay": 0.1},
+    "pes_semi": {**PES, **COSINE_300, "lr_end": 0.01, "lr": 0.02},
     "cores": {**RESNET, **PLAIN_SGD, "epochs": 100, "batch_size": 64, "milestones": [50], "lr_decay": 0.1},
     # The authors give the second stage 1,600 epochs, which would cost more than all other methods together.
     "cores_star": {**RESNET, **COSINE_300},
 }
 AUTHORS_CIFAR100: Methods = {
     "divide_mix": {"warmup": 30 / 300},
-    "elr_plus": {"epochs": 250, "milestones": [200], "beta": 0.9, "lam": 7.0, "refine_labels": True},
+    # 40,000 of 250 epochs of 391 steps are 0.41.
+    "elr_plus": {"epochs": 250, "milestones": [200], "ramp": 0.41, "beta": 0.9, "lam": 7.0, "refine_labels": True},
     "pes_semi": {"t1": 35 / 300, "lam": 75.0},
     "forward_t": {"outlier_filter": False},
 }
