@@ -167,6 +167,11 @@ def test_a_second_writer_is_refused(crowd, data, out, tmp_path):
                 assert code == 1
                 known = "already holds a run" if folder == out and not options else "Another process is writing to"
                 assert known in err
+    with locked(out):
+        for command in (["detect", out, "--budget", 3], ["report", out]):
+            code, _, err = run_cli(command)
+            assert code == 1
+            assert "Another process is writing to" in err
     assert contents(out) == before
     assert [path.name for path in (tmp_path / "fresh").iterdir()] == []
     fit_table(*data, tmp_path / "fresh", QUICK)
@@ -356,13 +361,15 @@ def test_a_state_cannot_name_files_elsewhere(data, tmp_path):
     (name,) = values["memories"]
     more = {"zz": str(victims[0]), "yy": "../../victim2.txt"}
     save_tensors(state, tensors, values | {"memories": values["memories"] | more})
-    fit_table(*data, tmp_path / "run", options, resume=True, save_every=0)
-    assert [victim.read_text() for victim in victims] == ["mine", "mine"]
-    (tmp_path / "run" / "summary.json").unlink()
+    with pytest.raises(RunError, match=r"state\.safetensors does not have the memories of this method"):
+        fit_table(*data, tmp_path / "run", options, resume=True, save_every=0)
     for place in (str(victims[0]), "../../victim2.txt", None, 7):
         save_tensors(state, tensors, values | {"memories": {name: place}})
-        with pytest.raises(RunError, match=r"state\.safetensors names no file of the memory"):
+        with pytest.raises(RunError, match=r"state\.safetensors"):
             fit_table(*data, tmp_path / "run", options, resume=True)
+    save_tensors(state, tensors, values)
+    fit_table(*data, tmp_path / "run", options, resume=True, save_every=0)
+    assert [victim.read_text() for victim in victims] == ["mine", "mine"]
 
 
 # --- who may read what ---
@@ -410,10 +417,11 @@ def test_ids_cannot_be_kept_or_hidden_later(crowd, tmp_path, kept):
     code, _, err = run_cli([*args, "--resume", *([] if kept else ["--keep-ids"])])
     assert code == 1
     assert f"was started {'with' if kept else 'without'} --keep-ids" in err
-    config = tmp_path / "run" / "config.json"
-    old = json.loads(config.read_text())
-    del old["data"]["keep_ids"]  # a run from before it was recorded
-    config.write_text(json.dumps(old))
+    for name in ("config.json", "summary.json"):  # as of a run from before this was recorded
+        old = json.loads((tmp_path / "run" / name).read_text())
+        old.get("data", {}).pop("keep_ids", None)
+        kept_parts = {part: value for part, value in old.items() if part not in ("format", "run_id", "digests")}
+        (tmp_path / "run" / name).write_text(json.dumps(kept_parts))
     assert run_cli([*args, "--resume", *(["--keep-ids"] if kept else [])])[0] == 0
 
 

@@ -22,9 +22,10 @@ from pidual.engine.training import paper_protocol
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, describe_pi, fit_table, load_method, predict_inputs, prepare, split_rows
+from pidual.run import FitOptions, describe_pi, fit_table, prepare, split_rows
 from pidual.rundir import Run
 from pidual.table import AnnotationTable, read_table
+from pidual.trained import load_method, predict_inputs
 
 EPOCHS = 120
 LONG = (
@@ -280,6 +281,9 @@ def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
     for name in ("lr_scale_batch", "decay_convention", "decay_norms", "resized_crop", "momentum_convention"):
         del config["training"][name]
     (run.path / "config.json").write_text(json.dumps(config))
+    summary = json.loads((run.path / "summary.json").read_text())
+    del summary["run_id"]  # of what config.json said when it was finished
+    (run.path / "summary.json").write_text(json.dumps(summary))
     fit_table(*data, run.path, QUICK, resume=True)
     other = FitOptions(training={"epochs": 3, "decay_norms": False}, method_options=QUICK.method_options)
     with pytest.raises(RunError, match="decay_norms = True, and now it is False"):

@@ -67,7 +67,7 @@ def test_what_is_no_finished_run(run, tmp_path):
 
 def test_a_damaged_file_is_named(run):
     (run.path / "model.json").write_text("{")
-    with pytest.raises(RunError, match=r"model\.json cannot be read.*damaged"):
+    with pytest.raises(RunError, match=r"model\.json is not the file.*damaged"):
         _ = run.model
     (run.path / "predictions.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match=r"predictions\.parquet"):

@@ -342,9 +342,11 @@ def test_a_lock_tells_the_living_from_the_dead(tmp_path):
     with lock_file(tmp_path) as lock:
         assert is_alive(lock) is True
         assert is_alive(lock | {"host": "elsewhere"}) is None
-        kept = (tmp_path / "dead.lock").absolute()
+        kept = (tmp_path / f"{0:032}.lock").absolute()
         kept.write_text("")
         assert is_alive(lock | {"lock": str(kept)}) is False
+        (tmp_path / "other").write_text("")
+        assert is_alive(lock | {"lock": str(tmp_path / "other")}) is None  # no file of ours, so not opened
     assert is_alive(lock) is None
     with pytest.raises(KeyError), lock_file(tmp_path) as lock:
         raise KeyError

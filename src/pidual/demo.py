@@ -12,10 +12,10 @@ from PIL import Image
 from .datasets.digits import DigitsPI, load_digits_pi
 from .engine.progress import Progress
 from .inputs import load_inputs
-from .predictions import write_frame
-from .run import FitOptions, fit_table, predict_inputs
-from .rundir import THUMBNAILS, Run
+from .run import FitOptions, fit_table
+from .rundir import Run
 from .table import AnnotationTable
+from .trained import predict_inputs
 
 METHODS = ("ce", "pi_dual")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.
@@ -73,7 +73,7 @@ def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Prog
     run = fit_table(table, inputs, out, options, source={"x": "Digits-PI"}, force=True, progress=progress)
     worst = run.predictions.frame.nsmallest(200, "label_quality")["item"].astype(int).unique()
     pictures = [picture(data.images[item, 0]) for item in worst]
-    write_frame(run.path / THUMBNAILS, pd.DataFrame({"item": worst.astype(str), "png": pictures}))
+    run.write_thumbnails(pd.DataFrame({"item": worst.astype(str), "png": pictures}))
     run.report()
     return run
 

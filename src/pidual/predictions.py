@@ -19,8 +19,10 @@
 Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +35,7 @@ import pyarrow.parquet as pq
 
 from .errors import RunError, UsageError
 from .files import replacing
+from .schemas import DAMAGED, FORMAT, NOTES, check_record
 
 OWN_COLUMNS = (
     *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability", "label_quality"),
@@ -45,6 +48,65 @@ ROWS_PER_GROUP = 1 << 20
 MAX_DICTIONARY = 500_000  # a text column with more values is stored as plain text: Parquet reads that faster
 
 Codes = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of a Parquet file of ours must hold.
+
+    Parameters
+    ----------
+    kind : "label", "name", "share", "count", "flag", "text" or "png"
+        A class; a category of any values; a number in [0, 1]; a whole number of at least 0; true or false; text; an
+        image.
+    required : bool
+        Whether every such file has it.
+    missing : bool
+        Whether values may be missing.
+    """
+
+    kind: str
+    required: bool = True
+    missing: bool = False
+
+
+LABEL, NAME, SHARE, COUNT = Column("label"), Column("name"), Column("share"), Column("count")
+OPTIONAL_SHARE = Column("share", required=False)
+PREDICTIONS_COLUMNS = {
+    "row": COUNT,
+    "item": NAME,
+    "annotator": Column("name", required=False),
+    "given_label": LABEL,
+    "predicted_label": LABEL,
+    "predicted_probability": SHARE,
+    "label_quality": SHARE,
+    "is_label_issue": Column("flag"),
+    "gate": OPTIONAL_SHARE,
+    "noise_label": Column("label", required=False),
+    "split": NAME,
+    "y": Column("label", required=False, missing=True),
+    "reason": Column("text"),
+}
+ITEMS_COLUMNS = {
+    "item": NAME,
+    "consensus_label": LABEL,
+    "consensus_quality": SHARE,
+    "num_annotations": COUNT,
+    "predicted_label": LABEL,
+    "annotator_agreement": SHARE,
+}
+ANNOTATORS_COLUMNS = {
+    "annotator": NAME,
+    "annotator_quality": SHARE,
+    "quality_low": SHARE,
+    "quality_high": SHARE,
+    "num_labelled": COUNT,
+    "num_issues": COUNT,
+    "worst_class": Column("label", missing=True),
+    "mean_gate": OPTIONAL_SHARE,
+}
+THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Predictions:
@@ -135,11 +197,17 @@ class Predictions:
     @classmethod
     def read(cls, path: str | Path, columns: Sequence[str] | None = None) -> "Predictions":
         """Read a predictions.parquet, or only some of its columns."""
-        frame, notes = _read(Path(path), columns)
-        try:
-            return cls(frame, notes["categories"]["given_label"], [c for c in notes["pi_columns"] if c in frame])
-        except KeyError as error:
-            raise RunError(f"{path} was not written by pidual: it does not say what {error} is.") from error
+        frame, notes = _read(Path(path), columns, PREDICTIONS_COLUMNS)
+        labels = notes["categories"]
+        classes = labels["given_label"]
+        for name in ("predicted_label", "noise_label", "y"):
+            if labels.get(name, classes)[: len(classes) if name == "y" else None] != classes:
+                raise RunError(f"{path} cannot be used: {name} has other classes than given_label; {DAMAGED}.")
+        if "row" in frame and not np.array_equal(frame["row"], np.arange(len(frame))):
+            raise RunError(f"{path} cannot be used: its rows are not numbered from 0 in order; {DAMAGED}.")
+        if "split" in frame and not {*frame["split"].cat.categories} <= {*SPLITS}:
+            raise RunError(f"{path} cannot be used: split must be one of {', '.join(SPLITS)}; {DAMAGED}.")
+        return cls(frame, classes, [c for c in notes["pi_columns"] if c in frame])
 
     def write(self, path: str | Path) -> None:
         """Write to a Parquet file that is there in full or not at all."""
@@ -232,6 +300,7 @@ def write_frame(path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[s
     """Write predictions, items or annotators to Parquet, atomically, with the classes of their label columns."""
     labels = [name for name in LABEL_COLUMNS if name in frame and isinstance(frame[name].dtype, pd.CategoricalDtype)]
     notes = {
+        "format": FORMAT,
         "categories": {name: frame[name].cat.categories.tolist() for name in labels},
         "pi_columns": list(pi_columns),
     }
@@ -241,25 +310,127 @@ def write_frame(path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[s
         pq.write_table(table, temporary, compression="zstd", row_group_size=ROWS_PER_GROUP)
 
 
-def read_frame(path: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Read what `write_frame` wrote, label columns again as categories with all their classes."""
-    return _read(Path(path), columns)[0]
+def read_frame(
+    path: str | Path, columns: Sequence[str] | None = None, schema: Mapping[str, Column] | None = None
+) -> pd.DataFrame:
+    """Read what `write_frame` wrote, label columns again as categories with all their classes.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str, optional
+        Read these only.
+    schema : mapping, optional
+        What the columns must hold.
+    """
+    return _read(Path(path), columns, schema or {})[0]
 
 
-def _read(path: Path, columns: Sequence[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+def n_rows(path: str | Path) -> int:
+    """Rows of a Parquet file, by its end alone."""
+    with _readable(Path(path)):
+        return int(pq.read_metadata(path).num_rows)
+
+
+def column_names(path: str | Path) -> list[str]:
+    """Columns of a Parquet file."""
+    with _readable(Path(path)):
+        names: list[str] = pq.read_schema(path).names
+        return names
+
+
+def take_rows(path: Path, rows: npt.NDArray[Any], columns: list[str]) -> pd.DataFrame:
+    """These rows of a Parquet file, in this order, one row group in memory at a time."""
+    parts, first = [], 0
+    with _readable(path), pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            n = file.metadata.row_group(group).num_rows
+            inside = np.flatnonzero((rows >= first) & (rows < first + n))
+            if len(inside):
+                taken = file.read_row_group(group, columns=columns).take(rows[inside] - first).to_pandas()
+                parts.append(taken.astype(object).set_index(pd.Index(inside)))
+            first += n
+    return pd.concat(parts).sort_index() if parts else pd.DataFrame(columns=columns)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say what is wrong where a Parquet file cannot be read."""
     if not path.is_file():
         raise RunError(f"There is no {path.name} in {path.parent.name or path.parent}; fit or detect writes it.")
     try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError(f"{path} is not a Parquet file that can be read ({reason[:200]}); fit again.") from error
+
+
+def _read(
+    path: Path, columns: Sequence[str] | None, expected: Mapping[str, Column]
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    with _readable(path):
         schema = pq.read_schema(path)
-        missing = [name for name in columns or () if name not in schema.names]
-        if missing:
-            raise RunError(f"{path} has no column {missing[0]!r}; it has {', '.join(schema.names)}.")
+        text = (schema.metadata or {}).get(b"pidual", b'{"categories": {}, "pi_columns": []}').decode()
+    notes = check_record(path, text, NOTES, place="schema metadata 'pidual'")
+    if len({*schema.names}) < len(schema.names):
+        raise RunError(f"{path} cannot be used: it has two columns of one name; {DAMAGED}.")
+    for name in columns or ():
+        if name not in schema.names:
+            raise RunError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}.")
+    for name, column in expected.items():
+        if name not in schema.names and column.required:
+            raise RunError(f"{path} was not written by pidual or is damaged: it has no column {name!r}; fit again.")
+        if name not in schema.names:
+            continue
+        if column.kind == "label" and not notes["categories"].get(name):
+            raise RunError(f"{path} was not written by pidual: it does not say what classes {name!r} has; fit again.")
+        if problem := _problem(pa.chunked_array([], schema.field(name).type), column):
+            raise RunError(f"{path} cannot be used: column {name!r} {problem}; {DAMAGED}.")
+    with _readable(path):
         table = pq.read_table(path, columns=list(columns) if columns is not None else None)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise RunError(f"{path} is not a Parquet file that can be read ({error}); fit again.") from error
-    notes = json.loads((schema.metadata or {}).get(b"pidual", b'{"categories": {}, "pi_columns": []}'))
-    read = {name: _from_arrow(name, table[name], notes["categories"].get(name)) for name in table.column_names}
+        read = {}
+        for name in table.column_names:
+            problem = _problem(table[name], expected.get(name))
+            values = None if problem else _from_arrow(name, table[name], notes["categories"].get(name))
+            if problem or values is None:
+                raise RunError(f"{path} cannot be used: column {name!r} {problem or OTHER_CLASS}; {DAMAGED}.")
+            read[name] = values
     return pd.DataFrame(read), notes
+
+
+OTHER_CLASS = "holds a label that is none of its classes"
+
+
+def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
+    """What is wrong with a column, or None."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        return f"holds {kind} values"
+    if expected is None:
+        return None
+    if column.null_count and not expected.missing:
+        return "has missing values"
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_integer, empty = pa.types.is_integer(values), len(column) == 0 and pa.types.is_null(kind)
+    if expected.kind == "share":
+        if not pa.types.is_floating(kind):
+            return "must hold numbers from 0 to 1"
+        numbers = column.to_numpy()
+        return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
+    known = {
+        "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),
+        "flag": (pa.types.is_boolean(kind), "must hold true or false"),
+        "text": (_is_text(values) or empty, "must hold text"),
+        "png": (pa.types.is_binary(kind) or empty, "must hold PNG images"),
+        "label": (_is_text(values) or is_integer, "must hold class names"),
+        "name": (_is_text(values) or is_integer or empty, "must hold names"),
+    }
+    good, words = known[expected.kind]
+    if good and expected.kind == "count" and len(column):
+        good = pc.min(column).as_py() >= 0
+    if good and expected.kind == "png":
+        good = all(image.startswith(PNG) for image in column.to_pylist())
+    return None if good else words
 
 
 def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
@@ -277,16 +448,19 @@ def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
 
 
 def _from_arrow(name: str, column: pa.ChunkedArray, categories: list[Any] | None) -> Any:
-    """A pandas column; labels, items and annotators as categories."""
+    """A pandas column; labels, items and annotators as categories. None where a label is not among its categories."""
     if categories is not None and not pa.types.is_dictionary(column.type):
-        codes = pc.fill_null(pc.index_in(column, pa.array(categories, column.type)), -1)
-        return label_column(codes.to_numpy(), categories)
+        found = pc.index_in(column, pa.array(categories, column.type), skip_nulls=True)
+        codes = pc.fill_null(found, -1)
+        return label_column(codes.to_numpy(), categories) if found.null_count == column.null_count else None
     if name in CATEGORY_COLUMNS and not pa.types.is_dictionary(column.type):
         encoded = column.combine_chunks().dictionary_encode()
         codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
         return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pandas()))
     values = column.to_pandas()
-    return values if categories is None else values.cat.set_categories(categories)
+    if categories is None:
+        return values
+    return values.cat.set_categories(categories) if {*values.cat.categories} <= {*categories} else None
 
 
 def _is_text(kind: pa.DataType) -> bool:

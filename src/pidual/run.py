@@ -34,21 +34,22 @@ from .detect import Cutoff, describe_annotators, describe_items, mark_issues
 from .directory import check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
 from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
-from .engine.checkpoint import StateStore, load_tensors, save_tensors
+from .engine.checkpoint import StateStore, save_tensors
 from .engine.history import append_record, write_history
-from .engine.predict import predict_probabilities, score_rows
+from .engine.predict import score_rows
 from .engine.progress import Progress
 from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
-from .inputs import Inputs, load_inputs, x_rows
+from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none
 from .nets import NETWORKS, Standardize, build_network, network_for
 from .options import check_options, defaults, signature
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
-from .rundir import THUMBNAILS, Run, evaluate_issues
+from .rundir import Run, evaluate_issues
+from .schemas import FORMAT, run_id
 from .settings import choose_settings
 from .table import SPLITS, AnnotationTable
 
@@ -355,7 +356,7 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
         predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
         for name, values in scored.columns.items():
             extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
-    if not np.isfinite(quality).all():
+    if not np.isfinite(quality).all() or not np.isfinite(extra.get("gate", quality)).all():
         raise DivergedError(
             "Training has diverged: the network's answers are not numbers; use a smaller --lr, clip gradients with "
             "--set clip=1, or leave it to the guard with --set guard=recover."
@@ -445,49 +446,6 @@ def native_aucs(job: Job, predictions: Predictions, rows: NDArray[np.bool_]) -> 
 # --- the run directory ---
 
 
-def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
-    """The trained method of a run, and the arrays its inputs are made with."""
-    model = run.model
-    tensors, _ = load_tensors(run.path / ("model.safetensors" if weights == "selected" else "model-last.safetensors"))
-    sizes: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in model["spec"].items()}
-    spec = Spec(**sizes)
-    size = model["network"]["standardize"]
-    standardize = Standardize(np.zeros(size), np.ones(size)) if size else None
-    make = network_maker(model["network"], spec.n_classes, standardize)
-    method = method_maker(model["method"], model["method_options"], spec, make)()
-    method.load_state_dict(
-        {key.removeprefix("method."): value for key, value in tensors.items() if key.startswith("method.")}
-    )
-    arrays = {key.removeprefix("inputs."): value.numpy() for key, value in tensors.items() if key.startswith("inputs.")}
-    return method.eval(), arrays
-
-
-def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
-    """Predictions for new inputs: item, predicted_label, predicted_probability, and a probability for every class.
-
-    Parameters
-    ----------
-    run : Run
-    source : path or array
-        Inputs of the kind the run was fitted with.
-    weights : "selected" or "last"
-        Which epoch to predict with.
-    """
-    method, arrays = load_method(run, weights)
-    model = run.model
-    inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
-    n, classes = len(inputs), model["classes"]
-    fabric = make_fabric(accelerator)
-    rows = Rows.build(inputs.array, np.arange(n), np.zeros(n, np.int64))
-    p = np.concatenate(
-        [np.zeros((0, len(classes)), np.float32), *predict_probabilities(fabric.to_device(method), rows, fabric)]
-    )
-    frame = pd.DataFrame({"item": inputs.names if inputs.names is not None else np.arange(n)})
-    frame["predicted_label"] = pd.Categorical.from_codes(p.argmax(1), categories=classes)
-    frame["predicted_probability"] = p.max(1)
-    return pd.concat([frame, pd.DataFrame(p, columns=[f"p_{name}" for name in classes])], axis=1)
-
-
 def fit_table(
     table: AnnotationTable,
     inputs: Inputs,
@@ -553,7 +511,7 @@ def fit_table(
         if first:
             take_place(out, folder)
             if not (out / "report.html").exists():
-                Run(out).report()
+                Run(out).write_report()
     return Run(out)
 
 
@@ -562,7 +520,7 @@ def fit_into(
 ) -> None:
     """Train from the resume point in a folder, or from the start, and write all files of the run but its report."""
     first = fabric.global_rank == 0
-    store = StateStore(folder / "state", save_every)
+    store = StateStore(folder / "state", save_every, run_id(Run(folder).config) if first else "")
     # Records of epochs that a kill took back are written again.
     if first and (state := store.values() or store.part("before").values()):
         write_history(folder / "metrics.jsonl", state["position"]["history"])
@@ -610,7 +568,9 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
     way_out = "resume with the data and options it was started with, or use another --out."
     old_pi, pi = ([column["name"] for column in part.get("data", {}).get("pi", [])] for part in (old, config))
     if old_pi != pi:  # the fingerprint covers these columns, and would blame the contents of the table
-        raise RunError(f"The run in {out} was started with the PI columns {old_pi}, and now they are {pi}; {way_out}")
+        raise RunError(
+            f"The run in {out} was started with the PI columns {old_pi!s:.400}, and now they are {pi}; {way_out}"
+        )
     for part in ("method", "setting", "seed", "method_options", "training", "network", "data"):
         before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
         if part == "training":  # an option that came after the run was started had its default then
@@ -630,7 +590,9 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
                 which = config["data"]["table" if name == "fingerprint" else "x"]
                 raise RunError(f"The run in {out} was started with other contents of {which}; {way_out}")
             was, now = before.get(name), after.get(name)
-            raise RunError(f"The run in {out} was started with {name} = {was!r}, and now it is {now!r}; {way_out}")
+            raise RunError(
+                f"The run in {out} was started with {name} = {was!r:.200}, and now it is {now!r:.200}; {way_out}"
+            )
 
 
 def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
@@ -639,6 +601,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
     frame = table.frame
     return {
         "pidual": version("pidual"),
+        "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": job.options.method,
         "method_title": METHODS[job.options.method].title,
@@ -709,7 +672,7 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     )
     standardize = getattr(getattr(method, "f", None), "standardize", None)
     model = {
-        "format": 1,
+        "format": FORMAT,
         "classes": job.table.classes,
         "method": job.options.method,
         "method_options": job.method_options,
@@ -723,8 +686,10 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     write_frame(out / "items.parquet", results.items)
     if results.annotators is not None:
         write_frame(out / "annotators.parquet", results.annotators)
-    write_frame(out / THUMBNAILS, thumbnails(job, results.predictions))
-    write_json(out / "summary.json", results.summary)
+    write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
+    run = Run(out)
+    sealed = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
+    write_json(out / "summary.json", results.summary | sealed)
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:

@@ -11,24 +11,28 @@ summary.json         what came out; there when the run is finished
 report.html          self-contained
 """
 
+import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from .artefacts import RunFiles
 from .detect import describe_annotators, mark_issues
+from .directory import locked, settle
 from .errors import RunError
-from .files import read_json, write_json
+from .files import replacing, write_json
 from .metrics import finite_or_none, precision_recall
-from .predictions import Predictions, read_frame, write_frame
+from .predictions import Predictions, write_frame
 from .report import build_report
-
-THUMBNAILS = "thumbnails.parquet"
+from .schemas import DAMAGED, FORMAT, file_digest
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunFiles):
     """A run directory.
 
     Parameters
@@ -37,80 +41,102 @@ class Run:
         The directory.
     """
 
-    path: Path
-
     @classmethod
     def open(cls, path: str | Path) -> "Run":
         """A finished run."""
         run = cls(Path(path))
+        settle(run.path)
         if not (run.path / "config.json").exists():
             raise RunError(f"{path} is not a run directory: it has no config.json. Make one with `pidual fit`.")
         if not (run.path / "summary.json").exists():
             raise RunError(f"The run in {path} is not finished; continue it with `pidual fit ... --resume`.")
         return run
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """What was run, on what."""
-        return self._read("config.json")
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What came out."""
-        return self._read("summary.json")
-
-    @property
-    def model(self) -> dict[str, Any]:
-        """Classes, network, PI schema."""
-        return self._read("model.json")
-
-    @property
-    def predictions(self) -> Predictions:
-        """One row per annotation."""
-        return Predictions.read(self.path / "predictions.parquet")
-
-    @property
-    def items(self) -> pd.DataFrame:
-        """One row per item."""
-        return read_frame(self.path / "items.parquet")
-
-    @property
-    def annotators(self) -> pd.DataFrame | None:
-        """One row per annotator; None where annotators are not known."""
-        path = self.path / "annotators.parquet"
-        return read_frame(path) if path.exists() else None
-
     def detect(self, cutoff: Any = "auto", budget: int | None = None) -> pd.DataFrame:
         """Mark issues with another cut-off, in all files of the run, and return them, most suspicious first."""
-        predictions, chosen = mark_issues(self.predictions, cutoff=cutoff, budget=budget)
-        summary = self.summary | {
+        predictions, chosen = mark_issues(self.read_predictions(half_marked=True), cutoff=cutoff, budget=budget)
+        before = self.summary
+        summary = {name: value for name, value in before.items() if name != "next_digests"} | {
             "n_issues": predictions.n_issues,
             "estimated_noise_rate": chosen.estimated_noise_rate,
             "cutoff": chosen.to_json(),
         }
         if summary.get("evaluation"):
-            summary["evaluation"] |= evaluate_issues(predictions)
-        if summary != self.summary:
-            predictions.write(self.path / "predictions.parquet")
-            annotators = describe_annotators(predictions)
-            if annotators is not None:
-                write_frame(self.path / "annotators.parquet", annotators)
-            write_json(self.path / "summary.json", summary)
-            self.report()
+            if predictions.y is None:
+                raise RunError(
+                    f"{self.path / 'summary.json'} has an evaluation and {self.path / 'predictions.parquet'} no clean "
+                    f"labels; {DAMAGED}."
+                )
+            summary["evaluation"] = summary["evaluation"] | evaluate_issues(predictions)
+        if summary != before or not self._is_intact("annotators.parquet"):
+            with locked(self.path):
+                self._write_marks(predictions, before, summary)
+                with self.writing("report.html"):
+                    self.write_report()
         return predictions.issues()
+
+    def _is_intact(self, name: str) -> bool:
+        """Whether a file is the one the run was finished with, where that is known."""
+        try:
+            self.verify(name)
+        except RunError:
+            return False
+        return True
+
+    def _write_marks(self, predictions: Predictions, before: dict[str, Any], summary: dict[str, Any]) -> None:
+        """Replace predictions, annotators and summary, all or none.
+
+        All are written beside the old ones first. Then summary.json says what the others will be, so that a kill while
+        they are put in place one after the other is noticed, and another `detect` puts it right.
+        """
+        annotators = describe_annotators(predictions)
+        with contextlib.ExitStack() as stack:  # left in the reverse order: summary.json is put in place last
+            own = stack.enter_context(self._replacing("summary.json"))
+            written = {}
+            if annotators is not None:
+                written["annotators.parquet"] = stack.enter_context(self._replacing("annotators.parquet"))
+                with self.writing("annotators.parquet"):
+                    write_frame(written["annotators.parquet"], annotators)
+            written["predictions.parquet"] = stack.enter_context(self._replacing("predictions.parquet"))
+            with self.writing("predictions.parquet"):
+                predictions.write(written["predictions.parquet"])
+            later = {name: file_digest(temporary) for name, temporary in written.items()}
+            with self.writing("summary.json"):
+                digests = before.get("digests", {}) | later
+                write_json(own, summary | {"format": FORMAT, "digests": digests})
+                write_json(self.path / "summary.json", before | {"next_digests": later})
+
+    def write_thumbnails(self, pictures: pd.DataFrame) -> None:
+        """Replace the pictures in the report: item, png."""
+        name, summary = "thumbnails.parquet", self.summary
+        with self.writing(name):
+            write_frame(self.path / name, pictures)
+            summary["digests"] = summary.get("digests", {}) | {name: file_digest(self.path / name)}
+            write_json(self.path / "summary.json", summary)
+
+    @contextlib.contextmanager
+    def _replacing(self, name: str) -> Iterator[Path]:
+        """As `replacing`, for a file of the run."""
+        with self.writing(name), replacing(self.path / name) as temporary:
+            yield temporary
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Say which file could not be written, such as on a full disk."""
+        try:
+            yield
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else error
+            raise RunError(f"Cannot write {self.path / name} ({reason}); make room, then run this again.") from error
 
     def report(self) -> Path:
         """Build report.html again."""
-        path = self.path / THUMBNAILS
-        pictures = read_frame(path) if path.exists() else pd.DataFrame({"item": [], "png": []})
-        return build_report(self.path, thumbnails=dict(zip(pictures["item"].astype(str), pictures["png"], strict=True)))
+        with locked(self.path):
+            return self.write_report()
 
-    def _read(self, name: str) -> dict[str, Any]:
-        try:
-            values: dict[str, Any] = read_json(self.path / name)
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / name} cannot be read ({error}); the run is damaged, fit again.") from error
-        return values
+    def write_report(self) -> Path:
+        """Build report.html, in a directory that this process has locked."""
+        return build_report(self.path, thumbnails=self.thumbnails)
 
 
 def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:

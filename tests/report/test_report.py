@@ -12,7 +12,7 @@ import pytest
 
 from pidual.detect import describe_annotators, describe_items, mark_issues
 from pidual.errors import RunError
-from pidual.metrics import detection_auc, precision_recall
+from pidual.metrics import detection_auc, finite_or_none, precision_recall
 from pidual.predictions import Predictions, read_frame, write_frame
 from pidual.report import build_report
 
@@ -109,9 +109,9 @@ def _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard
         "selected_epoch": epochs - 1,
         "valid_accuracy": 0.741 if valid else None,
         "seconds": 41.2,
-        "guard": {"recovered": guard == "recovered", "events": events if guard else []},
+        "guard": {"recovered": guard == "recovered", "collapsed": guard == "lost", "events": events if guard else []},
         "warnings": list(warnings),
-        "evaluation": evaluation,
+        "evaluation": evaluation and {name: finite_or_none(value) for name, value in evaluation.items()},
     }
     config = {
         "pidual": "0.1.0",
@@ -120,14 +120,20 @@ def _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard
         "method": "ce" if gate is None else "pi_dual",
         "setting": "default",
         "seed": 0,
+        "source": {"table": "labels.csv", "x": "scans/"},
         "data": {
             "table": "labels.csv",
             "x": "scans/",
             "n_rows": n,
             "n_items": int(frame["item"].nunique()),
-            "n_annotators": 0 if table is None else len(table),
+            "n_annotators": None if table is None else len(table),
             "n_classes": len(predictions.classes),
+            "n_train": n - n // 10,
+            "n_valid": n // 10,
+            "n_test": 0,
             "fingerprint": "9f1c27a4e0b35d68",
+            "x_shape": [int(frame["item"].nunique()), 12],
+            "x_fingerprint": "1d4e8a90b7f2c365",
             "pi": [
                 {"name": "annotator", "kind": "categorical", "n_categories": 24, "n_missing": 0},
                 {"name": "reaction_time_s", "kind": "duration", "median": 2.125, "n_missing": 12},
@@ -137,7 +143,7 @@ def _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard
         },
         "method_options": {"width": 64, "random_pi": 0},
         "training": {"epochs": epochs, "batch_size": 128, "lr": 0.05, "optimizer": {"name": "sgd", "momentum": 0.9}},
-        "network": {"kind": "mlp", "hidden": [256, 256]},
+        "network": {"name": "mlp", "in_shape": [12], "options": {"width": 256}},
         "versions": {"python": "3.11.9", "torch": "2.13.0", "numpy": "2.4.6"},
         "hardware": {"device": "cpu", "threads": 2},
     }
@@ -350,8 +356,8 @@ def test_clean_data(tmp_path):
 def test_numbers_that_are_not_there(tmp_path):
     run = fabricate_run(tmp_path / "unknown", n_items=150)
     summary = json.loads((run / "summary.json").read_text())
-    summary["valid_accuracy"], summary["estimated_noise_rate"] = math.nan, None
-    summary["evaluation"] = dict.fromkeys(summary["evaluation"], math.nan)
+    summary["valid_accuracy"] = None
+    summary["evaluation"] = dict.fromkeys(summary["evaluation"])
     (run / "summary.json").write_text(json.dumps(summary))
     lines = (run / "metrics.jsonl").read_text().splitlines()
     broken = [json.dumps(json.loads(lines[0]) | {"loss": math.nan}), *lines[1:], '{"epoch": 20, "lo']

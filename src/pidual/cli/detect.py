@@ -75,4 +75,6 @@ def report(run: Path) -> None:
     """Build the report of a RUN again and print its path."""
     from ..rundir import Run
 
-    click.echo(Run.open(run).report())
+    opened = Run.open(run)
+    with opened.writing("report.html"):
+        click.echo(opened.report())

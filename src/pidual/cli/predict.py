@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the predictions, or with --y the accuracy.")
 def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: str, as_json: bool) -> None:
     """Predict labels of the inputs X with a RUN; no privileged information is needed."""
-    from ..run import predict_inputs
     from ..rundir import Run
+    from ..trained import predict_inputs
 
     check_ending(out)
     opened = Run.open(run)

@@ -21,12 +21,12 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..batch import Batch, Rows
-from ..errors import PidualError, UsageError
+from ..errors import PidualError, RunError, UsageError
 from ..methods.base import Method
 from ..random_pi import derive_seed
 from . import guard
 from .batches import Batches
-from .checkpoint import StateStore, pack_optimizers, unpack_optimizers
+from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
 from .history import Record
 from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_labels, scan_rows
@@ -193,6 +193,7 @@ class Trainer:
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
         self.at = Position(**state[1]["position"]) if state else Position()
+        self.check_position()
         self.set_up()
         if state:
             self.restore(*state)
@@ -206,6 +207,14 @@ class Trainer:
             self.finish_epoch()
         self.save()
         return self.result()
+
+    def check_position(self) -> None:
+        """Refuse a state that stands where this run cannot be."""
+        at, done = self.at, self.at.history[len(self.at.history) - self.at.epoch :] if self.at.epoch else []
+        judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
+        if at.epoch > self.training.epochs or at.attempt >= guard.MAX_ATTEMPTS or not judged:
+            assert self.store is not None
+            raise RunError(f"{self.store.path} is at epoch {at.epoch + 1}, attempt {at.attempt + 1}; {START_ANEW}.")
 
     def set_up(self) -> None:
         """Build method and optimizer for the current attempt."""
@@ -261,6 +270,8 @@ class Trainer:
         started = time.monotonic() - at.seconds
         order = self.method.epoch_rows(at.epoch, batches.order(at.epoch))
         self.epoch_steps = max(1, len(order) // batches.batch_size)
+        if at.step > self.epoch_steps and self.store is not None:
+            raise RunError(f"{self.store.path} is at step {at.step} of {self.epoch_steps}; {START_ANEW}.")
         sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in at.sums.items()}
         for batch in batches.epoch(order, at.step, epoch=at.epoch):
             for name, value in self.train_step(batch).items():
@@ -382,16 +393,23 @@ class Trainer:
 
     def restore(self, tensors: Weights, values: dict[str, Any]) -> None:
         """Continue from a stored state."""
+        assert self.store is not None
         parts: dict[str, Weights] = {"method": {}, "best": {}, "optimizer": {}}
         for key, value in tensors.items():
-            part, name = key.split(".", 1)
-            parts[part][name] = value
+            part, _, name = key.partition(".")
+            parts.setdefault(part, {})[name] = value
+        own = self.method.state_dict()
+        wrong = misfit(own, parts["method"]) or (misfit(own, parts["best"]) if self.at.best else None)
+        if wrong is not None:
+            raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         self.method.load_state_dict(parts["method"])
         self.set_up_optimizer()  # of the phase the method is in
-        self.best = parts["best"]
-        if self.store is not None:
-            self.store.load_memories(self.method.memories, values.get("memories", {}))
-        unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
+        self.best = parts["best"] if self.at.best else {}
+        self.store.load_memories(self.method.memories, values)
+        try:
+            unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
+        except ValueError as error:
+            raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
 
     def result(self) -> Fitted:
         """The selected weights inside the method, and the rest of what happened."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_text
+from ..schemas import FORMAT
 
 Record = dict[str, Any]
 
@@ -21,13 +22,7 @@ def append_record(path: Path, record: Record) -> None:
         file.write(line(record))
 
 
-def read_history(path: Path) -> list[Record]:
-    """All complete records of the file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(text) for text in lines if text.endswith("}")]
-
-
 def line(record: Record) -> str:
-    """A record as one line of JSON; what is not finite becomes null."""
+    """A record as one line of JSON, which `artefacts.read_history` reads again; what is not finite becomes null."""
     finite = {key: None if isinstance(value, float) and value - value != 0 else value for key, value in record.items()}
-    return json.dumps(finite) + "\n"
+    return json.dumps({**finite, "format": FORMAT}) + "\n"

@@ -1,7 +1,6 @@
 """Build report.html from the files of a run directory, and from nothing else."""
 
 import base64
-import json
 import math
 import shlex
 from collections.abc import Mapping
@@ -12,13 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from ..artefacts import RunFiles
 from ..detect.reasons import find_reasons
 from ..errors import RunError
-from ..files import read_json, write_text
-from ..predictions import Predictions, read_frame
+from ..files import write_text
+from ..predictions import Predictions, column_names, take_rows
 from . import figures
 
 MAX_ANNOTATORS = 50
@@ -87,13 +85,11 @@ class _Run:
     @classmethod
     def read(cls, path: Path) -> "_Run":
         """Read a run directory, or say what it lacks."""
-        file = path / "predictions.parquet"
-        if not file.is_file():
+        files = RunFiles(path)
+        if not (path / "predictions.parquet").is_file():
             raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
-        try:
-            columns = pq.read_schema(file).names
-        except (pa.ArrowInvalid, OSError) as error:
-            raise RunError(f"{file} is not a Parquet file that can be read ({error}); fit again.") from error
+        if not (path / "summary.json").is_file():
+            raise RunError(f"{path} has no summary.json; it is not a finished run, so fit again.")
         counted = [
             "given_label",
             "predicted_label",
@@ -103,16 +99,20 @@ class _Run:
             "gate",
             "y",
         ]
-        predictions = Predictions.read(file, [name for name in counted if name in columns])
-        annotators = path / "annotators.parquet"
+        summary, predictions = files.summary, files.read_predictions(counted)
+        if summary["n_issues"] != predictions.n_issues:
+            raise RunError(
+                f"{path / 'summary.json'} counts {summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
+                f"marks {predictions.n_issues:,}; run `pidual detect {path}` to mark them again."
+            )
         return cls(
             path=path,
-            config=_json_object(path / "config.json"),
-            summary=_json_object(path / "summary.json"),
-            epochs=_json_lines(path / "metrics.jsonl"),
+            config=files.config,
+            summary=summary,
+            epochs=files.epochs,
             predictions=predictions,
-            columns=columns,
-            annotators=read_frame(annotators) if annotators.is_file() else None,
+            columns=column_names(path / "predictions.parquet"),
+            annotators=files.annotators,
         )
 
     @property
@@ -120,27 +120,6 @@ class _Run:
         """Which labels are known to be wrong, and for which this is known at all; None without clean labels."""
         y = self.predictions.y
         return None if y is None or (y < 0).all() else (y != self.predictions.given, y >= 0)
-
-
-def _json_object(path: Path) -> Context:
-    try:
-        value = read_json(path)
-    except FileNotFoundError:
-        raise RunError(f"{path.parent} has no {path.name}; it is not a finished run, so fit again.") from None
-    except ValueError as error:
-        raise RunError(f"{path} is not valid JSON ({error}); fit again.") from error
-    return value if isinstance(value, dict) else {}
-
-
-def _json_lines(path: Path) -> list[Context]:
-    """The epochs in metrics.jsonl; a last line that was cut off is left out."""
-    epochs = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            epochs.append(json.loads(line))
-        except ValueError:
-            break
-    return [epoch for epoch in epochs if isinstance(epoch, dict) and "epoch" in epoch]
 
 
 def _headline(run: _Run) -> Context:
@@ -250,7 +229,7 @@ def _suspects(run: _Run, thumbnails: Mapping[str, bytes], limit: int) -> Context
         "y",
     ]
     columns = [name for name in [*names, "reason"] if name in run.columns]
-    frame = _take_rows(run.path / "predictions.parquet", rows, columns)
+    frame = take_rows(run.path / "predictions.parquet", rows, columns)
     records = frame.astype(object).where(frame.notna(), None).to_dict("records")
     pictures = _pictures([str(record["item"]) for record in records], thumbnails)
     told = _model_sentences(run.predictions, rows)
@@ -279,19 +258,6 @@ def _model_sentences(predictions: Predictions, rows: Array) -> list[str]:
         label_quality=part["label_quality"].to_numpy(),
         predicted_probability=part["predicted_probability"].to_numpy(),
     )
-
-
-def _take_rows(path: Path, rows: Array, columns: list[str]) -> pd.DataFrame:
-    """These rows of a Parquet file, in this order, one row group in memory at a time."""
-    file, parts, first = pq.ParquetFile(path), [], 0
-    for group in range(file.num_row_groups):
-        n = file.metadata.row_group(group).num_rows
-        inside = np.flatnonzero((rows >= first) & (rows < first + n))
-        if len(inside):
-            taken = file.read_row_group(group, columns=columns).take(rows[inside] - first).to_pandas()
-            parts.append(taken.astype(object).set_index(pd.Index(inside)))
-        first += n
-    return pd.concat(parts).sort_index() if parts else pd.DataFrame(columns=columns)
 
 
 def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | None]:

@@ -7,6 +7,7 @@ as seen from another machine, its heart has not beaten for a minute.
 
 import contextlib
 import platform
+import re
 import threading
 import time
 import uuid
@@ -19,8 +20,11 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from ..engine import Interrupted
+from ..errors import RunError
 from ..random_pi import derive_seed
+from ..schemas import TRIAL, Check, FieldError
 from .space import Space
+from .study import study_errors
 
 try:
     import fcntl
@@ -28,6 +32,7 @@ except ImportError:  # Windows: a dead worker is known by its silence alone
     fcntl = None  # type: ignore[assignment]
 
 BEAT_SECONDS, SILENT_SECONDS = 5.0, 60.0
+LOCK_NAME = re.compile(r"[0-9a-f]{32}\.lock")  # no other file that a study names is opened
 
 
 @contextlib.contextmanager
@@ -53,7 +58,8 @@ def lock_file(folder: Path) -> Iterator[dict[str, str]]:
 def is_alive(worker: Mapping[str, str]) -> bool | None:
     """Whether a worker lives, by its lock file; None where that cannot be told."""
     path = Path(worker["lock"])
-    if fcntl is None or worker["host"] != platform.node() or not path.is_file():
+    ours = bool(LOCK_NAME.fullmatch(path.name)) and path.is_file()
+    if fcntl is None or worker["host"] != platform.node() or not ours:
         return None
     with path.open("rb") as file:
         try:
@@ -102,9 +108,26 @@ class Queue:
 
     def trials(self) -> list[FrozenTrial]:
         """All trials that were not put back, in the order they were made."""
-        trials = self.study.get_trials(deepcopy=False)
+        with study_errors(self.study.study_name):
+            trials = self.study.get_trials(deepcopy=False)
         kept = [trial for trial in trials if trial.state != TrialState.FAIL or "error" in trial.user_attrs]
+        for trial in kept:
+            self.check(trial, TRIAL)
         return sorted(kept, key=lambda trial: trial.number)
+
+    def check(self, trial: FrozenTrial, schema: Check) -> None:
+        """Refuse a trial that no worker of this sweep can have made."""
+        complete = trial.state == TrialState.COMPLETE
+        found = {**trial.user_attrs, **({"valid_accuracy": trial.value} if complete else {})}
+        try:
+            schema(found)
+            if found["point"] >= len(self.space):
+                raise FieldError(f"must be below {len(self.space)}", "point")
+        except FieldError as error:
+            raise RunError(
+                f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {error}; it is damaged "
+                "or was changed, so start anew with another --out and --study."
+            ) from error
 
     def take(self) -> optuna.Trial | None:
         """A trial of a point that no worker has, or None where there is none left to take."""

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from ..files import replacing, write_json
 from ..plots import panel, write_svg
 from ..report.figures import ALERT, CALM
+from ..schemas import COMPLETE_TRIAL, FORMAT
 from .queue import Queue, owners
 from .space import Space, plain
 
@@ -100,10 +101,13 @@ class Results:
         complete = [point for point, trial in trials.items() if trial.state == TrialState.COMPLETE]
         if not complete:
             return None
+        for point in complete:
+            self.queue.check(trials[point], COMPLETE_TRIAL)
         point = max(complete, key=merit)
         trial, space = trials[point], self.queue.space
         settings = [word for name, value in space.points[point].items() for word in ("--set", f"{name}={plain(value)}")]
         return {
+            "format": FORMAT,
             "method": space.fixed.method,
             "setting": space.fixed.setting,
             "seed": space.fixed.seed,

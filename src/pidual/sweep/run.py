@@ -20,9 +20,10 @@ from ..engine.checkpoint import StateStore
 from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
-from ..files import read_json, write_json
+from ..files import write_json
 from ..inputs import Inputs
 from ..run import FitOptions, Recorder, prepare, train
+from ..schemas import FORMAT, SWEEP, read_record
 from ..table import AnnotationTable
 from .queue import Queue, beating, dead_locks, lock_file, owners
 from .results import Results, Sweep
@@ -158,12 +159,15 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         if force:
             remove_sweep(out)
         if resume and config.exists():
-            check_same(f"The sweep in {out}", read_json(config), about)
+            way_out = "the sweep is damaged, so start anew with --force"
+            check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
             return
-        created = {"pidual": version("pidual"), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        created = {
+            "pidual": version("pidual"),
+            "format": FORMAT,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
         write_json(config, created | {"source": dict(source)} | about)
-    except ValueError as error:
-        raise RunError(f"{config} cannot be read ({error}); start anew with --force.") from error
     except OSError as error:
         raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
 

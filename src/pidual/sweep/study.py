@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from ..errors import RunError, UsageError
 from ..files import without_passwords
 from ..run import Job, describe
+from ..schemas import STUDY
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -46,7 +47,7 @@ def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Non
             if name in ("fingerprint", "x_fingerprint"):
                 which = "the table" if name == "fingerprint" else "the inputs"
                 raise RunError(f"{what} was started with other contents of {which}; {way_out}")
-            raise RunError(f"{what} was started with {name} = {before!r}, and now it is {after!r}; {way_out}")
+            raise RunError(f"{what} was started with {name} = {before!r:.200}, and now it is {after!r:.200}; {way_out}")
 
 
 def safe_url(url: str) -> str:
@@ -79,6 +80,18 @@ def storage_errors(url: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def study_errors(name: str) -> Iterator[None]:
+    """Say so where Optuna cannot make sense of what a database holds of a study."""
+    try:
+        yield
+    except (LookupError, ValueError) as error:
+        raise RunError(
+            f"The study '{name}' cannot be read ({error}); it is damaged or was changed, so start anew with another "
+            "--out and --study."
+        ) from error
+
+
+@contextlib.contextmanager
 def opened(url: str) -> Iterator[RDBStorage]:
     """The storage behind a URL; closed in the end."""
     arguments = {"connect_args": {"timeout": LOCKED_SECONDS}} if url.startswith("sqlite") else {}
@@ -86,6 +99,8 @@ def opened(url: str) -> Iterator[RDBStorage]:
         try:
             storage = RDBStorage(url, engine_kwargs=arguments)
             break
+        except RuntimeError as error:
+            raise RunError(f"The study in {safe_url(url)} cannot be opened ({error}).") from error
         except ImportError as error:
             raise UsageError(f"{safe_url(url)} cannot be opened ({error}); install its driver.") from error
         except SQLAlchemyError:  # another worker may be making the tables at this moment
@@ -113,22 +128,27 @@ def open_study(
         with contextlib.suppress(KeyError):
             optuna.delete_study(study_name=name, storage=storage)
     try:
-        study = optuna.create_study(
-            storage=storage,
-            study_name=name,
-            direction="maximize",
-            sampler=optuna.samplers.RandomSampler(),  # points are chosen here, before a trial is made
-            pruner=pruner,
-            load_if_exists=resume,
-        )
+        with study_errors(name):
+            study = optuna.create_study(
+                storage=storage,
+                study_name=name,
+                direction="maximize",
+                sampler=optuna.samplers.RandomSampler(),  # points are chosen here, before a trial is made
+                pruner=pruner,
+                load_if_exists=resume,
+            )
+            known = study.user_attrs
+            maximised = study.direction == optuna.study.StudyDirection.MAXIMIZE
+            if not maximised or ("pidual" not in known and study.get_trials(deepcopy=False)):
+                raise RunError(f"The study '{name}' was not made by `pidual sweep`; give another name with --study.")
+            STUDY(known.get("pidual", same))
     except DuplicatedStudyError as error:
         raise RunError(
             f"There is a study '{name}' in the storage; join it with --resume, replace it with --force, or give "
             "another name with --study."
         ) from error
-    if "pidual" not in study.user_attrs:
-        if study.get_trials(deepcopy=False):
-            raise RunError(f"The study '{name}' was not made by `pidual sweep`; give another name with --study.")
+    if "pidual" not in known:
         study.set_user_attr("pidual", same)
-    check_same(f"The study '{name}'", study.user_attrs["pidual"], same)
+        known = study.user_attrs  # another worker may have done so at the same time
+    check_same(f"The study '{name}'", known["pidual"], same)
     return study

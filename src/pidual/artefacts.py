@@ -1,0 +1,208 @@
+"""The files of a run directory, each checked when it is read: structure, digest, and that all are of one run.
+
+summary.json is written last. It holds a digest of every other result, and the id of the run, which is a digest of
+what config.json says of method, options and data. A run of an older pidual has neither, and is read without them.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from .errors import RunError
+from .predictions import (
+    ANNOTATORS_COLUMNS,
+    ITEMS_COLUMNS,
+    THUMBNAILS_COLUMNS,
+    Column,
+    Predictions,
+    column_names,
+    n_rows,
+    read_frame,
+)
+from .schemas import (
+    CONFIG,
+    DAMAGED,
+    EPOCH,
+    MODEL,
+    NAMED_FILES,
+    SUMMARY,
+    Record,
+    check_record,
+    file_digest,
+    read_record,
+    read_text,
+    run_id,
+)
+
+HALF_MARKED = "`pidual detect` was stopped while it marked labels anew"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of a run directory.
+
+    Parameters
+    ----------
+    path : Path
+        The directory.
+    """
+
+    path: Path
+
+    @property
+    def config(self) -> Record:
+        """What was run, on what."""
+        return read_record(self.path / "config.json", CONFIG)
+
+    @property
+    def summary(self) -> Record:
+        """What came out."""
+        summary = read_record(self.path / "summary.json", SUMMARY)
+        if summary.get("run_id", (own := run_id(self.config))) != own:
+            raise RunError(
+                f"{self.path / 'summary.json'} and {self.path / 'config.json'} are not of one run, or one of them was "
+                f"edited; {DAMAGED}."
+            )
+        return summary
+
+    @property
+    def model(self) -> Record:
+        """Classes, network, PI schema."""
+        self.verify("model.json")
+        model, config = read_record(self.path / "model.json", MODEL), self.config
+        pairs = {
+            "method": (model["method"], config["method"]),
+            "number of classes": (model["spec"]["n_classes"], config["data"]["n_classes"]),
+            "number of training rows": (model["spec"]["n_train"], config["data"]["n_train"]),
+            "network": (model["network"]["name"], config["network"]["name"]),
+            "shape of inputs": (model["network"]["in_shape"], config["network"]["in_shape"]),
+        }
+        for what, (here, there) in pairs.items():
+            if here != there:
+                raise RunError(
+                    f"{self.path / 'model.json'} is of another run than config.json: the {what} is "
+                    f"{json.dumps(here)[:60]} and not {json.dumps(there)[:60]}; {DAMAGED}."
+                )
+        return model
+
+    @property
+    def epochs(self) -> list[Record]:
+        """The records of metrics.jsonl, where there is one."""
+        path = self.path / "metrics.jsonl"
+        if path.exists():
+            self.verify(path.name)
+        return read_history(path)
+
+    @property
+    def predictions(self) -> Predictions:
+        """One row per annotation."""
+        return self.read_predictions()
+
+    def read_predictions(self, columns: Sequence[str] | None = None, *, half_marked: bool = False) -> Predictions:
+        """One row per annotation, or some columns of it that are there.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Read those of these that the file has.
+        half_marked : bool
+            Take a file whose labels a killed `detect` has marked anew without getting to the other files.
+        """
+        path = self._results("predictions.parquet", self.config["data"]["n_rows"], half_marked)
+        if columns is not None:
+            there = column_names(path)
+            columns = [name for name in columns if name in there]
+        predictions = Predictions.read(path, columns)
+        if len(predictions.classes) != self.config["data"]["n_classes"]:
+            raise RunError(
+                f"{path} has {len(predictions.classes)} classes where config.json says "
+                f"{self.config['data']['n_classes']}; {DAMAGED}."
+            )
+        return predictions
+
+    @property
+    def items(self) -> pd.DataFrame:
+        """One row per item."""
+        return self._frame("items.parquet", self.config["data"]["n_items"], ITEMS_COLUMNS)
+
+    @property
+    def annotators(self) -> pd.DataFrame | None:
+        """One row per annotator; None where annotators are not known."""
+        expected = self.config["data"]["n_annotators"]
+        if not (self.path / "annotators.parquet").exists() and not expected:
+            return None
+        return self._frame("annotators.parquet", expected, ANNOTATORS_COLUMNS)
+
+    @property
+    def thumbnails(self) -> dict[str, bytes]:
+        """PNG images of suspicious items by name; none where inputs are no images."""
+        path = self.path / "thumbnails.parquet"
+        if not path.exists():
+            return {}
+        self.verify(path.name)
+        pictures = read_frame(path, schema=THUMBNAILS_COLUMNS)
+        return dict(zip(pictures["item"].astype(str), pictures["png"], strict=True))
+
+    def verify(self, name: str, *, half_marked: bool = False) -> None:
+        """Refuse a file that is not the one the run was finished with."""
+        summary = self.summary
+        expected, later = (summary.get(key, {}) for key in ("digests", "next_digests"))
+        if name in later and not half_marked:
+            raise RunError(
+                f"{HALF_MARKED} in {self.path}, so its files do not agree; run `pidual detect {self.path}` again."
+            )
+        if name not in expected:
+            return
+        path = self.path / name
+        if not path.is_file():
+            raise RunError(f"{path} is missing or is no file; {DAMAGED}.")
+        with reading(path):
+            found = file_digest(path)
+        if found not in (expected[name], later.get(name)):
+            raise RunError(
+                f"{path} is not the file this run was finished with: its contents have changed or are of another run; "
+                f"{DAMAGED}."
+            )
+
+    def digests(self) -> dict[str, str]:
+        """Digests of the results that are there, for summary.json."""
+        return {name: file_digest(self.path / name) for name in NAMED_FILES if (self.path / name).exists()}
+
+    def _results(self, name: str, expected: int | None, half_marked: bool = False) -> Path:
+        """The path of a Parquet file of as many rows as expected."""
+        path = self.path / name
+        self.verify(name, half_marked=half_marked)
+        found = n_rows(path)
+        if expected is not None and found != expected:
+            raise RunError(f"{path} has {found:,} rows where config.json says {expected:,}; {DAMAGED}.")
+        return path
+
+    def _frame(self, name: str, expected: int | None, schema: dict[str, Column]) -> pd.DataFrame:
+        return read_frame(self._results(name, expected), schema=schema)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say which file could not be read."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror or error}); {DAMAGED}.") from error
+
+
+def read_history(path: Path) -> list[Record]:
+    """The records of a metrics.jsonl, one for every epoch; a last line that was cut off is left out."""
+    if not path.exists():
+        return []
+    way_out = "remove the file to have a report without training curves"
+    *lines, last = read_text(path, way_out).split("\n")
+    lines += [last] if last.endswith("}") else []
+    found = [
+        check_record(path, line, EPOCH, way_out=way_out, place=f"line {number}")
+        for number, line in enumerate(lines, start=1)
+    ]
+    return [{name: value for name, value in record.items() if name != "format"} for record in found]
