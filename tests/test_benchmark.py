@@ -14,7 +14,16 @@ from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 
 from pidual import benchmark
-from pidual.benchmark import choose_methods, fit_and_score, paper_table, plan, run_fits, summarise, try_out
+from pidual.benchmark import (
+    choose_methods,
+    fit_and_score,
+    paper_table,
+    plan,
+    read_results,
+    run_fits,
+    summarise,
+    try_out,
+)
 from pidual.benchmark import runs as runs_module
 from pidual.benchmark import score as score_module
 from pidual.benchmark.runs import claimed, draw_items, read_result
@@ -246,6 +255,16 @@ def test_a_fit_that_another_process_is_doing_is_left_to_it(data, tmp_path, count
     assert counted == [("pi_dual", 0)]
     assert [result["method"] for result in results] == ["pi_dual"]
     assert len(run_fits(fits, data, tmp_path)) == 2  # the claim ended without a result
+
+
+def test_results_of_a_dataset_of_ones_own_have_its_name(data, tmp_path):
+    wine = dataclasses.replace(data, name="../my wine: 2")
+    results = run_fits([tiny_fit("ce")], wine, tmp_path)  # with the recipe of another dataset
+    assert [result["dataset"] for result in results] == ["../my wine: 2"]
+    assert list(summarise(results)["dataset"]) == ["../my wine: 2"]
+    assert read_results(tmp_path) == results
+    run_fits([tiny_fit("ce")], data, tmp_path)  # beside it, not in its place
+    assert len(read_results(tmp_path)) == 2
 
 
 def test_a_result_of_other_settings_is_not_taken_for_this_one(data, tmp_path):

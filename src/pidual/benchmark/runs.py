@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,7 +78,8 @@ class Fit:
     def path(self, out: Path) -> Path:
         """Its result file."""
         words = [self.method, *self.variant.replace("%", "").replace(",", "").split(), str(self.seed)]
-        return out / self.recipe.scale / self.recipe.dataset.replace(":", "-") / f"{'-'.join(words)}.json"
+        folder = re.sub(r"[^\w.-]|^\.+", "-", self.recipe.dataset)  # the name of somebody's own data may be any text
+        return out / self.recipe.scale / folder / f"{'-'.join(words)}.json"
 
     def identity(self) -> Result:
         """What makes it this fit and no other."""
@@ -184,7 +186,7 @@ def run_fits(
     ----------
     fits : sequence of Fit
     data : Path or NoisyDataset
-        Where the datasets lie, or the one that all fits are of.
+        Where the datasets lie, or the one that all fits are of: results have its name then, not the recipe's.
     out : Path
         Folder of the result files.
     progress : Progress, optional
@@ -192,6 +194,8 @@ def run_fits(
         Asked at every step; True raises Interrupted.
     """
     progress = progress or Progress()
+    if isinstance(data, NoisyDataset):
+        fits = [dataclasses.replace(fit, recipe=dataclasses.replace(fit.recipe, dataset=data.name)) for fit in fits]
     fabric = make_fabric()
     first = fabric.global_rank == 0
     loaded: Recipe | None = None
