@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
@@ -211,6 +212,14 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
     assert counted[4:] == [("ce", 1)]
     assert first[0]["settings"]["epochs"] == 3
     assert {"commit", "date", "torch", "hardware"} <= set(first[0]["about"])
+
+
+def test_a_result_says_how_many_threads_made_it(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    (asked,) = run_fits([tiny_fit("ce")], data, tmp_path / "a", threads=2)
+    assert (asked["about"]["threads"], torch.get_num_threads()) == (2, 1)
+    (small,) = run_fits([tiny_fit("ce")], data, tmp_path / "b")
+    assert small["about"]["threads"] == 1
 
 
 def test_a_variant_has_a_file_of_its_own(tmp_path):
