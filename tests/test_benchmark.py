@@ -9,12 +9,22 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 
 from pidual import benchmark
-from pidual.benchmark import choose_methods, fit_and_score, paper_table, plan, run_fits, summarise, try_out
+from pidual.benchmark import (
+    choose_methods,
+    fit_and_score,
+    paper_table,
+    plan,
+    read_results,
+    run_fits,
+    summarise,
+    try_out,
+)
 from pidual.benchmark import runs as runs_module
 from pidual.benchmark import score as score_module
 from pidual.benchmark.runs import claimed, draw_items, read_result
@@ -204,6 +214,14 @@ def test_every_fit_is_one_file_and_is_done_once(data, tmp_path, counted):
     assert {"commit", "date", "torch", "hardware"} <= set(first[0]["about"])
 
 
+def test_a_result_says_how_many_threads_made_it(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    (asked,) = run_fits([tiny_fit("ce")], data, tmp_path / "a", threads=2)
+    assert (asked["about"]["threads"], torch.get_num_threads()) == (2, 1)
+    (small,) = run_fits([tiny_fit("ce")], data, tmp_path / "b")
+    assert small["about"]["threads"] == 1
+
+
 def test_a_variant_has_a_file_of_its_own(tmp_path):
     fit = tiny_fit(variant="corrupted PI 25%", corrupt_pi=0.25)
     assert fit.path(tmp_path).name == "pi_dual-corrupted-PI-25-0.json"
@@ -246,6 +264,16 @@ def test_a_fit_that_another_process_is_doing_is_left_to_it(data, tmp_path, count
     assert counted == [("pi_dual", 0)]
     assert [result["method"] for result in results] == ["pi_dual"]
     assert len(run_fits(fits, data, tmp_path)) == 2  # the claim ended without a result
+
+
+def test_results_of_a_dataset_of_ones_own_have_its_name(data, tmp_path):
+    wine = dataclasses.replace(data, name="../my wine: 2")
+    results = run_fits([tiny_fit("ce")], wine, tmp_path)  # with the recipe of another dataset
+    assert [result["dataset"] for result in results] == ["../my wine: 2"]
+    assert list(summarise(results)["dataset"]) == ["../my wine: 2"]
+    assert read_results(tmp_path) == results
+    run_fits([tiny_fit("ce")], data, tmp_path)  # beside it, not in its place
+    assert len(read_results(tmp_path)) == 2
 
 
 def test_a_result_of_other_settings_is_not_taken_for_this_one(data, tmp_path):

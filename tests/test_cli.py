@@ -151,6 +151,14 @@ def test_settings_reach_method_training_and_network(crowd_files):
     assert config["network"]["options"]["dropout"] == 0.1
 
 
+def test_threads_are_chosen_by_option(crowd_files, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    run = fitted(crowd_files, "--threads", "2")
+    assert read_json(run / "config.json")["hardware"]["threads"] == 2
+    code, _, err = fit(crowd_files, "--force", "--threads", "3")
+    assert (code, err) == (2, "Error: threads must be a whole number from 1 to 2, the cores there are, not 3.\n")
+
+
 def test_paper_setting_and_another_method(crowd_files):
     run = fitted(crowd_files, "--setting", "paper")
     config = read_json(run / "config.json")
@@ -470,6 +478,15 @@ def test_help_does_not_load_torch():
     code = "import sys; from pidual.cli import main; sys.argv[1:] = ['--help']\ntry: main()\nexcept SystemExit: pass\n"
     code += "assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(("given", "heard"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
+def test_threads_that_wait_sleep(given, heard):
+    outside = {name: value for name, value in environment().items() if name != "OMP_WAIT_POLICY"}
+    command = [sys.executable, "-m", "pidual", "methods"]
+    shown = {"OMP_DISPLAY_ENV": "true"}  # by the library that has the threads, when it is loaded
+    done = subprocess.run(command, env=outside | given | shown, check=True, capture_output=True, text=True)
+    assert f"OMP_WAIT_POLICY = '{heard}'" in done.stderr
 
 
 def test_only_the_first_process_speaks(crowd, monkeypatch):

@@ -23,6 +23,7 @@ from torch import nn
 import pidual.estimator
 from pidual import DataError, DataWarning, PiDualClassifier, UsageError
 from pidual.datasets.synthetic import make_crowd
+from pidual.engine.fit import Trainer
 from pidual.estimator import pi_frame
 from pidual.metrics import detection_auc
 
@@ -161,6 +162,15 @@ def test_the_callers_generator_stays_as_it_is(X, y):
     before = torch.get_rng_state()
     quick(epochs=1).fit(X, y)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_threads_are_those_asked_for_while_it_fits(X, y, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    seen = []
+    step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", lambda *args: seen.append(torch.get_num_threads()) or step(*args))
+    quick(threads=2).fit(X, y)
+    assert (set(seen), torch.get_num_threads()) == ({2}, 1)
 
 
 def test_score_and_history(fitted, crowd):

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_line import run_cli, start_cli, write_crowd
 from PIL import Image
 
@@ -18,6 +20,8 @@ from pidual.datasets.synthetic import make_crowd
 from pidual.encode import PIEncoder
 from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
+from pidual.engine.progress import Progress
+from pidual.engine.threads import CHOSEN_OUTSIDE
 from pidual.engine.training import paper_protocol
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
@@ -273,6 +277,60 @@ def test_a_run_stopped_many_times(data, tmp_path):
         with pytest.raises(Interrupted):
             fit_table(*data, out, QUICK, resume=True, stop=stop_after(1))
     assert same_run(fit_table(*data, out, QUICK, resume=True).path, whole.path)
+
+
+class Threads(Progress):
+    """Sees with how many threads each step is done, and every note."""
+
+    def __init__(self):
+        self.seen, self.notes = set(), []
+
+    def step(self, epoch, step):
+        self.seen.add(torch.get_num_threads())
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    """Two cores, of which nobody has said how many to use."""
+    for name in CHOSEN_OUTSIDE:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_run_goes_on_with_the_threads_it_was_started_with(data, tmp_path):
+    small, asked = Threads(), Threads()
+    with pytest.raises(Interrupted):
+        fit_table(*data, tmp_path / "one", QUICK, progress=small, stop=stop_after(2))
+    with pytest.raises(Interrupted):
+        fit_table(*data, tmp_path / "two", replace(QUICK, threads=2), progress=asked, stop=stop_after(2))
+    assert (small.seen, asked.seen) == ({1}, {2})
+    assert json.loads((tmp_path / "two" / "config.json").read_text())["hardware"]["threads"] == 2
+    again, other = Threads(), Threads()
+    shutil.copytree(tmp_path / "two", tmp_path / "other")
+    run = fit_table(*data, tmp_path / "two", QUICK, progress=again, resume=True)
+    assert (again.seen, again.notes, run.summary["warnings"]) == ({2}, [], [])
+    assert same_run(run.path, fit_table(*data, tmp_path / "whole", replace(QUICK, threads=2)).path)
+    fit_table(*data, tmp_path / "other", replace(QUICK, threads=1), progress=other, resume=True)
+    assert other.seen == {1}
+    assert other.notes == [
+        "Warning: The run was started with 2 threads (now 1); its numbers may differ a little from those of a run that "
+        "was not interrupted."
+    ]
+
+
+def test_going_on_with_another_version_is_a_warning(data, tmp_path):
+    with pytest.raises(Interrupted):
+        fit_table(*data, tmp_path / "run", QUICK, stop=stop_after(2))
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    now = config["versions"]["torch"]
+    config["versions"]["torch"], config["hardware"]["threads"] = "2.0.1", 10_000
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    (warning,) = fit_table(*data, tmp_path / "run", QUICK, resume=True).summary["warnings"]
+    assert warning.startswith(f"The run was started with torch 2.0.1 (now {now}), 10000 threads (now 1); its numbers")
 
 
 def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):

@@ -583,7 +583,7 @@ def test_optuna_is_loaded_by_sweeps_only():
 
 def test_a_dataset_is_searched_in_the_settings_of_its_recipe(tmp_path):
     args = ["sweep", "digits_pi:low", "--data", tmp_path, "--method", "elr", "--epochs", 1, "--out", tmp_path / "s"]
-    args += ["--search", "lam=0.0,3.0", "--seed", 1, "--json", "--quiet"]
+    args += ["--search", "lam=0.0,3.0", "--seed", 1, "--threads", 1, "--json", "--quiet"]
     code, out, err = run_cli(args)
     assert code == 0, err
     assert run_cli([*args, "--resume"])[:2] == (0, out)
@@ -594,6 +594,7 @@ def test_a_dataset_is_searched_in_the_settings_of_its_recipe(tmp_path):
     words = shlex.split(best["command"])
     assert words[:3] == ["pidual", "benchmark", "digits_pi:low"]
     assert words[words.index("--out") + 1] == "runs/digits_pi-low-cpu-elr"
+    assert words[words.index("--threads") + 1] == "1"
     code, out, err = run_cli([*words[1:], "--out", tmp_path / "b", "--quiet", "--json"])
     assert code == 0, err
     result = json.loads((tmp_path / "b" / "cpu" / "digits_pi-low" / "elr-1.json").read_text())

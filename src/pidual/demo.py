@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from PIL import Image
 
 from .datasets.digits import DigitsPI, load_digits_pi
@@ -42,7 +41,6 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
     """
     progress = progress or Progress()
     rows = []
-    torch.set_num_threads(1)  # more only wait for each other on networks so small, for minutes where others work too
     for noise in NOISE_LEVELS:
         data = load_digits_pi(noise, seed=seed)
         for method in METHODS:

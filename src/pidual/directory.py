@@ -127,7 +127,7 @@ def choose_folder(out: Path, *, force: bool, resume: bool) -> Path:
     finish_exchange(out)
     new = out / NEW
     _remove_link(new)
-    if not resume or not (new / "config.json").exists():
+    if not (resume and begun_folder(out) == new):
         remove_run(new)
     if new.exists() or (force and (out / "config.json").exists()):
         new.mkdir(exist_ok=True)
@@ -135,6 +135,12 @@ def choose_folder(out: Path, *, force: bool, resume: bool) -> Path:
         return new
     remove_left_over(out)
     return out
+
+
+def begun_folder(out: Path) -> Path:
+    """The folder of the run that `resume` continues: a new one that was begun beside the old one, or that in `out`."""
+    new = out / NEW
+    return new if _is_own(new) and (new / "config.json").exists() else out
 
 
 def take_place(out: Path, folder: Path) -> None:

@@ -58,6 +58,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         personal data: by default `annotators_` of a copy numbers the annotators instead.
     accelerator : str, default="auto"
         A Lightning Fabric accelerator.
+    threads : int, default=None
+        Threads of the processor during `fit`; by default one for small networks, else as many as torch has.
     random_state : int, RandomState instance or None, default=None
         Of everything random.
 
@@ -108,6 +110,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         validation_fraction: float = 0.1,
         keep_ids: bool = False,
         accelerator: str = "auto",
+        threads: int | None = None,
         random_state: Any = None,
     ):
         self.method = method
@@ -123,6 +126,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.validation_fraction = validation_fraction
         self.keep_ids = keep_ids
         self.accelerator = accelerator
+        self.threads = threads
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -219,6 +223,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             pi_kinds=kinds,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             accelerator=self.accelerator,
+            threads=self.threads,
         )
 
     def _maker(self, x: NDArray[Any]) -> Callable[[], nn.Module] | None:

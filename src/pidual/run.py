@@ -31,13 +31,14 @@ from torch import nn
 
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
-from .directory import check_directory, choose_folder, locked, take_place
+from .directory import begun_folder, check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
 from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
 from .engine.checkpoint import StateStore, save_tensors
 from .engine.history import append_record, write_history
 from .engine.predict import score_rows
 from .engine.progress import Progress
+from .engine.threads import choose_threads, goes_on_with, using_threads
 from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
@@ -85,6 +86,8 @@ class FitOptions:
         Of everything random.
     accelerator : str
         A Lightning Fabric accelerator, such as "auto", "cpu" or "cuda".
+    threads : int, optional
+        Threads of the processor; by default one for small networks, else as many as torch has (docs/settings.md).
     """
 
     method: str = "pi_dual"
@@ -100,6 +103,7 @@ class FitOptions:
     pi_min_count: int | None = None
     seed: int = 0
     accelerator: str = "auto"
+    threads: int | None = None
 
 
 @dataclass
@@ -118,6 +122,7 @@ class Job:
     network: dict[str, Any]
     build: Callable[[], Method]
     warnings: list[str]
+    threads: int
 
     def part(self, number: int) -> Rows | None:
         """Rows of train (0), valid (1) or test (2); None where there are none."""
@@ -192,13 +197,15 @@ def prepare(
     make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
-    check_build(build)
+    threads = choose_threads(check_build(build), training.batch_size, options.threads)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     if METHODS[options.method].needs_pi and spec.pi_dim == 0:
         texts.append(
             "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
         )
-    return Job(table, inputs, options, rows, split, encoder, spec, training, method_options, network, build, texts)
+    return Job(
+        table, inputs, options, rows, split, encoder, spec, training, method_options, network, build, texts, threads
+    )
 
 
 def resolve_options(
@@ -314,11 +321,11 @@ def method_maker(
     return lambda: method(make(), spec, **options)
 
 
-def check_build(build: Callable[[], Method]) -> None:
+def check_build(build: Callable[[], Method]) -> Method:
     """Build once, so that options that cannot be are refused before anything is written."""
     try:
         with torch.random.fork_rng(devices=[]):
-            build()
+            return build()
     except (RuntimeError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
@@ -339,9 +346,10 @@ def train(
     """Fit the method of a job."""
     train_rows = job.part(0)
     assert train_rows is not None
-    return fit(
-        job.build, train_rows, job.part(1), job.training, fabric=fabric, store=store, progress=progress, stop=stop
-    )
+    with using_threads(job.threads):
+        return fit(
+            job.build, train_rows, job.part(1), job.training, fabric=fabric, store=store, progress=progress, stop=stop
+        )
 
 
 def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
@@ -351,11 +359,12 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     predicted = np.zeros(n, np.int64)
     probability, quality = np.zeros(n, np.float32), np.zeros(n, np.float32)
     extra: dict[str, NDArray[Any]] = {}
-    for scored in score_rows(fitted.method, job.rows, items, fabric, job.split == 0):
-        at, p = scored.rows, scored.probabilities
-        predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
-        for name, values in scored.columns.items():
-            extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
+    with using_threads(job.threads):
+        for scored in score_rows(fitted.method, job.rows, items, fabric, job.split == 0):
+            at, p = scored.rows, scored.probabilities
+            predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
+            for name, values in scored.columns.items():
+                extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
     if not np.isfinite(quality).all() or not np.isfinite(extra.get("gate", quality)).all():
         raise DivergedError(
             "Training has diverged: the network's answers are not numbers; use a smaller --lr, clip gradients with "
@@ -491,6 +500,8 @@ def fit_table(
     check_directory(out, force=force, resume=resume, inputs=read)
     job = prepare(table, inputs, options)
     job.warnings[:0] = notes
+    if resume:
+        go_on_as_started(begun_folder(out), job)
     config = describe(job, source or {})
     check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
@@ -537,6 +548,28 @@ def fit_into(
             progress.note(f"Warning: {text}")
         results.summary["seconds_total"] = time.monotonic() - started
         write_run(folder, job, fitted, results)
+
+
+def go_on_as_started(folder: Path, job: Job) -> None:
+    """Let a run that is continued have the threads it was started with, and warn of what would change its last digits.
+
+    The job of a finished run, or of one that is not there yet, stays as it is.
+    """
+    if not (folder / "config.json").exists() or (folder / "summary.json").exists():
+        return
+    old = Run(folder).config
+    started = {"pidual": old.get("pidual"), "torch": old.get("versions", {}).get("torch")}
+    changes = [f"{name} {was} (now {version(name)})" for name, was in started.items() if was != version(name)]
+    threads = old.get("hardware", {}).get("threads", job.threads)
+    if job.options.threads is None:
+        job.threads = goes_on_with(threads, job.threads)
+    if threads != job.threads:
+        changes.append(f"{threads} threads (now {job.threads})")
+    if changes:
+        job.warnings.append(
+            f"The run was started with {', '.join(changes)}; its numbers may differ a little from those of a run that "
+            "was not interrupted."
+        )
 
 
 def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> Path:
@@ -629,7 +662,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "network": job.network,
         "versions": {name: version(name) for name in ("torch", "lightning-fabric", "numpy", "pandas", "scikit-learn")}
         | {"python": platform.python_version()},
-        "hardware": {"machine": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads()},
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "threads": job.threads},
     }
 
 

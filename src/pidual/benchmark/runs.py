@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,7 +78,8 @@ class Fit:
     def path(self, out: Path) -> Path:
         """Its result file."""
         words = [self.method, *self.variant.replace("%", "").replace(",", "").split(), str(self.seed)]
-        return out / self.recipe.scale / self.recipe.dataset.replace(":", "-") / f"{'-'.join(words)}.json"
+        folder = re.sub(r"[^\w.-]|^\.+", "-", self.recipe.dataset)  # the name of somebody's own data may be any text
+        return out / self.recipe.scale / folder / f"{'-'.join(words)}.json"
 
     def identity(self) -> Result:
         """What makes it this fit and no other."""
@@ -173,6 +175,7 @@ def run_fits(
     data: Path | NoisyDataset,
     out: Path,
     *,
+    threads: int | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
@@ -184,14 +187,18 @@ def run_fits(
     ----------
     fits : sequence of Fit
     data : Path or NoisyDataset
-        Where the datasets lie, or the one that all fits are of.
+        Where the datasets lie, or the one that all fits are of: results have its name then, not the recipe's.
     out : Path
         Folder of the result files.
+    threads : int, optional
+        As in FitOptions; results are the same fits with any number of them.
     progress : Progress, optional
     stop : callable
         Asked at every step; True raises Interrupted.
     """
     progress = progress or Progress()
+    if isinstance(data, NoisyDataset):
+        fits = [dataclasses.replace(fit, recipe=dataclasses.replace(fit.recipe, dataset=data.name)) for fit in fits]
     fabric = make_fabric()
     first = fabric.global_rank == 0
     loaded: Recipe | None = None
@@ -212,9 +219,11 @@ def run_fits(
                 begin(fit, path, fingerprint)
             fabric.barrier()
             store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
-            result = fit_and_score(dataset, fit.options(dataset.noise_rate), store=store, progress=progress, stop=stop)
+            options = dataclasses.replace(fit.options(dataset.noise_rate), threads=threads)
+            result = fit_and_score(dataset, options, store=store, progress=progress, stop=stop)
             if first:
-                write_result(path, {**fit.identity(), **result, "about": about()})
+                used = result.pop("threads")
+                write_result(path, {**fit.identity(), **result, "about": {**about(), "threads": used}})
                 shutil.rmtree(store.folder)
     fabric.barrier()  # until the last result is there for all
     return [read_result(fit.path(out)) for fit in fits if fit.path(out).exists()]
@@ -309,7 +318,6 @@ def about() -> Result:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "hardware": f"{platform.machine()}, {os.cpu_count()} cores, {cuda}",
-        "threads": torch.get_num_threads(),
     }
 
 

@@ -19,6 +19,7 @@ from ..engine.checkpoint import StateStore
 from ..engine.history import Record
 from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
 from ..engine.progress import Progress
+from ..engine.threads import using_threads
 from ..errors import DivergedError
 from ..inputs import Inputs
 from ..methods import METHODS, Method
@@ -93,6 +94,7 @@ def fit_and_score(
         "valid_accuracy": record.get("valid_accuracy"),
         "recoveries": len(fitted.events),
         "seconds": round(sum(r["seconds"] for r in fitted.history), 2),
+        "threads": job.threads,
         **count_values(fitted.method),
         "data": describe_data(job, data),
         "resolved": {
@@ -117,7 +119,8 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
     assert rows is not None
     training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
     few = rows.subset(np.arange(min(len(rows), steps * batch_size)))
-    fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
+    with using_threads(job.threads):
+        fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
     taken = len(fitted.history) * max(1, len(few) // batch_size)
     seconds = sum(record["seconds"] for record in fitted.history) / taken
     return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}
@@ -126,7 +129,8 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
 def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:
     """Accuracy on the clean test set and detection AUCs of the weights the method now has."""
     predictions = assess(job, fitted, fabric).predictions
-    answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
+    with using_threads(job.threads):
+        answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
     trained = job.split == 0
     own = {name: auc for name, auc in native_aucs(job, predictions, trained).items() if auc is not None}
     auc = detection_auc(predictions.label_quality[trained], wrong_rows(predictions)[trained])

@@ -20,6 +20,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def main() -> None:
     """Run the command line; errors made for users are one sentence without a traceback."""
     keep_freed_memory()
+    # Heard when torch is loaded: threads that wait for others sleep, and leave a busy machine to those that work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with said_warnings():
             code = cli.main(standalone_mode=False)

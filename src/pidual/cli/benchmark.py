@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import click
 
 from ..errors import UsageError
 from .common import is_first_process, names, parse_settings, say, stop_signals, terminal_progress
+from .job import threads_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Result files, summary and figures; fits that are there are not done again.",
 )
+@threads_option
 @click.option("--analysis", metavar="NAME", help="Do an analysis of the paper instead; see --list.")
 @click.option("--trial", is_flag=True, help="A few steps on a few rows with the real networks; writes nothing.")
 @click.option("--list", "listing", is_flag=True, help="List datasets, scales, methods and analyses.")
@@ -67,6 +70,7 @@ def benchmark(
     scale: str,
     data: Path,
     out: Path,
+    threads: int | None,
     analysis: str | None,
     trial: bool,
     listing: bool,
@@ -92,11 +96,11 @@ def benchmark(
     recipes = [load_recipe(name, scale) for name in datasets]
     methods = choose_methods(chosen or ["main"])
     if trial:
-        print_trials(recipes, methods, settings, data, as_json)
+        print_trials(recipes, methods, settings, data, threads, as_json)
         return
     out.mkdir(parents=True, exist_ok=True)
     with terminal_progress(quiet) as progress, stop_signals() as stop, going_on():
-        run = partial(run_fits, data=data, out=out, progress=progress, stop=stop)
+        run = partial(run_fits, data=data, out=out, threads=threads, progress=progress, stop=stop)
         if analysis is not None:
             print_analyses(analysis, recipes, methods if chosen else None, seeds, data, out, run, as_json)
             return
@@ -147,14 +151,16 @@ def print_benchmarks(as_json: bool) -> None:
     click.echo(f"methods: main, all, {', '.join(METHODS)}\nanalyses: {', '.join(ANALYSES)}")
 
 
-def print_trials(recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, as_json: bool) -> None:
+def print_trials(
+    recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, threads: int | None, as_json: bool
+) -> None:
     """A few steps of every method, a line each as they are done."""
     from ..benchmark import load_data, plan, try_out
 
     for recipe in recipes:
         loaded = load_data(recipe, data)
         for fit in plan(recipe, methods, 1, settings):
-            tried = try_out(loaded, fit.options(loaded.noise_rate))
+            tried = try_out(loaded, replace(fit.options(loaded.noise_rate), threads=threads))
             words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s a step"
             line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}
             click.echo(json.dumps(line) if as_json else f"{recipe.dataset} {fit.method}: {words}")

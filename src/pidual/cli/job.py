@@ -18,6 +18,12 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads of the processor.  [default: 1 for small networks, else OMP_NUM_THREADS or all cores]",
+)
 data_options = together(
     click.argument("table", type=click.Path(path_type=Path)),
     click.option(
@@ -97,6 +103,7 @@ training_options = together(
     click.option("--seed", type=int, default=0, show_default=True, help="Of everything random."),
     click.option("--precision", help="32-true, bf16-mixed, ..."),
     click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, ..."),
+    threads_option,
     click.option("--keep-ids", is_flag=True, help="Keep annotator ids as they are instead of pseudonyms."),
     click.option(
         "--key-file",
@@ -147,6 +154,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         pi_kinds={column: kind for column, (_, colon, kind) in zip(read.pi_columns, given, strict=False) if colon},
         seed=options["seed"],
         accelerator=options["accelerator"],
+        threads=options["threads"],
     )
     source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": command_line()}
     return read, inputs, fit_options, source

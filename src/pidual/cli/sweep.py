@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,11 +195,12 @@ def recipe_sweep(
     recipe = load_recipe(name, scale)
     loaded = load_data(recipe, data)
     fixed, chosen = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=search, seed=seed)
+    fixed = replace(fixed, threads=options["threads"])
     source = {"table": recipe.dataset, "x": str(data), "command": command_line()}
     words = ["pidual", "benchmark", name, "--scale", scale, "--data", str(data), "--methods", method]
     if given(context, "seed"):
         words += ["--seeds", str(seed + 1)]  # a benchmark's seeds begin with 0
-    command = fit_command(context, words, {"settings": changes})
+    command = fit_command(context, words, {"settings": changes, "threads": options["threads"]})
     return SweepJob(*table_and_inputs(loaded), fixed, chosen, source), command
 
 
@@ -207,7 +209,11 @@ def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str,
     named = ("network", "epochs", "batch_size", "lr", "precision")
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in options and name not in (*named, "table", "method", "settings", "seed") and given(context, name):
+        if (
+            name in options
+            and name not in (*named, "table", "method", "settings", "seed", "threads")
+            and given(context, name)
+        ):
             raise UsageError(f"{parameter.opts[0]} does not go with --data; the dataset and its recipe decide.")
     check_given_once(options, named)
     return {**options["settings"], **{name: options[name] for name in named if options[name] is not None}}
