@@ -112,6 +112,8 @@ def options_of(method, dataset, point, seed, **changes):
         method_options=own,
         training=training | schedule | shared | {"select": "best", "guard": "watch"},
         seed=seed,
+        valid_fraction=0.1,
+        pi_min_count=2,
         **network,
     )
 

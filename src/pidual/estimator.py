@@ -39,7 +39,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     method : str, default="pi_dual"
         Any method of `pidual methods`.
     setting : {"default", "paper"}, default="default"
-        Where options that are not given come from.
+        Where options that are not given come from; "paper" is the paper's protocol for CIFAR, on images with its
+        WRN-28-10.
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
         are the starting point; a callable without arguments makes a fresh one. X reaches it as float32 (uint8 stays
@@ -51,8 +52,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Any further options of `pidual.Training`, of the method, and of the network.
     pi_kinds : mapping, optional
         Kind of PI columns that should not be guessed: "category", "number", "duration" or "raw".
-    validation_fraction : float, default=0.1
-        Share of the items held out to choose the epoch and to watch over the fit. Rows with equal X are one item.
+    validation_fraction : float, default=None
+        Share of the items held out to choose the epoch and to watch over the fit. Rows with equal X are one item. None
+        is 0.1, or 0.02 for images in the setting "paper".
     keep_ids : bool, default=False
         Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold the annotators' ids. They are
         personal data: by default `annotators_` of a copy numbers the annotators instead.
@@ -107,7 +109,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         method_options: Mapping[str, Any] | None = None,
         network_options: Mapping[str, Any] | None = None,
         pi_kinds: Mapping[str, str] | None = None,
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = None,
         keep_ids: bool = False,
         accelerator: str = "auto",
         threads: int | None = None,
@@ -204,7 +206,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return state
 
     def _options(self, table: AnnotationTable) -> FitOptions:
-        if not 0 <= self.validation_fraction < 1:
+        if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
             raise UsageError(f"validation_fraction must be at least 0 and below 1, not {self.validation_fraction!r}.")
         kinds = {pi_name(name): kind for name, kind in (self.pi_kinds or {}).items()}
         unknown = [name for name in kinds if name not in table.pi_columns]

@@ -51,7 +51,7 @@ DIFFERENCES: dict[str, dict[str, Grid]] = {
     "cifar100n": {"het": {"rank": (6,)}, "pi_dual": {"width": (2048,)}, "pi_dual_plus": {"width": (2048,)}},  # 2.9, 3.1
     "imagenet_pi": {
         "het": {"tau": (3.0,), "rank": (15,)},  # 2.9
-        "distill_pi": {"temperature": (3.0,)},  # 2.11
+        "distill_pi": {"temperature": (3.0,), "pi_weight_decay": (True,)},  # 2.11, 1.4
         "tram": {"width": (2048,), "residual": (False,), "pi_weight_decay": (True,)},  # 2.12, 1.4
         "tram_plus_plus": {  # 2.13, 1.4
             "width": (2048,),
@@ -64,7 +64,7 @@ DIFFERENCES: dict[str, dict[str, Grid]] = {
         "pi_dual": {"width": (2048,), "random_pi": (30,), "pi_weight_decay": (True,)},  # 3.1
     },
 }
-GRID_NAMES = ("paper", *DIFFERENCES)  # "paper" is that of CIFAR-10H, as the setting `paper` is
+GRID_NAMES = ("paper", *DIFFERENCES)  # "paper" is that of CIFAR-10H
 
 
 def paper_grid(method: str, name: str = "paper") -> dict[str, list[Any]]:

@@ -45,13 +45,13 @@ from .files import write_json
 from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none
-from .nets import NETWORKS, Standardize, build_network, network_for
+from .nets import NETWORKS, Standardize, build_network
 from .options import check_options, defaults, signature
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import Run, evaluate_issues
 from .schemas import FORMAT, run_id
-from .settings import choose_settings
+from .settings import choose_settings, data_settings, network_of
 from .table import SPLITS, AnnotationTable
 
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
@@ -70,9 +70,11 @@ class FitOptions:
     method_options, training, network_options : mapping
         Options that differ from the setting's: of the method's constructor, of Training, of the network.
     network : str, optional
-        Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and a small CNN for images.
-    valid_fraction : float
-        Share of the items held out as noisy validation rows, where the table has no split of its own.
+        Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and for images a small CNN, or
+        WRN-28-10 in the setting "paper".
+    valid_fraction : float, optional
+        Share of the items held out as noisy validation rows, where the table has no split of its own; by default 0.1,
+        or 0.02 for images in the setting "paper".
     valid_items : int, optional
         Not more items than this are held out; None sets no limit.
     split_seed : int, optional
@@ -81,7 +83,7 @@ class FitOptions:
         Kind of PI columns that should not be guessed.
     pi_min_count : int, optional
         A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default as
-        `PIEncoder` has it.
+        `PIEncoder` has it, or 1 for images in the setting "paper".
     seed : int
         Of everything random.
     accelerator : str
@@ -96,7 +98,7 @@ class FitOptions:
     training: Mapping[str, Any] = field(default_factory=dict)
     network: str | None = None
     network_options: Mapping[str, Any] = field(default_factory=dict)
-    valid_fraction: float = 0.1
+    valid_fraction: float | None = None
     valid_items: int | None = 5_000
     split_seed: int | None = None
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
@@ -164,18 +166,20 @@ def prepare(
         Weight of every annotation.
     """
     check_method(options.method)
+    in_shape = tuple(int(size) for size in inputs.array.shape[1:])
+    chosen = data_settings(options.setting, images=len(in_shape) == 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         x_row = x_rows(inputs, table)
         seed = options.seed if options.split_seed is None else options.split_seed
         if sample_weight is None:  # rows of weight 0 are a test split that nobody meant as one
             warn_of_split(table)
-        split = split_rows(table, options.valid_fraction, seed, options.valid_items)
+        fraction = chosen.valid_fraction if options.valid_fraction is None else options.valid_fraction
+        split = split_rows(table, fraction, seed, options.valid_items)
         learned = np.flatnonzero(split != 2)
-        encoder = PIEncoder(options.pi_kinds, options.pi_min_count)
+        encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
         encoder.fit(table, learned if len(learned) < len(table) else None)
     n_train = int((split == 0).sum())
-    in_shape = tuple(int(size) for size in inputs.array.shape[1:])
     training, method_options, network_options = resolve_options(options, n_train, in_shape)
     rows = Rows.build(
         inputs.array, x_row, table.label_codes, encoder.transform(table), sample_weight, derive_seed(options.seed, 7)
@@ -190,7 +194,7 @@ def prepare(
         encoder.number_names,
     )
     network = {
-        "name": options.network or network_for(in_shape),
+        "name": options.network or network_of(options.setting, in_shape),
         "in_shape": list(in_shape),
         "options": network_options,
     }
@@ -217,7 +221,7 @@ def resolve_options(
     if unknown:
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
     training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
-    implied = options.network in (None, network_for(in_shape))  # a setting's network options are for no other network
+    implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
     return training, method, (settings.network if implied else {}) | dict(options.network_options)
 
@@ -423,7 +427,10 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
 
 
 def evaluation(job: Job, predictions: Predictions) -> dict[str, Any] | None:
-    """How well it went, where clean labels are known; None where they are not."""
+    """How well it went, where clean labels are known; None where they are not.
+
+    Detection counts all rows but test rows, validation rows among them; benchmarks count the rows trained on alone.
+    """
     y = predictions.y
     if y is None or not (y >= 0).any():
         return None

@@ -3,13 +3,14 @@
 `paper` is the protocol of the paper. `default` is for people who cannot tune; docs/settings.md says what it rests on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .engine.training import option_names, paper_protocol
+from .engine.training import PI_DUAL_PLUS_SCHEDULE, option_names, paper_protocol
 from .errors import UsageError
 from .methods import METHODS
+from .nets import network_for
 
 Options = dict[str, Any]
 
@@ -21,6 +22,25 @@ class Settings:
     training: Options
     method: Options
     network: Options
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """How much of the data is held out, and how PI is encoded.
+
+    Parameters
+    ----------
+    valid_fraction : float
+        Share of the items held out as noisy validation rows.
+    raw_pi : bool
+        Whether numbers among the PI are standardised as they are, times too.
+    pi_min_count : int, optional
+        A category of PI seen fewer times is encoded as "other"; by default as `PIEncoder` has it.
+    """
+
+    valid_fraction: float = 0.1
+    raw_pi: bool = False
+    pi_min_count: int | None = None
 
 
 def choose_settings(setting: str, method: str, *, n_train: int, images: bool) -> Settings:
@@ -36,9 +56,28 @@ def choose_settings(setting: str, method: str, *, n_train: int, images: bool) ->
     images : bool
         Whether the inputs are images.
     """
+    check_setting(setting)
+    return SETTINGS[setting](method, n_train, images)
+
+
+def data_settings(setting: str, *, images: bool) -> DataSettings:
+    """What a setting does with the data: the paper's, for images, is that of CIFAR-10N and CIFAR-100N."""
+    check_setting(setting)
+    if setting == "paper" and images:
+        return DataSettings(valid_fraction=0.02, raw_pi=True, pi_min_count=1)
+    return DataSettings()
+
+
+def network_of(setting: str, in_shape: Sequence[int]) -> str:
+    """Name of the network for inputs of this shape."""
+    check_setting(setting)
+    return "wrn_28_10" if setting == "paper" and len(in_shape) == 3 else network_for(in_shape)
+
+
+def check_setting(setting: str) -> None:
+    """Refuse a name that no setting has."""
     if setting not in SETTINGS:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
-    return SETTINGS[setting](method, n_train, images)
 
 
 def split_settings(settings: Mapping[str, Any]) -> tuple[Options, Options, Options]:
@@ -52,9 +91,15 @@ def split_settings(settings: Mapping[str, Any]) -> tuple[Options, Options, Optio
 
 
 def paper_settings(method: str, n_train: int, images: bool) -> Settings:
-    """The paper's protocol and networks for CIFAR-10H, whatever the data; the guard only watches."""
+    """The paper's protocol for CIFAR as it is printed; the guard only watches.
+
+    For images Pi-DUAL has the width of CIFAR-10N and CIFAR-100N. The paper has no other inputs.
+    """
     training = paper_protocol() | {"select": "best", "guard": "watch"} | (AUGMENTATION if images else {})
-    return Settings(training, {}, {})
+    if method == "pi_dual_plus":
+        training |= PI_DUAL_PLUS_SCHEDULE
+    options = {"width": 2048} if images and method in ("pi_dual", "pi_dual_plus") else {}
+    return Settings(training, options, {})
 
 
 def default_settings(method: str, n_train: int, images: bool) -> Settings:
