@@ -40,6 +40,7 @@ from .engine.progress import Progress
 from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
+from .giveaway import check_giveaway
 from .inputs import Inputs, load_inputs, x_rows
 from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none
@@ -167,6 +168,8 @@ def prepare(
         learned = np.flatnonzero(split != 2)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count)
         encoder.fit(table, learned if len(learned) < len(table) else None)
+        if METHODS[options.method].needs_pi:
+            check_giveaway(table, encoder.columns_, learned)
     n_train = int((split == 0).sum())
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
     training, method_options, network_options = resolve_options(options, n_train, in_shape)
@@ -187,7 +190,9 @@ def prepare(
         "in_shape": list(in_shape),
         "options": network_options,
     }
-    make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
+    make = module or network_maker(
+        network, spec.n_classes, standardize_inputs(inputs, one_per_item(table, x_row, split))
+    )
     build = method_maker(options.method, method_options, spec, make)
     check_build(build)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
@@ -272,6 +277,14 @@ def warn_of_split(table: AnnotationTable) -> None:
             DataWarning,
             stacklevel=2,
         )
+
+
+def one_per_item(table: AnnotationTable, x_row: NDArray[np.int64], split: NDArray[np.int8]) -> NDArray[np.int64]:
+    """The row of x of every item trained on: of its first annotation, where x has a row for each."""
+    train = np.flatnonzero(split == 0)
+    repeated = pd.Series(table.item_codes[train]).duplicated().to_numpy()
+    rows: NDArray[np.int64] = x_row[train[~repeated]]
+    return rows
 
 
 def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
