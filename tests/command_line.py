@@ -46,6 +46,12 @@ def start_cli(args, *, launcher=(), **options):
     return subprocess.Popen(command, env=environment(), **pipes, **options)
 
 
+def write_key(folder):
+    """Write the key of pseudonyms, so that a command has no new one to announce."""
+    (folder / ".pidual.key").touch(mode=0o600)
+    (folder / ".pidual.key").write_text("5a" * 32 + "\n")
+
+
 def write_crowd(folder, *, n_items=60, seed=0, n_test=20):
     """Write labels.csv, x.npy, x_test.npy and y_test.csv of a small crowd with e-mail addresses for names."""
     crowd = make_crowd(n_items, 6, 3, 3, 4, noise=0.3, spammer_share=0.2, n_test=n_test, seed=seed)
@@ -53,6 +59,7 @@ def write_crowd(folder, *, n_items=60, seed=0, n_test=20):
     frame = crowd.frame.assign(label=names[crowd.frame["label"]], y=names[crowd.frame["y"]])
     frame["annotator"] = "person" + frame["annotator"].str[-1:] + "@example.org"
     frame.to_csv(folder / "labels.csv", index=False)
+    write_key(folder)
     np.save(folder / "x.npy", crowd.x)
     np.save(folder / "x_test.npy", crowd.x_test)
     pd.DataFrame({"y": names[crowd.y_test]}).to_csv(folder / "y_test.csv", index=False)
@@ -62,6 +69,7 @@ def write_crowd(folder, *, n_items=60, seed=0, n_test=20):
 def write_pictures(folder, *, n_items=24, size=12, seed=0):
     """Write pictures/*.png, bright by day and dark by night, and pictures.csv with two labels for each."""
     rng = np.random.default_rng(seed)
+    write_key(folder)
     (folder / "pictures").mkdir()
     rows = []
     for number in range(n_items):

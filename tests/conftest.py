@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from command_line import write_key
 from contract import make_rows
 
 torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
@@ -56,4 +57,5 @@ def crowd_files(tmp_path):
         }
     )
     frame.to_csv(tmp_path / "labels.csv", index=False)
+    write_key(tmp_path)
     return tmp_path

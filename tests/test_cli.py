@@ -135,6 +135,7 @@ def test_raw_annotator_ids_are_in_no_file_and_no_message(crowd):
 
 
 def test_raw_annotator_ids_are_kept_on_request(crowd_files):
+    (crowd_files / ".pidual.key").unlink()
     run = fitted(crowd_files, "--keep-ids")
     assert set(read_frame(run / "annotators.parquet")["annotator"]) == {f"person{who}@example.org" for who in range(6)}
     assert not (crowd_files / ".pidual.key").exists()

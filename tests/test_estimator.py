@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import sklearn
 import torch
+from command_line import run_cli
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -26,6 +27,7 @@ from pidual.datasets.synthetic import make_crowd
 from pidual.engine.fit import Trainer
 from pidual.estimator import pi_frame
 from pidual.metrics import detection_auc
+from pidual.predictions import read_frame
 
 NAMES = np.array(["cat", "dog", "owl"])
 
@@ -506,12 +508,74 @@ def test_a_column_that_is_left_out_is_said_to_be(X, y, pi):
         (lambda pi: np.zeros((360, 2, 2)), "one or two dimensions, not 3"),
         (lambda pi: 3, "one or two dimensions, not 0"),
         (lambda pi: pd.concat([pi, pi], axis=1), "'annotator' twice; rename"),
-        (lambda pi: pi.assign(worker=pi["annotator"]), "'annotator' twice, by this name or another"),
+        (lambda pi: pi.assign(**{"3": 1}).rename(columns={"seconds": 3}), "'3' twice, by this name or another"),
     ],
 )
 def test_pi_that_cannot_be(X, y, pi, bad, said):
     with pytest.raises(UsageError, match=said):
         quick().fit(X, y, bad(pi))
+
+
+def test_of_two_columns_that_say_who_the_usual_one_is_the_annotator(pi):
+    frame = pi_frame(pi.assign(coder=pi["annotator"]), len(pi))
+    assert list(frame.columns) == ["annotator", "seconds", "coder"]
+    assert frame["annotator"].str.startswith("worker-").all()
+    assert frame["coder"].cat.categories[0] == "coder-1"
+    assert frame["coder"].nunique() == frame["annotator"].nunique()
+
+
+def test_pi_kinds_by_the_columns_own_name(X, y, pi):
+    given = pi.rename(columns={"annotator": "completed_by"})
+    one = quick(epochs=1, pi_kinds={"completed_by": "category", "seconds": "number"}).fit(X, y, given)
+    two = quick(epochs=1, pi_kinds={"annotator": "category", "seconds": "number"}).fit(X, y, pi)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+# --- order of rows ---
+
+
+@pytest.mark.parametrize("which", ["y", "pi", "a column of pi"])
+def test_an_index_in_another_order_is_warned_of(X, y, pi, which):
+    X, y, pi = pd.DataFrame(X, columns=list("abcde")), pd.Series(y), pi.set_axis(range(len(pi)))
+    order = np.random.default_rng(0).permutation(len(y))
+    if which == "y":
+        y = y.iloc[order]
+    else:
+        pi = pi.iloc[order] if which == "pi" else {"annotator": pi["annotator"], "seconds": pi["seconds"].iloc[order]}
+    with pytest.warns(DataWarning, match="has the index of X in another order, .* by position") as caught:
+        quick(epochs=1).fit(X, y, pi)
+    assert caught[0].filename == __file__
+    assert len(caught) == 1
+
+
+def test_an_index_that_differs_otherwise_is_not(X, y, pi):
+    frame, given, order = pd.DataFrame(X, columns=list("abcde")), pd.Series(y), np.arange(len(y))[::-1]
+    quick(epochs=1).fit(frame.iloc[order], given.iloc[order], pi.set_axis(range(len(pi))).iloc[order])
+    quick(epochs=1).fit(frame, given.set_axis(range(5, 5 + len(y))), pi.set_axis([f"r{i}" for i in range(len(pi))]))
+    quick(epochs=1).fit(X, y, pi.iloc[order])
+
+
+# --- the command line ---
+
+
+@pytest.mark.parametrize("by", ["item", "row"])
+def test_the_command_gives_the_same_answer(tmp_path, by):
+    crowd = make_crowd(80, 8, n_classes=3, n_features=5, noise=0.3, seed=1)
+    rng = np.random.default_rng(0)
+    frame = crowd.frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    frame = frame.assign(label=NAMES[frame["label"]], tool=rng.choice(["web", "app"], len(frame)))
+    frame["sure"] = rng.random(len(frame)) < 0.5
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    x = crowd.x[frame["item"]]
+    np.save(tmp_path / "x.npy", crowd.x if by == "item" else x)
+    columns = ["annotator", "seconds", "tool", "sure"]
+    args = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--pi", ",".join(columns), "--seed", 3]
+    code, _, err = run_cli([*args, "--epochs", 5, "--out", tmp_path / "run", "-q"])
+    assert code == 0, err
+    told = read_frame(tmp_path / "run" / "predictions.parquet")
+    issues = PiDualClassifier(random_state=3, epochs=5).fit(x, frame["label"], frame[columns]).find_label_issues()
+    for name in ("is_label_issue", "label_quality", "given_label", "predicted_label", "gate"):
+        np.testing.assert_array_equal(issues[name].to_numpy(), told[name].to_numpy())
 
 
 # --- inside scikit-learn ---

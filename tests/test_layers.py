@@ -8,8 +8,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
     {"allocator", "errors", "files", "paper_numbers"},
-    {"options", "grids", "directory", "schemas"},
-    {"readers", "table", "inputs", "encode", "predictions", "metrics", "random_pi"},
+    {"options", "grids", "directory", "schemas", "people"},
+    {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets", "artefacts"},
     {"methods"},
     {"engine"},
@@ -28,6 +28,8 @@ SIDEWAYS = {
     ("inputs", "readers"),
     ("inputs", "table"),
     ("encode", "table"),
+    ("giveaway", "encode"),
+    ("giveaway", "table"),
     ("predictions", "table"),
     ("datasets", "nets"),  # the annotators of CIFAR-10-PI
 }

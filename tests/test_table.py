@@ -1,5 +1,7 @@
+import os
 import pickle
 import stat
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pidual.errors import DataError, DataWarning, UsageError
+from pidual.errors import DataError, DataWarning, KeyNotice, UsageError
 from pidual.table import AnnotationTable, read_table
 
 CSV = """item,label,annotator,seconds,y,split
@@ -98,8 +100,9 @@ def test_of_two_annotator_columns_the_one_that_is_pi_counts(tmp_path):
     table = read_table(path, pi=["worker_id"])
     assert table.pi_columns == ["annotator"]
     assert table.frame["annotator"].nunique() == 2
-    with pytest.raises(UsageError, match="two columns of annotators, 'annotator' and 'worker_id'"):
-        read_table(path, pi=["annotator", "worker_id"])
+    both = read_table(path, pi=["annotator", "worker_id"])
+    assert both.pi_columns == ["annotator", "worker_id"] == list(both.people)
+    assert both.frame["worker_id"].tolist() == table.frame["annotator"].tolist()
     other = write(tmp_path, "worker,rater\na,ann\nb,bob\na,ann\nb,bob\n")
     assert read_table(other, label="worker").pi_columns == ["annotator"]
 
@@ -117,7 +120,10 @@ def test_integer_labels_and_a_clean_label_with_gaps(tmp_path):
         (["1.0", "2.0", "unsure"], ["1", "2", "2"], ["1.0", "2.0", "2.0"]),
         (["0.5", "1.0", "2.0"], [1, 2, 2], ["1.0", "2.0", "2.0"]),
         (["True", "False", "True"], ["true", "false", "true"], ["True", "False", "True"]),
-        (["01", "1", "2"], ["1", "2", "2.0"], ["1", "2", "2"]),
+        pytest.param(
+            *(["01", "1", "2"], ["1", "2", "2.0"], ["1", "2", "2"]),
+            marks=pytest.mark.filterwarnings("ignore:.*are the same number"),
+        ),
         (["007", "8", "8"], ["7", "8", "8"], ["7", "8", "8"]),
     ],
 )
@@ -208,6 +214,62 @@ def test_key_file_is_private_kept_and_used_again(csv, tmp_path):
     assert other.fingerprint() == first.fingerprint() == read_table(csv, keep_ids=True).fingerprint()
 
 
+def test_a_new_key_is_announced_once_and_kept_from_git(csv, tmp_path):
+    with pytest.warns(KeyNotice, match=rf"secret key was made at {tmp_path / '.pidual.key'}: .*listed in .gitignore"):
+        read_table(csv)
+    assert (tmp_path / ".gitignore").read_text() == ".pidual.key\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(csv)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("*.pyc\n", "*.pyc\n.pidual.key\n"),
+        ("*.pyc", "*.pyc\n.pidual.key\n"),
+        ("# .pidual.key\n", "# .pidual.key\n.pidual.key\n"),
+        *[(same, same) for same in (".pidual.key", "/.pidual.key\n", "a\n.*\nb\n", "*.key\n", "!.pidual.key\n")],
+    ],
+)
+def test_a_gitignore_is_added_to_only_where_it_leaves_the_key_out(csv, tmp_path, before, after):
+    (tmp_path / ".gitignore").write_text(before)
+    read_table(csv)
+    assert (tmp_path / ".gitignore").read_text() == after
+
+
+def test_a_gitignore_that_cannot_be_written(csv, tmp_path):
+    (tmp_path / ".gitignore").mkdir()
+    with pytest.warns(KeyNotice, match="keep it secret, also from version control"):
+        read_table(csv)
+
+
+def test_no_key_is_made_for_a_table_that_cannot_be_used(tmp_path):
+    path = write(tmp_path, "label,annotator,split\na,ann,train\nb,bob,train\na,ann,fold\nb,bob,train\n")
+    with pytest.raises(DataError, match="not a split"):
+        read_table(path)
+    assert not (tmp_path / ".pidual.key").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no modes")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+def test_a_key_that_others_can_read_is_refused(csv, tmp_path, mode):
+    read_table(csv)
+    key = tmp_path / ".pidual.key"
+    key.chmod(mode)
+    with pytest.raises(UsageError, match=rf"can be read by others.*chmod 600 {key}"):
+        read_table(csv)
+    key.chmod(0o400)
+    read_table(csv)
+
+
+def test_a_file_system_without_modes_is_left_alone(csv, tmp_path, monkeypatch):
+    read_table(csv)
+    (tmp_path / ".pidual.key").chmod(0o644)
+    monkeypatch.setattr(stat, "S_IMODE", lambda mode: 0o777)
+    read_table(csv)
+
+
 def test_numeric_ids_have_one_pseudonym_in_every_type():
     names = [
         AnnotationTable.from_frame(
@@ -226,9 +288,11 @@ def test_keep_ids_makes_no_key_file(csv, tmp_path):
 def test_key_that_cannot_be_written_or_read(csv, tmp_path):
     with pytest.raises(UsageError, match=r"--key-file.*--keep-ids"):
         read_table(csv, key_file=tmp_path / "no folder" / "key")
-    (tmp_path / "key").write_text("hello")
-    with pytest.raises(UsageError, match=r"key is not a key file.*--key-file"):
-        read_table(csv, key_file=tmp_path / "key")
+    (tmp_path / "key").touch(mode=0o600)
+    for content in b"hello", b"\xff\xfe":
+        (tmp_path / "key").write_bytes(content)
+        with pytest.raises(UsageError, match=r"key is not a key file.*--key-file"):
+            read_table(csv, key_file=tmp_path / "key")
 
 
 def test_two_annotators_with_one_pseudonym_are_refused(csv, monkeypatch):
@@ -320,6 +384,31 @@ def test_classes_written_alike_are_told():
         table = AnnotationTable.from_frame(frame)
     assert [str(warning.message) for warning in caught] == [expected]
     assert len(table.classes) == 5
+
+
+@pytest.mark.parametrize("labels", [["1", "1.0", "01"], ["1e1", "10", "x"], [" 2", "+2", "y"], ["-0.5", "-.5", "z"]])
+def test_classes_that_are_one_number_are_told(labels):
+    with pytest.warns(DataWarning, match="are two classes that are the same number"):
+        table = AnnotationTable.from_frame(pd.DataFrame({"label": labels * 2}))
+    assert len(table.classes) == 3
+
+
+@pytest.mark.parametrize("labels", [["1", "2", "x"], ["007", "7a", "08"], ["nan1", "inf", "Infinity"], ["1", "True"]])
+def test_classes_that_are_different_numbers_or_none_are_not(labels):
+    assert len(AnnotationTable.from_frame(pd.DataFrame({"label": labels * 2})).classes) == len(labels)
+
+
+def test_durations_are_no_labels(tmp_path):
+    frame = pd.DataFrame({"label": pd.to_timedelta([1, 2] * 4, "s")})
+    frame.to_parquet(tmp_path / "t.parquet")
+    for make in lambda: AnnotationTable.from_frame(frame), lambda: read_table(tmp_path / "t.parquet"):
+        with pytest.raises(DataError, match=r"column 'label' holds duration.*; write labels as text or whole numbers"):
+            make()
+
+
+def test_the_label_as_pi_is_said_to_be_that(csv):
+    with pytest.raises(UsageError, match=r"'label' of .* asked for as something else than the label.*--label"):
+        read_table(csv, pi=["label"])
 
 
 def test_no_label_column_at_all(tmp_path):

@@ -43,3 +43,7 @@ class TooManyIssues(PidualError):  # noqa: N818 - an outcome asked for, not a fa
 
 class DataWarning(UserWarning):
     """Data that can be used, though perhaps not as the user meant."""
+
+
+class KeyNotice(UserWarning):
+    """A secret key was made, and where it is."""

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -23,10 +24,11 @@ from .engine import Fitted, make_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .inputs import Inputs
+from .people import has_address, holds_people, names_annotator
 from .readers import open_source
 from .readers import values as read_values
 from .run import FitOptions, Job, Results, assess, prepare, train
-from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable
+from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable, refuse_people_as_columns
 
 UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs
 
@@ -56,14 +58,17 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Share of the items held out to choose the epoch and to watch over the fit. Rows with equal X are one item. None
         is 0.1, or 0.02 for images in the setting "paper".
     keep_ids : bool, default=False
-        Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold the annotators' ids. They are
-        personal data: by default `annotators_` of a copy numbers the annotators instead.
+        Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold ids of people. They are personal
+        data: by default a copy numbers the annotators in `annotators_`, and people in the index of `label_issues_`.
+        People in further columns of PI (by name, such as "reviewer", or because they are e-mail addresses) are
+        numbered on reading.
     accelerator : str, default="auto"
         A Lightning Fabric accelerator.
     threads : int, default=None
         Threads of the processor during `fit`; by default one for small networks, else as many as torch has.
     random_state : int, RandomState instance or None, default=None
-        Of everything random.
+        Of everything random. An int is the seed itself: `pidual fit --seed` of the same number gives the same answer on
+        the same table, if equal inputs are one item there too.
 
     Attributes
     ----------
@@ -142,11 +147,13 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
             Privileged information: what is known of how each label was made; values may be missing. The column
-            "annotator" (or "worker", "annotator_id", ...) says who; a single column without a name is taken as that.
+            "annotator" (or "worker", "annotator_id", ...; else the only one whose name says who gave the label, such as
+            "completed_by") says who; a single column without a name is taken as that. Rows count by position.
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
         """
         index = row_index(X, y)
+        warn_of_order(X, y, pi)
         check_complete(y)
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_min_samples=2)
         check_classification_targets(y)
@@ -154,13 +161,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         weight = check_weight(sample_weight, X)
         check_two_classes(codes[weight > 0], self.classes_)
         x, items = distinct_rows(as_input(X))
-        table = make_table(
-            items, pd.Categorical.from_codes(codes, self.classes_.tolist()), pi_frame(pi, len(X)), weight
-        )
+        frame = pi_frame(pi, len(X), self.keep_ids)
+        table = make_table(items, pd.Categorical.from_codes(codes, self.classes_.tolist()), frame, weight)
         self.in_shape_ = x.shape[1:]
         inputs = Inputs(x, None, "array", {}, source="X")
         job = prepare(
-            table, inputs, self._options(table), module=self._maker(x[:2]), sample_weight=weight.astype(np.float32)
+            table, inputs, self._options(table, pi), module=self._maker(x[:2]), sample_weight=weight.astype(np.float32)
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
@@ -203,12 +209,16 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         state = {**super().__getstate__()}
         if state.get("annotators_") is not None and not self.keep_ids:
             state["annotators_"] = numbered(state["annotators_"])
+        if state.get("label_issues_") is not None and not self.keep_ids:
+            issues = state["label_issues_"]
+            state["label_issues_"] = issues.set_axis(index_without_ids(issues.index))
         return state
 
-    def _options(self, table: AnnotationTable) -> FitOptions:
+    def _options(self, table: AnnotationTable, pi: Any) -> FitOptions:
         if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
             raise UsageError(f"validation_fraction must be at least 0 and below 1, not {self.validation_fraction!r}.")
-        kinds = {pi_name(name): kind for name, kind in (self.pi_kinds or {}).items()}
+        names = pi_names(pi_columns(pi))
+        kinds = {names.get(name, str(name)): kind for name, kind in (self.pi_kinds or {}).items()}
         unknown = [name for name in kinds if name not in table.pi_columns]
         if unknown:
             there = f"its columns are {', '.join(table.pi_columns)}" if table.pi_columns else "there is none"
@@ -223,7 +233,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             network_options=self.network_options or {},
             valid_fraction=self.validation_fraction,
             pi_kinds=kinds,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            seed=draw_seed(self.random_state),
             accelerator=self.accelerator,
             threads=self.threads,
         )
@@ -326,6 +336,32 @@ def row_index(X: Any, y: Any) -> pd.Index | None:
     return None
 
 
+def warn_of_order(X: Any, y: Any, pi: Any) -> None:
+    """Warn where an index is that of X (or else of y) in another order, for rows are taken by position."""
+    parts = {f"pi[{name!r}]": part for name, part in pi.items()} if isinstance(pi, Mapping) else {"pi": pi}
+    given = {"X": X, "y": y, **parts}
+    known = {name: rows.index for name, rows in given.items() if isinstance(rows, pd.DataFrame | pd.Series)}
+    if not known:
+        return
+    first, index = next(iter(known.items()))
+    for name, other in known.items():
+        if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
+            warnings.warn(
+                f"{name} has the index of {first} in another order, and its rows are taken by position all the same; "
+                f"bring them into one order ({name}.loc[{first}.index]), or reset the index if the order is right.",
+                DataWarning,
+                stacklevel=3,
+            )
+
+
+def draw_seed(random_state: Any) -> int:
+    """The seed of a fit: an int as it is, else drawn from the generator."""
+    generator = check_random_state(random_state)
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(generator.randint(2**31 - 1))
+
+
 # --- the table ---
 
 
@@ -358,24 +394,41 @@ def make_table(
 ) -> AnnotationTable:
     """An annotation table of arrays; rows of weight 0 are in its test split, which nothing is learned from."""
     frame = pd.DataFrame({"item": pd.Categorical.from_codes(items, pd.RangeIndex(items.max() + 1)), "label": label})
+    pi = pi.apply(lambda column: in_order(column, weight > 0))
     frame = pd.concat([frame, pi], axis=1)
     if (weight == 0).any():
         frame["split"] = pd.Categorical.from_codes(np.where(weight == 0, 2, 0), pd.Index(SPLITS))
     return AnnotationTable(frame, "pi", list(pi.columns))
 
 
-def pi_frame(pi: Any, n: int) -> pd.DataFrame:
-    """Privileged information as a frame of numbers, times and categories, with the names a table gives them."""
+def in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[Any]":
+    """Categories in the order in which they come, as in a table, those of rows that are not used last."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    codes = column.cat.codes.to_numpy()
+    order = pd.unique(np.concatenate([codes[used], codes[~used]]))
+    return column.cat.set_categories(column.cat.categories[order[order >= 0]])
+
+
+def pi_frame(pi: Any, n: int, keep_ids: bool = False) -> pd.DataFrame:
+    """Privileged information as a frame of numbers, times and categories, with the names a table gives them.
+
+    People but for the annotator are numbered unless `keep_ids`.
+    """
     columns = pi_columns(pi)
     for name, values in columns.items():
         if len(values) != n:
             raise UsageError(f"pi has {len(values)} rows ('{name}') and X has {n}; give one row of pi per row of X.")
-    names = [pi_name(name) for name in columns]
+    names = list(pi_names(columns).values())
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UsageError(f"pi has the column '{twice[0]}' twice, by this name or another; rename one of them.")
-    series = [pi_values(name, values) for name, values in zip(names, columns.values(), strict=True)]
-    return pd.DataFrame(dict(zip(names, series, strict=True)), index=range(n))
+    if not keep_ids:
+        refuse_people_as_columns("pi", names)
+    series = {name: pi_values(name, values) for name, values in zip(names, columns.values(), strict=True)}
+    if not keep_ids:
+        series = {name: column if name == "annotator" else without_ids(name, column) for name, column in series.items()}
+    return pd.DataFrame(series, index=range(n))
 
 
 def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
@@ -399,20 +452,53 @@ def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
     return {name: pi[name].reset_index(drop=True) for name in pi.columns}
 
 
-def pi_name(name: Any) -> str:
-    """What a table calls a PI column of this name."""
-    if str(name).casefold() in ANNOTATOR_NAMES:
-        return "annotator"
-    return f"pi_{name}" if name in RESERVED else str(name)
+def pi_names(columns: Mapping[Any, "pd.Series[Any]"]) -> dict[Any, str]:
+    """What a table calls each PI column: the annotator "annotator", as `read_table` finds it."""
+    usual = [column for name in ANNOTATOR_NAMES for column in columns if str(column).casefold() == name]
+    called = [name for name in columns if names_annotator(str(name))]
+    annotator = usual[:1] or [name for name in called if len(called) == 1 and _holds_people(name, columns[name])]
+    return {
+        name: "annotator" if name in annotator else f"pi_{name}" if name in RESERVED else str(name) for name in columns
+    }
+
+
+def _holds_people(name: Any, values: "pd.Series[Any]") -> bool:
+    return holds_people(str(name), pi_values(str(name), values))
 
 
 def pi_values(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
     """Numbers and times as they are, text as a table reads it, all else as categories; every row has an annotator."""
     kind = pd.api.types
-    plain = kind.is_numeric_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values)
-    if name != "annotator":
-        return values if plain else as_a_table_reads(name, values)
-    return values.astype(object).where(values.notna(), UNKNOWN).map(str).astype("category")
+    number = kind.is_numeric_dtype(values) and not kind.is_bool_dtype(values)
+    if name == "annotator":
+        return values.astype(object).where(values.notna(), UNKNOWN).map(str).astype("category")
+    if number or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values):
+        return values
+    return as_a_table_reads(name, values)
+
+
+def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
+    """A PI column with numbers in the place of people, and of e-mail addresses among other values."""
+    whole = holds_people(name, values)
+    if not whole and not isinstance(values.dtype, pd.CategoricalDtype):
+        return values
+    codes, found = pd.factorize(values)
+    if not whole and not any(map(has_address, found)):
+        return values
+    names = [f"{name}-{code}" if whole or has_address(one) else str(one) for code, one in enumerate(found, 1)]
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)))
+
+
+def index_without_ids(index: pd.Index) -> pd.Index:
+    """An index with numbers in the place of people, in any of its levels."""
+    if isinstance(index, pd.MultiIndex):
+        levels = [index_without_ids(index.get_level_values(level)) for level in range(index.nlevels)]
+        return pd.MultiIndex.from_arrays(levels, names=index.names)
+    name = "" if index.name is None else str(index.name)
+    values = pd.Series(index) if pd.api.types.is_numeric_dtype(index) else pd.Series(index).astype("category")
+    if not holds_people(name, values):
+        return index
+    return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
 
 
 def as_a_table_reads(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":

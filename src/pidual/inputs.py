@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from .errors import DataError, DataWarning, UsageError
+from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people, shown
 from .readers import Keys, Source, as_text, keys, open_source
-from .table import ANNOTATOR_NAMES, AnnotationTable, find_item
+from .readers import values as read_values
+from .table import AnnotationTable, find_item
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
@@ -34,7 +36,7 @@ CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 22
 CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
 N_TERMS, N_TEXT_FEATURES = 20_000, 256
 NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
-_NOT_FEATURES = ("item", "task", "label", "y", "split", *ANNOTATOR_NAMES)
+_NOT_FEATURES = ("item", "task", "label", "y", "split")
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
 _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
@@ -359,15 +361,15 @@ def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: N
     lost = np.flatnonzero(rows < 0)
     if not len(lost):
         return
-    shown = ", ".join(repr(item) for item in items[lost[:5]].tolist())
+    first = ", ".join(repr(item) for item in items[lost[:5]].tolist())
     more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
     if inputs.names is not None:
-        has = f"its names are such as {str(inputs.names[0])!r}"
+        has = f"its names are such as {shown('', str(inputs.names[0]))}"
     else:
         has = f"it has {len(inputs)} rows, numbered from 0"
     raise DataError(
         f"{inputs.source} has no input for {len(lost)} of the {len(items)} items of {table.source}: "
-        f"{shown}{more}; {has}. Add the inputs, correct the items or remove their rows."
+        f"{first}{more}; {has}. Add the inputs, correct the items or remove their rows."
     )
 
 
@@ -508,9 +510,15 @@ def _from_source(
     chosen = [text] if text else _choose(source, item, columns, schema)
     for column in chosen:
         source.require(column, "asked for as input")
+    if columns and schema is None:
+        _refuse_people(source, [column for column in chosen if _holds_people(source, column)])
     data = source.read(chosen, numeric=() if text else chosen)
     if len(data[chosen[0]]) == 0:
         raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    if text and schema is None:
+        some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
+        addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
+        _refuse_people(source, [text] if names_annotator(text) or addresses else [])
     if not columns and not text:
         _warn_of_ids(source, data)
     names, rows = None, None  # rows None: all
@@ -548,13 +556,21 @@ def _choose(
             raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
         return chosen
     numeric = [column for column in source.numeric_columns() if column not in (item, *_INDEX_COLUMNS)]
-    chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES]
+    people = [column for column in numeric if _holds_people(source, column)]
+    chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES and column not in people]
     if not chosen:
         raise DataError(
-            f"{source.name} has no numeric column to use as input (its columns: {', '.join(source.columns[:30])}); "
+            f"{source.name} has no numeric column to use as input (its columns: {listed(source.columns)}); "
             "name numeric columns with columns= (--x-columns), or a column of text with text= (--x-text)."
         )
-    left = [column for column in numeric if column not in chosen and column.casefold() not in ("item", "task")]
+    if people:
+        warnings.warn(
+            f"{listed(people)} of {source.name} not used as input: who gave a label, or any other person, is no "
+            "input; rename a column that holds no people.",
+            DataWarning,
+            stacklevel=4,
+        )
+    left = [column for column in numeric if column.casefold() in _NOT_FEATURES[2:]]
     if left:
         warnings.warn(
             f"{', '.join(left)} of {source.name} not used as input: an annotation table has columns of that name; "
@@ -563,6 +579,7 @@ def _choose(
             stacklevel=4,
         )
     mixed = [column for column in source.mixed_columns() if column.casefold() not in _NOT_FEATURES and column != item]
+    mixed = [column for column in mixed if not names_people(column)]
     if mixed:
         warnings.warn(
             f"{', '.join(mixed)} of {source.name} not used as input: not every value is a number; correct the values, "
@@ -572,6 +589,7 @@ def _choose(
         )
     known = {item, *numeric, *mixed, *_INDEX_COLUMNS}
     rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
+    rest = [column for column in rest if not names_people(column) and not is_address(column)]
     if rest:
         warnings.warn(
             f"{_some(rest)} of {source.name} not used as input: not numbers; write them as numbers (True as 1), or "
@@ -580,6 +598,24 @@ def _choose(
             stacklevel=4,
         )
     return chosen
+
+
+def _holds_people(source: Source, column: str) -> bool:
+    """Whether a column is one of people; it is read only where its name speaks of them."""
+    if has_address(column):  # a column for somebody's answers
+        return True
+    if not names_people(column) or source.columns.count(column) > 1:
+        return False
+    return holds_people(column, pd.Series(read_values(source, column, source.read([column])[column])))
+
+
+def _refuse_people(source: Source, people: list[str]) -> None:
+    """Raise for columns of people asked for as input."""
+    if people:
+        raise UsageError(
+            f"column {people[0]!r} of {source.name} holds people, and who gave a label, or any other person, is no "
+            "input; leave it out (--pi is the place for it), or rename it if it holds no people."
+        )
 
 
 def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
@@ -614,9 +650,8 @@ def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | Non
                 array[:, place] = numbers.cast(pa.float64()).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = str(error).split("\n", 1)[0]
-            raise DataError(
-                f"{source.name}, column {column!r} does not hold numbers ({reason}); choose others."
-            ) from None
+            why = "" if hides(column, reason) else f" ({reason})"
+            raise DataError(f"{source.name}, column {column!r} does not hold numbers{why}; choose others.") from None
     chosen = list(data)
 
     def place_of(row: int, rest: tuple[int, ...]) -> str:
@@ -685,8 +720,8 @@ def _first_rows(source: Source, codes: NDArray[np.int32], data: dict[str, Any]) 
         if not same.all():
             row = int(np.flatnonzero(~same)[0])
             raise DataError(
-                f"{source.place(row)}, column {column!r}: {str(values[row].as_py())[:60]!r} differs from an earlier "
-                "row of the same item; an input must be the same in all rows of its item."
+                f"{source.place(row)}, column {column!r}: {shown(column, str(values[row].as_py()))} differs from an "
+                "earlier row of the same item; an input must be the same in all rows of its item."
             )
     return first
 
@@ -706,8 +741,8 @@ def _check_repeated(source: Source, item: str, found: Keys) -> None:
         second = int(np.flatnonzero(pd.Index(found.codes).duplicated())[0])
         first = int(np.flatnonzero(found.codes == found.codes[second])[0])
         raise DataError(
-            f"{source.place(second)}, column {item!r}: {found.names[found.codes[second]].as_py()!r} was named before "
-            f"({source.place(first)}); x has one row per item, so remove one of them."
+            f"{source.place(second)}, column {item!r}: {shown(item, found.names[found.codes[second]].as_py())} was "
+            f"named before ({source.place(first)}); x has one row per item, so remove one of them."
         )
 
 

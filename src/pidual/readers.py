@@ -29,6 +29,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from .errors import DataError, UsageError
+from .people import has_address, listed, shown
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 FORMATS = ".csv, .tsv, .txt, .parquet or .jsonl (text formats also with .gz)"
@@ -66,10 +67,11 @@ class Source:
     def require(self, column: str, purpose: str) -> str:
         """`column` itself when there is exactly one such column, else an error that lists the columns there are."""
         if column not in self.columns:
-            close = difflib.get_close_matches(column, self.columns, n=1, cutoff=0.6)
+            named = [name for name in self.columns if not has_address(name)]
+            close = difflib.get_close_matches(column, named, n=1, cutoff=0.6)
             hint = f", did you mean {close[0]!r}?" if close else "."
             raise UsageError(
-                f"{self.name} has no column {column!r} ({purpose}){hint} Its columns: {_listed(self.columns)}."
+                f"{self.name} has no column {column!r} ({purpose}){hint} Its columns: {listed(self.columns)}."
             )
         if self.columns.count(column) > 1:
             raise DataError(f"{self.name} has more than one column named {column!r}; rename all but one of them.")
@@ -311,7 +313,7 @@ class CsvFile(_TextFile):
                 for column, cell in zip(self.columns, cells, strict=True):
                     if column in numeric and cell not in MISSING and not _is_float(cell, self.decimal):
                         raise DataError(
-                            f"{self.name}, line {line}, column {column!r}: {_short(cell)} is not a number; "
+                            f"{self.name}, line {line}, column {column!r}: {shown(column, cell)} is not a number; "
                             "correct it, or list the columns to use without this one."
                         )
         raise DataError(f"{self.name} cannot be read as CSV ({_first_line(error)}); write it again.")
@@ -368,15 +370,15 @@ class JsonLines(_TextFile):
                 record = None
             if not isinstance(record, dict):
                 raise DataError(
-                    f"{self.name}, line {line} is not a JSON object ({_short(text)}); write one object per line, "
-                    'such as {"item": 1, "label": "cat"}.'
+                    f"{self.name}, line {line} is not a JSON object (it starts with {text.strip()[:1]!r}); write one "
+                    'object per line, such as {"item": 1, "label": "cat"}.'
                 )
             for column, value in record.items():
                 kind = _json_kind(value)
                 if kind and kinds.setdefault(column, kind) != kind:
                     raise DataError(
-                        f"{self.name}, line {line}, column {column!r}: {_short(value)} is {kind}, but the lines before "
-                        f"hold {kinds[column]}; write one kind of value."
+                        f"{self.name}, line {line}, column {column!r}: {shown(column, value)} is {kind}, but the lines "
+                        f"before hold {kinds[column]}; write one kind of value."
                     )
         if line == 0:
             raise DataError(f"{self.name} is empty; it needs one JSON object per line.")
@@ -575,15 +577,6 @@ def _json_kind(value: object) -> str | None:
     return names.get(type(value))
 
 
-def _listed(names: Sequence[str], limit: int = 30) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
-
-
-def _short(value: object, limit: int = 60) -> str:
-    shown = repr(value.strip() if isinstance(value, str) else value)
-    return shown if len(shown) <= limit else shown[: limit - 3] + "..."
-
-
 def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0].rstrip(". ")
+    """The first line of what Arrow says, without the contents of cells, in which ids may be."""
+    return re.sub(r"(: invalid value| got \d+:).*", "", str(error).split("\n", 1)[0]).rstrip(". ")

@@ -42,6 +42,7 @@ from .engine.threads import choose_threads, goes_on_with, using_threads
 from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
+from .giveaway import check_giveaway
 from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none
@@ -179,6 +180,8 @@ def prepare(
         learned = np.flatnonzero(split != 2)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
         encoder.fit(table, learned if len(learned) < len(table) else None)
+        if METHODS[options.method].needs_pi:
+            check_giveaway(table, encoder.columns_, learned)
     n_train = int((split == 0).sum())
     training, method_options, network_options = resolve_options(options, n_train, in_shape)
     rows = Rows.build(
@@ -198,7 +201,8 @@ def prepare(
         "in_shape": list(in_shape),
         "options": network_options,
     }
-    make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, x_row[split == 0]))
+    used = one_per_item(table, x_row, split)
+    make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, used))
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
     threads = choose_threads(check_build(build), training.batch_size, options.threads)
@@ -286,6 +290,14 @@ def warn_of_split(table: AnnotationTable) -> None:
             DataWarning,
             stacklevel=2,
         )
+
+
+def one_per_item(table: AnnotationTable, x_row: NDArray[np.int64], split: NDArray[np.int8]) -> NDArray[np.int64]:
+    """The row of x of every item trained on: of its first annotation, where x has a row for each."""
+    train = np.flatnonzero(split == 0)
+    repeated = pd.Series(table.item_codes[train]).duplicated().to_numpy()
+    rows: NDArray[np.int64] = x_row[train[~repeated]]
+    return rows
 
 
 def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:

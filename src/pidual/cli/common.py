@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataWarning, PidualError, UsageError
+from ..errors import DataWarning, KeyNotice, PidualError, UsageError
 from ..files import without_passwords
 
 if TYPE_CHECKING:
@@ -36,16 +36,37 @@ def said_warnings() -> Iterator[None]:
     """Show a warning about the data as a sentence, without the line of code it came from."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", DataWarning)
+        warnings.simplefilter("always", KeyNotice)
         show = warnings.showwarning
 
         def say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, DataWarning):
                 say(f"Warning: {message}")
+            elif issubclass(category, KeyNotice):
+                say(str(message))
             else:
                 show(message, category, *place, **more)
 
         warnings.showwarning = say_warning
         yield
+
+
+@contextlib.contextmanager
+def noted_warnings() -> Iterator[list[str]]:
+    """Collect warnings about the data for the record, and show all others at once."""
+    notes: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        show = warnings.showwarning
+
+        def note_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, DataWarning):
+                notes.append(str(message))
+            else:
+                show(message, category, *place, **more)
+
+        warnings.showwarning = note_warning
+        yield notes
 
 
 @contextlib.contextmanager

@@ -1,14 +1,12 @@
 """`pidual fit`."""
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import DataWarning
-from .common import is_first_process, say, stop_signals, terminal_progress, writing
+from .common import is_first_process, noted_warnings, say, stop_signals, terminal_progress, writing
 from .job import data_options, load_job, training_options
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
@@ -55,10 +53,8 @@ def fit(
     from ..run import fit_table
     from ..table import KEY_NAME
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DataWarning)
+    with noted_warnings() as notes:
         read, inputs, fit_options, source = load_job(table, **options)
-    notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     out = out or Path("runs") / table.name.split(".")[0]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(

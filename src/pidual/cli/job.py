@@ -53,7 +53,8 @@ data_options = together(
     click.option(
         "--annotator",
         metavar="COLUMN",
-        help="Column of the annotator.  [default: annotator, worker, rater or labeler, or one of these with _id]",
+        help="Column of the annotator.  [default: annotator, worker, rater or labeler, or one of these with _id; else "
+        "the only column whose name says who gave the label, such as completed_by]",
     ),
     click.option(
         "--pi",
@@ -103,11 +104,11 @@ training_options = together(
     click.option("--precision", help="32-true, bf16-mixed, ..."),
     click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, ..."),
     threads_option,
-    click.option("--keep-ids", is_flag=True, help="Keep annotator ids as they are instead of pseudonyms."),
+    click.option("--keep-ids", is_flag=True, help="Keep ids of people as they are instead of pseudonyms."),
     click.option(
         "--key-file",
         type=click.Path(path_type=Path),
-        help="Secret key of the pseudonyms.  [default: .pidual.key beside TABLE]",
+        help="Secret key of the pseudonyms, made if there is none.  [default: .pidual.key beside TABLE]",
     ),
 )
 
