@@ -75,6 +75,12 @@ def contents(path):
     return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
 
 
+def values_of(path):
+    """The JSON beside the tensors of a file."""
+    with safe_open(path, framework="pt") as file:
+        return file.metadata()["values"]
+
+
 # --- everything at once ---
 
 
@@ -150,6 +156,17 @@ def test_a_run_from_before_there_were_formats_is_read(targets, tmp_path, command
     assert expected.code == 0
 
 
+def test_a_state_from_before_there_were_digests_is_continued(targets, tmp_path):
+    targets.fresh("elr-unfinished", tmp_path / "run")
+    change_json(tmp_path / "run" / "config.json", format=None)
+    path = tmp_path / "run" / "state" / "state.safetensors"
+    values = json.loads(values_of(path))
+    old = {name: values[name] for name in ("position", "optimizer", "memories")}
+    save_file(load_file(path), path, metadata={"values": json.dumps(old)})
+    assert targets.answer("resume-elr", tmp_path / "run").code == 0
+    assert read_frame(tmp_path / "run" / "predictions.parquet").equals(targets.whole["elr-unfinished"])
+
+
 def test_marking_a_run_from_before_there_were_digests(targets, run):
     as_before_formats(run.path)
     run.detect(budget=7)
@@ -189,15 +206,9 @@ def test_the_state_of_another_run(targets, tmp_path):
     shutil.copy(targets.folder / "other" / "state" / "state.safetensors", state)
     refused(targets.answer("resume", tmp_path / "run"), state, "the state of another run", "--force")
     tensors = load_file(targets.folder / "other" / "state" / "state.safetensors")
-    values = json.loads(state_values(targets.folder / "unfinished" / "state" / "state.safetensors"))
+    values = json.loads(values_of(targets.folder / "unfinished" / "state" / "state.safetensors"))
     forged_tensors("state.safetensors", tensors, values)(state.parent)
     refused(targets.answer("resume", tmp_path / "run"), state, "does not fit this run", "shape", "--force")
-
-
-def state_values(path):
-    """The JSON beside the tensors of a file."""
-    with safe_open(path, framework="pt") as file:
-        return file.metadata()["values"]
 
 
 def test_bit_flips_in_the_weights_are_noticed(targets, run):
