@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,7 @@ from pidual.predictions import read_frame
 from pidual.run import method_maker
 from pidual.rundir import Run
 from pidual.schemas import NAMED_FILES
-from pidual.trained import WithoutMemory, load_method
+from pidual.trained import WithoutMemory, load_method, method_of, sizes_of
 
 READERS = {"predict": "finished", "detect": "finished", "mark": "finished", "report": "finished", "resume": "finished"}
 READERS |= {"predict-text": "text", "predict-images": "images"}
@@ -299,6 +300,38 @@ def test_a_run_names_no_place_to_fetch_a_network_from(run):
         reseal(run.path)
         with pytest.raises(RunError, match=r"model\.json names the network .*no name of a network"):
             load_method(run)
+
+
+def test_networks_of_other_libraries_fetch_nothing(run, monkeypatch):
+    asked = {}
+
+    def network_maker(network, n_classes, standardize):
+        asked.update(network)
+        return lambda: build_network("mlp", in_shape=(4,), n_classes=n_classes, width=8)
+
+    monkeypatch.setattr("pidual.trained.network_maker", network_maker)
+    options = {"pretrained": True, "checkpoint_path": "/etc/passwd", "weights": "DEFAULT", "drop": 0.1}
+    model = run.model
+    model["network"] |= {"name": "timm:resnet18.a1_in1k", "options": options}
+    method_of(run.path / "model.json", model, 1000)()
+    assert asked["options"] == {"drop": 0.1}
+
+
+def test_a_network_that_computes_when_it_is_made():
+    class Computing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(2, int(torch.ones(3).sum())))
+
+    def make():
+        try:
+            return Computing()
+        except RuntimeError as error:
+            raise RunError(str(error)) from error
+
+    assert sizes_of(make, 10, of_library=True) == {"weight": (2, 3)}
+    with pytest.raises(RunError):
+        sizes_of(make, 10, of_library=False)
 
 
 # --- marking anew, whatever happens ---
