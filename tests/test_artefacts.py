@@ -377,10 +377,8 @@ class Killed(BaseException):
     """Stands for a kill."""
 
 
-@pytest.mark.parametrize("renames", range(4))
-def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, monkeypatch, renames):
-    targets.fresh("finished", tmp_path / "whole")
-    assert targets.answer("mark", tmp_path / "whole").code == 0
+def kill_after(renames, words, monkeypatch):
+    """Kill a command when it has put so many files in place."""
     left, replace = [renames], Path.replace
 
     def killed(path, target):
@@ -392,7 +390,23 @@ def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, m
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", killed)
-        assert "Killed" in Answer.of(["detect", run.path, "--budget", 9]).err
+        assert "Killed" in Answer.of(words).err
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 1), (2, 2), (3, 1)])
+def test_two_kills_while_marking(targets, run, monkeypatch, first, second):
+    kill_after(first, ["detect", run.path, "--budget", 9], monkeypatch)
+    kill_after(second, ["detect", run.path, "--budget", 5], monkeypatch)
+    assert targets.answer("mark", run.path).code == 0
+    assert run.predictions.n_issues == run.annotators["num_issues"].sum() == run.summary["n_issues"] == 9
+    assert run.digests() == run.summary["digests"]
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, monkeypatch, renames):
+    targets.fresh("finished", tmp_path / "whole")
+    assert targets.answer("mark", tmp_path / "whole").code == 0
+    kill_after(renames, ["detect", run.path, "--budget", 9], monkeypatch)
     summary = json.loads((run.path / "summary.json").read_text())
     assert ("next_digests" in summary) == (renames > 0)
     if renames:
