@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,7 @@ from pidual.predictions import read_frame
 from pidual.run import method_maker
 from pidual.rundir import Run
 from pidual.schemas import NAMED_FILES
-from pidual.trained import WithoutMemory, load_method
+from pidual.trained import WithoutMemory, load_method, method_of, sizes_of
 
 READERS = {"predict": "finished", "detect": "finished", "mark": "finished", "report": "finished", "resume": "finished"}
 READERS |= {"predict-text": "text", "predict-images": "images"}
@@ -73,6 +74,12 @@ def change_json(path, **fields):
 def contents(path):
     """What is in each file."""
     return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+
+
+def values_of(path):
+    """The JSON beside the tensors of a file."""
+    with safe_open(path, framework="pt") as file:
+        return file.metadata()["values"]
 
 
 # --- everything at once ---
@@ -150,6 +157,17 @@ def test_a_run_from_before_there_were_formats_is_read(targets, tmp_path, command
     assert expected.code == 0
 
 
+def test_a_state_from_before_there_were_digests_is_continued(targets, tmp_path):
+    targets.fresh("elr-unfinished", tmp_path / "run")
+    change_json(tmp_path / "run" / "config.json", format=None)
+    path = tmp_path / "run" / "state" / "state.safetensors"
+    values = json.loads(values_of(path))
+    old = {name: values[name] for name in ("position", "optimizer", "memories")}
+    save_file(load_file(path), path, metadata={"values": json.dumps(old)})
+    assert targets.answer("resume-elr", tmp_path / "run").code == 0
+    assert read_frame(tmp_path / "run" / "predictions.parquet").equals(targets.whole["elr-unfinished"])
+
+
 def test_marking_a_run_from_before_there_were_digests(targets, run):
     as_before_formats(run.path)
     run.detect(budget=7)
@@ -189,15 +207,9 @@ def test_the_state_of_another_run(targets, tmp_path):
     shutil.copy(targets.folder / "other" / "state" / "state.safetensors", state)
     refused(targets.answer("resume", tmp_path / "run"), state, "the state of another run", "--force")
     tensors = load_file(targets.folder / "other" / "state" / "state.safetensors")
-    values = json.loads(state_values(targets.folder / "unfinished" / "state" / "state.safetensors"))
+    values = json.loads(values_of(targets.folder / "unfinished" / "state" / "state.safetensors"))
     forged_tensors("state.safetensors", tensors, values)(state.parent)
     refused(targets.answer("resume", tmp_path / "run"), state, "does not fit this run", "shape", "--force")
-
-
-def state_values(path):
-    """The JSON beside the tensors of a file."""
-    with safe_open(path, framework="pt") as file:
-        return file.metadata()["values"]
 
 
 def test_bit_flips_in_the_weights_are_noticed(targets, run):
@@ -290,6 +302,38 @@ def test_a_run_names_no_place_to_fetch_a_network_from(run):
             load_method(run)
 
 
+def test_networks_of_other_libraries_fetch_nothing(run, monkeypatch):
+    asked = {}
+
+    def network_maker(network, n_classes, standardize):
+        asked.update(network)
+        return lambda: build_network("mlp", in_shape=(4,), n_classes=n_classes, width=8)
+
+    monkeypatch.setattr("pidual.trained.network_maker", network_maker)
+    options = {"pretrained": True, "checkpoint_path": "/etc/passwd", "weights": "DEFAULT", "drop": 0.1}
+    model = run.model
+    model["network"] |= {"name": "timm:resnet18.a1_in1k", "options": options}
+    method_of(run.path / "model.json", model, 1000)()
+    assert asked["options"] == {"drop": 0.1}
+
+
+def test_a_network_that_computes_when_it_is_made():
+    class Computing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(2, int(torch.ones(3).sum())))
+
+    def make():
+        try:
+            return Computing()
+        except RuntimeError as error:
+            raise RunError(str(error)) from error
+
+    assert sizes_of(make, 10, of_library=True) == {"weight": (2, 3)}
+    with pytest.raises(RunError):
+        sizes_of(make, 10, of_library=False)
+
+
 # --- marking anew, whatever happens ---
 
 
@@ -333,10 +377,8 @@ class Killed(BaseException):
     """Stands for a kill."""
 
 
-@pytest.mark.parametrize("renames", range(4))
-def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, monkeypatch, renames):
-    targets.fresh("finished", tmp_path / "whole")
-    assert targets.answer("mark", tmp_path / "whole").code == 0
+def kill_after(renames, words, monkeypatch):
+    """Kill a command when it has put so many files in place."""
     left, replace = [renames], Path.replace
 
     def killed(path, target):
@@ -348,7 +390,23 @@ def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, m
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", killed)
-        assert "Killed" in Answer.of(["detect", run.path, "--budget", 9]).err
+        assert "Killed" in Answer.of(words).err
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 1), (2, 2), (3, 1)])
+def test_two_kills_while_marking(targets, run, monkeypatch, first, second):
+    kill_after(first, ["detect", run.path, "--budget", 9], monkeypatch)
+    kill_after(second, ["detect", run.path, "--budget", 5], monkeypatch)
+    assert targets.answer("mark", run.path).code == 0
+    assert run.predictions.n_issues == run.annotators["num_issues"].sum() == run.summary["n_issues"] == 9
+    assert run.digests() == run.summary["digests"]
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, monkeypatch, renames):
+    targets.fresh("finished", tmp_path / "whole")
+    assert targets.answer("mark", tmp_path / "whole").code == 0
+    kill_after(renames, ["detect", run.path, "--budget", 9], monkeypatch)
     summary = json.loads((run.path / "summary.json").read_text())
     assert ("next_digests" in summary) == (renames > 0)
     if renames:

@@ -62,7 +62,8 @@ class RunFiles:
     def summary(self) -> Record:
         """What came out."""
         summary = read_record(self.path / "summary.json", SUMMARY)
-        if summary.get("run_id", (own := run_id(self.config))) != own:
+        own = run_id(self.config)
+        if summary.get("run_id", own) != own:
             raise RunError(
                 f"{self.path / 'summary.json'} and {self.path / 'config.json'} are not of one run, or one of them was "
                 f"edited; {DAMAGED}."

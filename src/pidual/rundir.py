@@ -101,10 +101,11 @@ class Run(RunFiles):
             with self.writing("predictions.parquet"):
                 predictions.write(written["predictions.parquet"])
             later = {name: file_digest(temporary) for name, temporary in written.items()}
+            now = {name: file_digest(self.path / name) for name in written if (self.path / name).is_file()}
+            digests = before.get("digests", {})
             with self.writing("summary.json"):
-                digests = before.get("digests", {}) | later
-                write_json(own, summary | {"format": FORMAT, "digests": digests})
-                write_json(self.path / "summary.json", before | {"next_digests": later})
+                write_json(own, summary | {"format": FORMAT, "digests": digests | later})
+                write_json(self.path / "summary.json", before | {"digests": digests | now, "next_digests": later})
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""

@@ -180,6 +180,11 @@ def measure(value: Any) -> None:
         number()(value)
 
 
+def logged(value: Any) -> None:
+    """What a method logs: as `measure`, or any other JSON value."""
+    (measure if isinstance(value, float) else plain)(value)
+
+
 def one_of(*known: Any) -> Check:
     """One of these texts."""
 
@@ -379,6 +384,7 @@ CUTOFF = record(
         "note": text,
     }
 )
+EVALUATION = ("noise_rate", "detection_auc", "gate_auc", "test_accuracy", "issue_precision", "issue_recall")
 SUMMARY = record(
     {
         "n_issues": whole(),
@@ -388,7 +394,9 @@ SUMMARY = record(
         "seconds": number(0, LONGEST),
         "guard": record({"recovered": flag, "events": list_of(EVENT)}, {"collapsed": flag}),
         "warnings": list_of(text),
-        "evaluation": maybe(record({}, {"score_auc": mapping(maybe(share))}, more=maybe(share))),
+        "evaluation": maybe(
+            record({}, {"score_auc": mapping(maybe(share)), **dict.fromkeys(EVALUATION, maybe(share))})
+        ),
     },
     {
         "cutoff": CUTOFF,  # where it is missing, `pidual detect` adds it
@@ -461,7 +469,7 @@ MODEL = record(
 )
 
 
-EPOCH = record({"epoch": whole(), "attempt": whole(), "seconds": number(0, LONGEST)}, {"stage": text}, more=measure)
+EPOCH = record({"epoch": whole(), "attempt": whole(), "seconds": number(0, LONGEST)}, {"stage": text}, more=logged)
 
 
 def _position_rule(position: Record) -> None:

@@ -49,8 +49,8 @@ def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, 
     run.verify(name)
     shapes = load_shapes(path)
     build = method_of(run.path / "model.json", model, sum(math.prod(shape) for shape in shapes.values()))
-    with WithoutMemory(100 + 20 * len(shapes)):
-        own: dict[str, Any] = {f"method.{name}": value for name, value in build().state_dict().items()}
+    sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model["network"]["name"])
+    own = {f"method.{name}": shape for name, shape in sizes.items()}
     wrong = misfit(own | array_shapes(model["inputs"]), shapes)
     if wrong is not None:
         raise RunError(f"{path} does not fit {run.path / 'model.json'}: {wrong}; {DAMAGED}.")
@@ -65,6 +65,21 @@ def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, 
     method = build()
     method.load_state_dict(parts["method"])
     return method.eval(), {name: value.numpy() for name, value in parts["inputs"].items()}
+
+
+def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dict[str, tuple[int, ...]]:
+    """The shapes of all weights of the method that `build` makes, of at most so many tensors, without making them.
+
+    Networks of other libraries may compute with numbers when they are made; they are then made as usual.
+    """
+    try:
+        with WithoutMemory(most):
+            state = build().state_dict()
+    except RunError:
+        if not of_library:
+            raise
+        state = build().state_dict()
+    return {name: tuple(value.shape) for name, value in state.items()}
 
 
 def method_of(path: Path, model: Mapping[str, Any], n_weights: int) -> Callable[[], Method]:

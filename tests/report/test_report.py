@@ -360,7 +360,10 @@ def test_numbers_that_are_not_there(tmp_path):
     summary["evaluation"] = dict.fromkeys(summary["evaluation"])
     (run / "summary.json").write_text(json.dumps(summary))
     lines = (run / "metrics.jsonl").read_text().splitlines()
-    broken = [json.dumps(json.loads(lines[0]) | {"loss": math.nan}), *lines[1:], '{"epoch": 20, "lo']
+    first, second = (
+        json.dumps(json.loads(line) | {"loss": loss}) for line, loss in zip(lines[:2], (math.nan, 1e308), strict=True)
+    )
+    broken = [first, second, *lines[2:], '{"epoch": 20, "lo']
     (run / "metrics.jsonl").write_text("\n".join(broken))
     page = page_of(run)
     assert "nan" not in page.words.lower().replace("annotator", "")

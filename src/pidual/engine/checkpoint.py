@@ -88,7 +88,8 @@ class StateStore:
                 raise RunError(f"{self.path} names no file of the memory '{name}'; the state is damaged, fit again.")
             path = self.folder / files[name]
             with readable(path):
-                if digests.get(name, found := file_digest(path)) != found:
+                found = file_digest(path)
+                if digests.get(name, found) != found:
                     raise RunError(f"{path} is not the file that {self.path} was saved with; {START_ANEW}.")
                 memory.load(path)
 

@@ -26,6 +26,7 @@ MAX_HEAT_CLASSES = 12
 MAX_SETTINGS = 60
 MAX_THUMBNAIL_BYTES = 1_500_000  # of all together
 MAX_EVENTS = 50
+MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 MAX_TEXT = 500
 
 Context = dict[str, Any]
@@ -374,9 +375,11 @@ def _curves(run: _Run) -> list[Context]:
     for key, title in (("loss", "Training loss"), ("valid_accuracy", "Validation agreement"), ("gate", "Mean gate")):
         attempts: dict[Any, list[tuple[int, float]]] = {}
         for epoch in run.epochs:
+            value = _number(epoch.get(key))
             if isinstance(epoch.get(key), (int, float)):
                 line = (str(epoch.get("stage", "")).startswith("first stage"), epoch.get("attempt", 0))
-                attempts.setdefault(line, []).append((int(epoch["epoch"]), float(epoch[key])))
+                drawn = value if value is not None and abs(value) < MAX_DRAWN else math.nan
+                attempts.setdefault(line, []).append((int(epoch["epoch"]), drawn))
         if not any(math.isfinite(value) for points in attempts.values() for _, value in points):
             continue
         last = list(attempts.values())[-1]
