@@ -30,8 +30,9 @@ class Method(nn.Module):
     """A training objective around a prediction network `f`.
 
     Every constructor is `Method(f, spec, *, hyper=default)`: `f` maps x to logits, `spec` holds the sizes of the
-    training set. All training goes through `forward`, so that precision and several processes work; everything else
-    is called on the bare module.
+    training set. One with a second network, or with a first stage, takes that network as `second` before the `*`; where
+    it is not given, `parts.second_network` makes it from f. All training goes through `forward`, so that precision and
+    several processes work; everything else is called on the bare module.
     """
 
     title: ClassVar[str] = ""

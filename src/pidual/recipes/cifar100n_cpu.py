@@ -4,7 +4,7 @@
 
 Cost: about 60 s a fit on one core (pi_dual_plus: twice that; semi-supervised methods: two to ten times).
 Expected after the last epoch (docs/results.md): ce 20.1, divide_mix 12.8, elr 19.1, elr_plus 17.3, sop 17.5, sop_plus
-19.4, cores_star 13.6, pes_semi 2.7, het 18.3, tram 19.8, tram_plus_plus 18.3, afm 21.0, pi_dual 20.1, pi_dual_plus
+19.4, cores_star 13.6, pes_semi 8.4, het 18.3, tram 19.8, tram_plus_plus 18.3, afm 21.0, pi_dual 20.1, pi_dual_plus
 16.1; detection AUC of pi_dual 0.677.
 """
 

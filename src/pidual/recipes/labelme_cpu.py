@@ -4,7 +4,7 @@
 
 Cost: about 10 s a fit on one core.
 Expected after the last epoch (docs/results.md): ce 82.5, divide_mix 85.5, elr 83.6, elr_plus 84.3, sop 84.9, sop_plus
-82.9, cores_star 84.3, pes_semi 87.3, het 82.9, tram 83.0, tram_plus_plus 83.5, afm 82.3, pi_dual 83.4, pi_dual_plus
+82.9, cores_star 84.3, pes_semi 87.6, het 82.9, tram 83.0, tram_plus_plus 83.5, afm 82.3, pi_dual 83.4, pi_dual_plus
 82.4; detection AUC of pi_dual 0.877.
 """
 
