@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from .errors import DataError, DataWarning, UsageError
 from .readers import Keys, Source, as_text, keys, open_source, spelled_like, values
+from .text import listed, quoted
 
 RESERVED = ("item", "label", "annotator", "y", "split")
 ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case
@@ -229,9 +230,11 @@ def _find_roles(
         default = next((column for column in columns if column and column not in taken), None)
         found[role] = source.require(default, role) if default else None
     if found["label"] is None:
+        taken_by = next((role for role, column in found.items() if column and column == source.find("label")), "pi")
+        why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
-            f"{source.name} has no column 'label'; name the column that holds the labels with label= (--label). "
-            f"Its columns: {', '.join(source.columns[:30])}."
+            f"{source.name} {why}; name the column that holds the labels with label= (--label). "
+            f"Its columns: {listed(source.columns)}."
         )
     pi_columns = _find_pi(source, pi, found)
     _check_used_once(source, found, pi_columns)
@@ -320,9 +323,10 @@ def _complete(source: Source, name: str, column: Any, what: str) -> Keys:
     if len(missing):
         row = int(missing[0])
         value = column[row].as_py()
-        shown = "empty" if value is None or value != value else repr(value)
+        shown = "empty" if value is None or value != value else quoted(value)
         if str(value).strip() and shown != "empty":
-            shown += f", which means that; a {what} of this name needs another"
+            article = "an" if what[0] in "ai" else "a"
+            shown += f", which means that; {article} {what} of this name needs another"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
         raise DataError(
@@ -353,8 +357,8 @@ def _warn_if_no_class(source: Source, name: str, clean: pd.Categorical, n_classe
     if len(known) and known.min() >= n_classes:
         warnings.warn(
             f"{source.name}, column {name!r}: no value is a label (values are such as "
-            f"{str(clean.categories[known[0]])!r}, labels such as {str(clean.categories[0])!r}), so every label counts "
-            "as wrong; name the column of clean labels with y= (--y), or rename this one.",
+            f"{quoted(str(clean.categories[known[0]]))}, labels such as {quoted(str(clean.categories[0]))}), so every "
+            "label counts as wrong; name the column of clean labels with y= (--y), or rename this one.",
             DataWarning,
             stacklevel=4,
         )
@@ -369,7 +373,7 @@ def _recode(found: Keys, categories: list[Any]) -> pd.Categorical:
 def _check_classes(source: Source, name: str, label: pd.Categorical) -> None:
     if len(label.categories) == 1:
         raise DataError(
-            f"{source.name}, column {name!r}: every label is {label.categories[0]!r}, and a classifier needs "
+            f"{source.name}, column {name!r}: every label is {quoted(label.categories[0])}, and a classifier needs "
             "at least two classes; check that this is the column of labels."
         )
     counts = np.bincount(label.codes, minlength=len(label.categories))
@@ -378,7 +382,7 @@ def _check_classes(source: Source, name: str, label: pd.Categorical) -> None:
         row = int(np.flatnonzero(label.codes == single[0])[0])
         more = f" ({len(single) - 1} more classes have one row too)" if len(single) > 1 else ""
         raise DataError(
-            f"{source.place(row)}, column {name!r}: the class {label.categories[single[0]]!r} has this one row "
+            f"{source.place(row)}, column {name!r}: the class {quoted(label.categories[single[0]])} has this one row "
             f"only{more}; add rows of the class, merge it into another or delete the row."
         )
     _warn_of_alike(source, name, [str(category) for category in label.categories])
@@ -392,8 +396,8 @@ def _warn_of_alike(source: Source, name: str, classes: list[str]) -> None:
     if alike:
         more = f" (and {len(alike) - 1} more like them)" if len(alike) > 1 else ""
         warnings.warn(
-            f"{source.name}, column {name!r}: {alike[0][0]!r} and {alike[0][1]!r} are two classes that differ in "
-            f"letter case or spaces alone{more}; write them alike if they mean the same.",
+            f"{source.name}, column {name!r}: {quoted(alike[0][0])} and {quoted(alike[0][1])} are two classes that "
+            f"differ in letter case or spaces alone{more}; write them alike if they mean the same.",
             DataWarning,
             stacklevel=5,
         )
@@ -405,7 +409,9 @@ def _splits(source: Source, name: str, found: Keys) -> pd.Categorical:
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
         value = found.names[found.codes[row]].as_py() if found.codes[row] >= 0 else ""
-        raise DataError(f"{source.place(row)}, column {name!r}: {value!r} is not a split; write train, valid or test.")
+        raise DataError(
+            f"{source.place(row)}, column {name!r}: {quoted(value)} is not a split; write train, valid or test."
+        )
     categories: pd.Index[Any] = pd.Index(SPLITS)
     return pd.Categorical.from_codes(codes, categories)
 

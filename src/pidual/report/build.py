@@ -19,6 +19,7 @@ from ..detect.reasons import find_reasons
 from ..errors import RunError
 from ..files import read_json, write_text
 from ..predictions import Predictions, read_frame
+from ..text import printable
 from . import figures
 
 MAX_ANNOTATORS = 50
@@ -491,7 +492,12 @@ def _render(context: Context) -> str:
 
     templates = FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8")
     environment = Environment(
-        loader=templates, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=templates,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: type(value)(printable(value, keep="\n\t")) if isinstance(value, str) else value,
     )
     environment.filters |= {
         "count": _count,
