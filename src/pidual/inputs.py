@@ -32,7 +32,8 @@ from .text import first_line, listed, quoted
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # by content; Pillow would start other programs for some others
-MAX_PIXELS = 50_000_000  # of an image: 200 MB while it is decoded, and several are at a time
+MAX_PIXELS = 50_000_000  # of an image: 200 MB while it is decoded
+LARGE_PIXELS = 15_000_000  # from here on few images are decoded at a time
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
 CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 224 of 256 pixels
 CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
@@ -41,6 +42,7 @@ NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts
 _NOT_FEATURES = ("item", "task", "label", "y", "split", *ANNOTATOR_NAMES)
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
+_LARGE = threading.Semaphore(4)
 _FILTERS = threading.Lock()  # filters of warnings belong to all threads
 _MAX_CODE = 0x10FFFF  # of a character
 _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
@@ -809,9 +811,11 @@ def _opened(path: Path) -> Iterator[Image.Image]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             opened = Image.open(path, formats=IMAGE_FORMATS)
         with opened:
-            if opened.width * opened.height > MAX_PIXELS:
+            pixels = opened.width * opened.height
+            if pixels > MAX_PIXELS:
                 raise Image.DecompressionBombError
-            yield opened
+            with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
+                yield opened
     except (DataError, MemoryError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

@@ -7,6 +7,7 @@ plain_cells(frame)  in a CSV file for people: no cell is a formula
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def write_csv(frame: "pd.DataFrame", path: Path | None = None) -> str:
+    """Write a frame as CSV in which no spreadsheet takes a text for a formula, or return it as text."""
+    plain = plain_cells(frame)
+    # Only where it ends lines does Python's writer put a carriage return in quotes.
+    has_return = any("\r" in text for name in range(plain.shape[1]) for text in _texts(plain.iloc[:, name]))
+    written: str | None = plain.to_csv(path, index=False, lineterminator="\r\n" if has_return else "\n")
+    return written or ""
+
+
 def plain_cells(frame: "pd.DataFrame") -> "pd.DataFrame":
     """A frame to be written as CSV in which no spreadsheet takes a text for a formula.
 
@@ -78,14 +88,17 @@ def plain_cell(value: Any) -> Any:
 
 def _plain_column(column: "pd.Series[Any]") -> Any:
     """The column with plain cells; None where nothing changes."""
-    import pandas as pd
-
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        known = column.cat.categories
-        plain = [plain_cell(value) for value in known]
-        return None if plain == list(known) else column.cat.rename_categories(plain)
-    if not (pd.api.types.is_object_dtype(column.dtype) or pd.api.types.is_string_dtype(column.dtype)):
+    changed = {text: plain for text in _texts(column) if (plain := plain_cell(text)) != text}
+    if not changed:
         return None
-    found = {value: plain_cell(value) for value in column.dropna().unique() if isinstance(value, str)}
-    found = {value: plain for value, plain in found.items() if value != plain}
-    return column.map(lambda value: found.get(value, value) if isinstance(value, str) else value) if found else None
+    if hasattr(column, "cat"):
+        return column.cat.rename_categories([changed.get(name, name) for name in column.cat.categories])
+    return column.map(lambda value: changed.get(value, value) if isinstance(value, str) else value)
+
+
+def _texts(column: "pd.Series[Any]") -> list[str]:
+    """The different texts of a column."""
+    if column.dtype.kind in "biufcmM":
+        return []
+    values = column.cat.categories if hasattr(column, "cat") else column.dropna().unique()
+    return [value for value in values if isinstance(value, str)]

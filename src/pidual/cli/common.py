@@ -15,7 +15,7 @@ import click
 
 from ..errors import DataWarning, PidualError, UsageError
 from ..processes import is_first_process as is_first_process
-from ..text import plain_cells, printable
+from ..text import printable, write_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,7 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
     try:
         with replacing(path) as temporary:
             if path.suffix == ".csv":
-                plain_cells(frame).to_csv(temporary, index=False)
+                write_csv(frame, temporary)
             else:
                 frame.to_parquet(temporary, index=False)
     except OSError as error:
@@ -116,7 +116,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 def print_table(frame: "pd.DataFrame") -> None:
     """Print CSV on stdout; a terminal gets it without characters that would move its cursor."""
-    text = plain_cells(frame).to_csv(index=False)
+    text = write_csv(frame)
     click.echo(printable(text, keep="\n") if is_terminal(sys.stdout) else text, nl=False)
 
 
