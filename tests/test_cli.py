@@ -491,7 +491,10 @@ def test_threads_that_wait_sleep(given, heard):
 
 
 def test_only_the_first_process_speaks(crowd, monkeypatch):
-    monkeypatch.setenv("RANK", "1")
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
     assert run_cli(["detect", crowd / "nothing"]) == (1, "", "")
     assert run_cli(["detect"]) == (2, "", "")
 

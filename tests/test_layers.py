@@ -7,8 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"allocator", "errors", "files", "paper_numbers"},
-    {"options", "grids", "directory", "schemas", "people"},
+    {"allocator", "errors", "files", "paper_numbers", "text"},
+    {"options", "grids", "directory", "schemas", "people", "processes"},
     {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets", "artefacts"},
     {"methods"},

@@ -407,7 +407,7 @@ def test_durations_are_no_labels(tmp_path):
 
 
 def test_the_label_as_pi_is_said_to_be_that(csv):
-    with pytest.raises(UsageError, match=r"'label' of .* asked for as something else than the label.*--label"):
+    with pytest.raises(UsageError, match=r"uses its column 'label' as pi; name the column.*--label"):
         read_table(csv, pi=["label"])
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from .errors import DataError, DataWarning, UsageError
 from .table import AnnotationTable
+from .text import quoted
 
 KINDS = ("category", "number", "duration", "raw")
 CLIP = 5.0
@@ -251,10 +252,11 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
         kind = "duration" if DURATION.search(name) else "number"
         text = (
             f"is taken for categories, as {stray.sum()} of its {len(values)} values are no numbers (the first is "
-            f"{first!r}); as {name}:{kind} (pi_kinds in Python) these are missing."
+            f"{quoted(first)}); as {name}:{kind} (pi_kinds in Python) these are missing."
         )
     elif len(names) > MANY and names.str.fullmatch(QUANTITY)[values.cat.codes].mean() > 0.5:
-        text = f"is taken for {len(names)} categories, such as {first!r}; if these are quantities, write plain numbers."
+        kinds = f"{len(names)} categories, such as {quoted(first)}"
+        text = f"is taken for {kinds}; if these are quantities, write plain numbers."
     else:
         return
     warnings.warn(f"PI column '{name}' of {source} {text}", DataWarning, stacklevel=4)
@@ -292,13 +294,13 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
     if len(present) == 0:
         raise DataError(
             f"PI column '{name}' of {source} is asked for as a {kind} but holds none (first value: "
-            f"{values.dropna().iloc[0]!r}); use {name}:category."
+            f"{quoted(values.dropna().iloc[0])}); use {name}:category."
         )
     stray = values.notna().to_numpy() & np.isnan(number)
     if stray.any():
         warnings.warn(
             f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source} are no numbers (the first is "
-            f"{str(values[stray].iloc[0])!r}) and are taken for missing.",
+            f"{quoted(str(values[stray].iloc[0]))}) and are taken for missing.",
             DataWarning,
             stacklevel=4,
         )

@@ -8,9 +8,11 @@
 
 import contextlib
 import hashlib
+import math
 import re
+import stat
+import threading
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,11 +28,15 @@ from PIL import Image, ImageOps
 
 from .errors import DataError, DataWarning, UsageError
 from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people, shown
-from .readers import Keys, Source, as_text, keys, open_source
+from .readers import Keys, Source, as_floats, as_text, check_file, is_folder, keys, native, open_source
 from .readers import values as read_values
 from .table import AnnotationTable, find_item
+from .text import first_line, quoted
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # by content; Pillow would start other programs for some others
+MAX_PIXELS = 50_000_000  # of an image: 200 MB while it is decoded
+LARGE_PIXELS = 15_000_000  # from here on few images are decoded at a time
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
 CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 224 of 256 pixels
 CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
@@ -39,6 +45,9 @@ NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts
 _NOT_FEATURES = ("item", "task", "label", "y", "split")
 _INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
+_LARGE = threading.Semaphore(4)
+_FILTERS = threading.Lock()  # filters of warnings belong to all threads
+_MAX_CODE = 0x10FFFF  # of a character
 _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
 
 
@@ -76,7 +85,7 @@ class LazyImages:
     def check(self) -> None:
         """Raise for the first file that is not an image, by its header; a truncated one shows when it is taken."""
         for name in self._files:
-            with _image_errors(self._folder / name), Image.open(self._folder / name):
+            with _opened(self._folder / name):
                 pass
 
     def take(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
@@ -101,7 +110,7 @@ class LazyImages:
 
         def decode(place: int) -> None:
             path = self._folder / self._files[rows[place]]
-            with _image_errors(path), Image.open(path) as opened:
+            with _opened(path) as opened:
                 image = _upright(opened)
                 boxes = random_boxes(image.height, image.width, draws[:, place])
                 for view, (top, left, height, width) in enumerate(boxes.tolist()):
@@ -218,13 +227,13 @@ def load_inputs(
         item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
     if isinstance(source, np.ndarray):
         inputs = _from_array(source, None, "x")
-    elif not isinstance(source, pd.DataFrame) and Path(source).is_dir():
+    elif not isinstance(source, pd.DataFrame) and is_folder(source):
         inputs = _from_folder(source, image_size, centre_crop, max_bytes)
     elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
         inputs = _from_array(*_load_numpy(source), str(source))
     else:
         opened = open_source(source)
-        item = item if item in opened.columns else opened.find("item", "task")
+        item = item if item is not None and item in opened else opened.find("item", "task")
         inputs = _from_source(opened, item, False, columns, text, schema, tensors)
     if schema is None:
         _check_options_used(inputs, columns, text, image_size, centre_crop)
@@ -330,7 +339,7 @@ def rows_by_name(
             item = items[ambiguous[0]]
             which = known[short == item]
             raise DataError(
-                f"the item {item!r} could be {which[0]!r} or {which[1]!r} in {source}; "
+                f"the item {quoted(item)} could be {quoted(which[0])} or {quoted(which[1])} in {source}; "
                 "write items as paths relative to that folder."
             )
         single = np.flatnonzero(~repeated)
@@ -361,7 +370,7 @@ def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: N
     lost = np.flatnonzero(rows < 0)
     if not len(lost):
         return
-    first = ", ".join(repr(item) for item in items[lost[:5]].tolist())
+    first = ", ".join(quoted(item) for item in items[lost[:5]].tolist())
     more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
     if inputs.names is not None:
         has = f"its names are such as {shown('', str(inputs.names[0]))}"
@@ -404,7 +413,7 @@ def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable) -> None:
             how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
             warnings.warn(
                 f"{inputs.source} is taken row by row, because it has as many rows as {table.source}, although rows "
-                f"{earlier} and {row} (counted from 0) are of one item ({name!r}) and differ; "
+                f"{earlier} and {row} (counted from 0) are of one item ({quoted(name)}) and differ; "
                 f"if x is meant by item, give it {how}.",
                 DataWarning,
                 stacklevel=3,
@@ -420,8 +429,8 @@ def _warn_if_shared(inputs: Inputs, table: AnnotationTable, items: Any, rows: ND
     one, other = items[np.flatnonzero(rows == shared[0])[:2]].tolist()
     more = f" (so are those of {len(shared) - 1} more)" if len(shared) > 1 else ""
     warnings.warn(
-        f"items {one!r} and {other!r} of {table.source} are one input of {inputs.source} and are taken for two "
-        f"items{more}; write them alike.",
+        f"items {quoted(one)} and {quoted(other)} of {table.source} are one input of {inputs.source} and are taken for "
+        f"two items{more}; write them alike.",
         DataWarning,
         stacklevel=3,
     )
@@ -432,42 +441,55 @@ def _warn_if_shared(inputs: Inputs, table: AnnotationTable, items: Any, rows: ND
 
 def _load_numpy(source: str | Path) -> tuple[NDArray[Any], NDArray[np.str_] | None]:
     path = Path(source)
-    if not path.is_file():
-        raise UsageError(f"{source} does not exist; check the path.")
+    check_file(path)
     try:
         if path.suffix.lower() == ".npy":
             return np.load(path, mmap_mode="c", allow_pickle=False), None
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if "x" not in archive:
-                raise UsageError(f"{source} has no array 'x' (it has: {', '.join(archive)}); save it under that name.")
+                raise UsageError(
+                    f"{source} has no array 'x' (it has: {listed(list(archive))}); save it under that name."
+                )
             unused = [name for name in archive if name not in ("x", "item")]
             if unused:
                 warnings.warn(
-                    f"{_some(unused)} of {source} not used: inputs are 'x' and their names 'item'; save what is meant "
-                    "under these names.",
+                    f"{listed(unused, 5)} of {source} not used: inputs are 'x' and their names 'item'; save what is "
+                    "meant under these names.",
                     DataWarning,
                     stacklevel=3,
                 )
-            return archive["x"], archive.get("item")
+            x, item = archive["x"], archive.get("item")
+            if not isinstance(x, np.ndarray) or not isinstance(item, np.ndarray | None):
+                raise ValueError(f"its {'item' if isinstance(x, np.ndarray) else 'x'} is not an array")
+            return x, item
     except UsageError:
         raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # NumPy, zipfile and what decompresses raise all kinds for files that are damaged
+        reason = "it holds Python objects or is damaged" if "pickle" in str(error) else first_line(error)
         raise DataError(
-            f"{source} cannot be read as a plain NumPy file ({error}); save numbers with numpy.save."
+            f"{source} cannot be read as a plain NumPy file ({reason}); save numbers with numpy.save."
         ) from None
 
 
 def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str) -> Inputs:
     if array.dtype.kind not in "fiub":
-        raise DataError(f"{source} holds {array.dtype} values; inputs must be numbers.")
+        raise DataError(f"{source} holds {listed([str(array.dtype)])} values; inputs must be numbers.")
     if array.ndim < 2 or 0 in array.shape:
         raise DataError(
             f"{source} has the shape {array.shape}; it must be (inputs, features) with at least one of each."
         )
+    if array.dtype != native(array.dtype):
+        with np.errstate(over="ignore"):
+            array = array.astype(native(array.dtype))
     _check_finite(array, lambda row, rest: f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)")
     names = None
     if item is not None:
-        frame = open_source(pd.DataFrame({"item": item}))
+        if item.ndim != 1 or item.dtype.kind in "cV":
+            raise DataError(
+                f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one number "
+                "or text for each row of 'x'."
+            )
+        frame = open_source(pd.DataFrame({"item": _decoded(item, source)}))
         frame.name = source
         found = _complete_names(frame, "item")
         if len(found.codes) != len(array):
@@ -477,18 +499,37 @@ def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str) -> 
     return Inputs(array, names, "array", _schema("array", array), source=source)
 
 
+def _decoded(item: NDArray[Any], source: str) -> NDArray[Any]:
+    """Names of inputs as text where they are bytes."""
+    try:
+        if item.dtype.kind == "S":
+            return np.array([name.decode("utf-8") for name in item.tolist()], dtype=object)
+        if item.dtype.kind != "U":
+            return item
+        if item.nbytes and np.ascontiguousarray(item, native(item.dtype)).view(np.uint32).max() > _MAX_CODE:
+            raise ValueError("a number that is no character")
+        names = item.tolist()
+        "".join(names).encode()
+        return np.array(names, dtype=object)
+    except ValueError:
+        raise DataError(f"{source} has names in 'item' that are not UTF-8 text; write them as that.") from None
+
+
 def _check_finite(array: NDArray[Any], place: Callable[[int, tuple[int, ...]], str]) -> None:
-    """Raise for the first NaN or infinite value, looking at 16 MB at a time."""
+    """Raise for the first NaN or infinite value, or one that float32 cannot hold, looking at 16 MB at a time."""
     if array.dtype.kind != "f":
         return
     step = max(1, (16 << 20) // max(1, array[:1].nbytes))
     for start in range(0, len(array), step):
-        block = array[start : start + step]
-        if np.isfinite(block).all():
+        with np.errstate(over="ignore"):
+            usable = np.isfinite(array[start : start + step].astype(np.float32, copy=False))
+        if usable.all():
             continue
-        row, *rest = (int(index) for index in np.argwhere(~np.isfinite(block))[0])
-        value = block[(row, *rest)]
+        row, *rest = (int(index) for index in np.argwhere(~usable)[0])
+        value = array[(start + row, *rest)]
         where = place(start + row, tuple(rest))
+        if np.isfinite(value):
+            raise DataError(f"{where}: {value:.3g} is beyond what pidual calculates with (3.4e38); scale the inputs.")
         raise DataError(f"{where}: the value is {value}; replace missing and infinite values, or remove the input.")
 
 
@@ -546,11 +587,11 @@ def _choose(
     """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
     if columns:
         chosen = [columns] if isinstance(columns, str) else list(columns)
-        lost = [column for column in chosen if column not in source.columns]
+        lost = [column for column in chosen if column not in source]
         if lost and schema is not None:
             raise DataError(
                 f"{source.name} has {len(chosen) - len(lost)} of the {len(chosen)} features the model was trained "
-                f"with; there is no column {lost[0]!r}."
+                f"with; there is no column {quoted(lost[0])}."
             )
         if len(set(chosen)) < len(chosen):
             raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
@@ -573,7 +614,7 @@ def _choose(
     left = [column for column in numeric if column.casefold() in _NOT_FEATURES[2:]]
     if left:
         warnings.warn(
-            f"{', '.join(left)} of {source.name} not used as input: an annotation table has columns of that name; "
+            f"{listed(left)} of {source.name} not used as input: an annotation table has columns of that name; "
             "list columns to use them all the same.",
             DataWarning,
             stacklevel=4,
@@ -582,7 +623,7 @@ def _choose(
     mixed = [column for column in mixed if not names_people(column)]
     if mixed:
         warnings.warn(
-            f"{', '.join(mixed)} of {source.name} not used as input: not every value is a number; correct the values, "
+            f"{listed(mixed)} of {source.name} not used as input: not every value is a number; correct the values, "
             "or list the columns to use.",
             DataWarning,
             stacklevel=4,
@@ -592,7 +633,7 @@ def _choose(
     rest = [column for column in rest if not names_people(column) and not is_address(column)]
     if rest:
         warnings.warn(
-            f"{_some(rest)} of {source.name} not used as input: not numbers; write them as numbers (True as 1), or "
+            f"{listed(rest, 5)} of {source.name} not used as input: not numbers; write them as numbers (True as 1), or "
             "list the columns to use.",
             DataWarning,
             stacklevel=4,
@@ -624,20 +665,15 @@ def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
         if not re.fullmatch(_ID_NAME, column) or pa.types.is_boolean(values.type):
             continue
         integer = pa.types.is_integer(values.type)
-        numbers = values if integer else values.cast(pa.float64())
+        numbers = values if integer else as_floats(values)
         whole = integer or pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
         if whole and pc.count_distinct(numbers, mode="all").as_py() == len(numbers):
             warnings.warn(
-                f"{column} of {source.name} is used as input; if it names the items, use item= (--item) or call it "
-                "'item', else list the columns to use.",
+                f"{listed([column])} of {source.name} is used as input; if it names the items, use item= (--item) or "
+                "call it 'item', else list the columns to use.",
                 DataWarning,
                 stacklevel=4,
             )
-
-
-def _some(names: list[str]) -> str:
-    """The first five names."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None) -> NDArray[np.float32]:
@@ -647,15 +683,16 @@ def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | Non
         try:
             numbers = values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values
             with np.errstate(over="ignore"):
-                array[:, place] = numbers.cast(pa.float64()).to_numpy()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            reason = str(error).split("\n", 1)[0]
-            why = "" if hides(column, reason) else f" ({reason})"
-            raise DataError(f"{source.name}, column {column!r} does not hold numbers{why}; choose others.") from None
+                array[:, place] = as_floats(numbers).to_numpy()
+        except pa.ArrowException as error:
+            why = "" if hides(column, str(error)) else f" ({first_line(error)})"
+            raise DataError(
+                f"{source.name}, column {quoted(column)} does not hold numbers{why}; choose others."
+            ) from None
     chosen = list(data)
 
     def place_of(row: int, rest: tuple[int, ...]) -> str:
-        return f"{source.place(int(rows[row]) if rows is not None else row)}, column {chosen[rest[0]]!r}"
+        return f"{source.place(int(rows[row]) if rows is not None else row)}, column {quoted(chosen[rest[0]])}"
 
     _check_finite(array, place_of)
     return array
@@ -691,7 +728,7 @@ def _encode_text(
         try:
             weights = vectoriser.fit_transform(texts)
         except ValueError:
-            raise DataError(f"{source.name}, column {column!r} holds no words; name a column of text.") from None
+            raise DataError(f"{source.name}, column {quoted(column)} holds no words; name a column of text.") from None
         with threadpool_limits(1):  # so that the features do not depend on the number of threads
             svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
         # Directions the texts do not have hold rounding errors, which standardising would make as large as the rest.
@@ -720,7 +757,7 @@ def _first_rows(source: Source, codes: NDArray[np.int32], data: dict[str, Any]) 
         if not same.all():
             row = int(np.flatnonzero(~same)[0])
             raise DataError(
-                f"{source.place(row)}, column {column!r}: {shown(column, str(values[row].as_py()))} differs from an "
+                f"{source.place(row)}, column {quoted(column)}: {shown(column, str(values[row]))} differs from an "
                 "earlier row of the same item; an input must be the same in all rows of its item."
             )
     return first
@@ -731,7 +768,7 @@ def _complete_names(source: Source, item: str) -> Keys:
     found = keys(source, item, source.read([item])[item])
     missing = np.flatnonzero(found.codes < 0)
     if len(missing):
-        raise DataError(f"{source.place(int(missing[0]))}, column {item!r}: the item is missing; fill it in.")
+        raise DataError(f"{source.place(int(missing[0]))}, column {quoted(item)}: the item is missing; fill it in.")
     return found
 
 
@@ -740,9 +777,10 @@ def _check_repeated(source: Source, item: str, found: Keys) -> None:
     if len(found.names) < len(found.codes):
         second = int(np.flatnonzero(pd.Index(found.codes).duplicated())[0])
         first = int(np.flatnonzero(found.codes == found.codes[second])[0])
+        name = shown(item, found.names[found.codes[second]].as_py())
         raise DataError(
-            f"{source.place(second)}, column {item!r}: {shown(item, found.names[found.codes[second]].as_py())} was "
-            f"named before ({source.place(first)}); x has one row per item, so remove one of them."
+            f"{source.place(second)}, column {quoted(item)}: {name} was named before ({source.place(first)}); "
+            "x has one row per item, so remove one of them."
         )
 
 
@@ -751,14 +789,28 @@ def _check_repeated(source: Source, item: str, found: Keys) -> None:
 
 def _from_folder(source: str | Path, image_size: int | Sequence[int] | None, centre: bool, max_bytes: int) -> Inputs:
     folder = Path(source)
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS)
-    files = sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS and not path.is_dir())
+    files = sorted(
+        path.as_posix()
+        for path in (path.relative_to(folder) for path in found)
+        if not any(part.startswith(".") for part in path.parts)
+    )
+    unreadable = [name for name in files if not name.isascii() and not _is_text(name)]
+    if unreadable:
+        raise DataError(
+            f"{source} has a file whose name is not UTF-8 ({quoted(unreadable[0])}), so no table names it; rename it."
+        )
     if not files:
         raise DataError(f"{source} has no images in it or in its folders; pidual reads {', '.join(IMAGE_ENDINGS)}.")
     size = None
     if image_size is not None:
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
         size = (int(height), int(width))
+        if math.prod(size) > MAX_PIXELS:
+            raise UsageError(
+                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million "
+                "pixels); choose a smaller image_size= (--image-size), such as 224."
+            )
     shown = size or _decode(folder / files[0], None, None).shape[1:]
     images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
     array: NDArray[Any] | LazyImages = images
@@ -775,35 +827,68 @@ def _decode(
     path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None, centre: bool = False
 ) -> NDArray[np.uint8]:
     """An image as uint8 (3, H, W), upright, in RGB."""
-    with _image_errors(path), Image.open(path) as opened:
+    with _opened(path) as opened:
         image = _upright(opened)
         if size is not None:
             method = Image.Resampling.BICUBIC if centre else Image.Resampling.BILINEAR
             border = (1 - CENTRE) / 2 if centre else 0.0
             image = ImageOps.fit(image, (size[1], size[0]), method, border)
+        pixels = np.asarray(image).transpose(2, 0, 1)
     if expected is not None and (image.height, image.width) != expected:
         raise DataError(
             f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}; "
             "choose one size for all with image_size= (--image-size)."
         )
-    return np.asarray(image).transpose(2, 0, 1)
+    return pixels
 
 
 def _upright(opened: Image.Image) -> Image.Image:
     """An opened image turned as its camera was, in RGB."""
-    image = ImageOps.exif_transpose(opened)
+    opened.load()
+    ImageOps.exif_transpose(opened, in_place=True)
+    image = opened
     if image.mode.startswith("I"):  # 16 bits of grey
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    return image.convert("RGBA").convert("RGB") if "transparency" in image.info else image.convert("RGB")
+    if "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 @contextlib.contextmanager
-def _image_errors(path: Path) -> Iterator[None]:
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """An image of a format that Pillow decodes by itself and of a size that memory holds, with errors that name it."""
     try:
-        yield
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        reason = str(error).replace(str(path), path.name)
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep us waiting
+            raise OSError("it is not a regular file")
+        with _FILTERS, warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            opened = Image.open(path, formats=IMAGE_FORMATS)
+        with opened:
+            pixels = opened.width * opened.height
+            if pixels > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
+                yield opened
+    except (DataError, MemoryError):
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise DataError(
+            f"{path} has more than the {MAX_PIXELS / 1e6:.0f} million pixels that pidual reads in an image; shrink it, "
+            "for example with Pillow's Image.thumbnail((4000, 4000)), or remove the file."
+        ) from None
+    except FileNotFoundError:
+        raise DataError(f"{path} is a link to a file that does not exist; replace or remove it.") from None
+    except Exception as error:  # Pillow's decoders raise all kinds for files that are damaged
+        reason = first_line(error).replace(str(path), path.name)
         raise DataError(f"{path} cannot be read as an image ({reason}); replace or remove the file.") from None
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # --- schema ---

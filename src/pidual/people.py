@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from . import text
+from .text import quoted
+
 
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
@@ -112,8 +115,7 @@ def shown(column: str, value: object, limit: int = 60) -> str:
         return "the value"
     if hides(column, str(value)):
         return HIDDEN
-    text = repr(value.strip() if isinstance(value, str) else value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return quoted(value.strip() if isinstance(value, str) else value, limit)
 
 
 def hides(column: str, text: str) -> bool:
@@ -123,8 +125,7 @@ def hides(column: str, text: str) -> bool:
 
 def listed(columns: "list[str]", limit: int = 30) -> str:
     """The names of columns; in a table with a column per annotator, these may be addresses."""
-    names = ["(an e-mail address)" if is_address(column) else column for column in columns[:limit]]
-    return ", ".join(names) + (f" and {len(columns) - limit} more" if len(columns) > limit else "")
+    return text.listed(["(an e-mail address)" if is_address(column) else column for column in columns], limit)
 
 
 def _read(column: str) -> _Name | None:

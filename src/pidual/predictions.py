@@ -21,7 +21,7 @@ Label columns hold every class as a category, also one that no row uses, and int
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -188,7 +188,7 @@ class Predictions:
         if "y" in annotations:
             columns["y"] = _as_category(annotations["y"])
         taken = {*OWN_COLUMNS, *scores}
-        renamed = {name: f"pi_{name}" if name in taken else name for name in pi_columns if name != "annotator"}
+        renamed = _pi_names([name for name in pi_columns if name != "annotator"], taken)
         columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
         columns["reason"] = pd.Series("", index=range(n), dtype="str")
         frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})
@@ -465,6 +465,17 @@ def _from_arrow(name: str, column: pa.ChunkedArray, categories: list[Any] | None
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _pi_names(columns: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """What PI columns are called here: pi_<name> where the name is taken, with one more pi_ where that is one too."""
+    used, names = {*taken, *columns}, {}
+    for column in columns:
+        names[column] = column
+        while column in taken and names[column] in used:
+            names[column] = f"pi_{names[column]}"
+        used.add(names[column])
+    return names
 
 
 def _splits(split: Any, n: int) -> Any:

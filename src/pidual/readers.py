@@ -11,11 +11,15 @@ Only when something is wrong is a text file read a second time, slowly, to find 
 import contextlib
 import csv
 import difflib
+import functools
 import gzip
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import uuid
+import warnings
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -28,12 +32,16 @@ import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from .errors import DataError, UsageError
+from .errors import DataError, DataWarning, UsageError
 from .people import has_address, listed, shown
+from .text import FORMULA_MARK, first_line, quoted
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 FORMATS = ".csv, .tsv, .txt, .parquet or .jsonl (text formats also with .gz)"
 _BLOCK = 16 << 20  # bytes; no record of a text file may be longer
+csv.field_size_limit(max(csv.field_size_limit(), _BLOCK))  # of Python's reader, which has 131,072 for all programs
+MAX_DEPTH = 500  # of lists and objects within each other in JSON; Python's reader takes 990, Arrow's crashes at 10,000
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
 _LEADING_ZERO = r"^[+-]?0[\dxX]"
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
@@ -47,6 +55,7 @@ class Source:
     name: str
     columns: list[str]
     decimal: str = "."  # or a comma: what stands before the decimals of a number
+    marks_formulas: bool = False  # whether text may have the apostrophe that `text.plain_cells` writes
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
         """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text."""
@@ -66,24 +75,45 @@ class Source:
 
     def require(self, column: str, purpose: str) -> str:
         """`column` itself when there is exactly one such column, else an error that lists the columns there are."""
-        if column not in self.columns:
-            named = [name for name in self.columns if not has_address(name)]
-            close = difflib.get_close_matches(column, named, n=1, cutoff=0.6)
-            hint = f", did you mean {close[0]!r}?" if close else "."
+        count = self._counts.get(column, 0)
+        if count == 0:
+            named = [name for name in self.columns if not has_address(name)]  # people are not suggested
+            close = [name for name in named if column in re.split(r"\s*[,:]\s*", name)[:-1]]
+            close = close or difflib.get_close_matches(column, named, n=1, cutoff=0.6)
+            hint = f", did you mean {quoted(close[0])}?" if close else "."
+            if close and re.search("[,:]", close[0]):
+                hint += " On the command line, a name with a comma or a colon needs double quotes of its own around it."
             raise UsageError(
-                f"{self.name} has no column {column!r} ({purpose}){hint} Its columns: {listed(self.columns)}."
+                f"{self.name} has no column {quoted(column)} ({purpose}){hint} Its columns: {listed(self.columns)}."
             )
-        if self.columns.count(column) > 1:
-            raise DataError(f"{self.name} has more than one column named {column!r}; rename all but one of them.")
+        if count > 1:
+            raise DataError(f"{self.name} has more than one column named {quoted(column)}; rename all but one of them.")
         return column
 
     def find(self, *names: str) -> str | None:
         """The first of `names` that is a column, in this spelling or in other letter case."""
         for name in names:
-            for column in [name, *self.columns]:
-                if column in self.columns and column.casefold() == name:
-                    return column
+            if name in self._counts:
+                return name
+            if name in self._spellings:
+                return self._spellings[name]
         return None
+
+    def __contains__(self, column: object) -> bool:
+        return column in self._counts
+
+    @functools.cached_property
+    def _counts(self) -> dict[str, int]:
+        """How many columns have each name."""
+        counts: dict[str, int] = {}
+        for column in self.columns:
+            counts[column] = counts.get(column, 0) + 1
+        return counts
+
+    @functools.cached_property
+    def _spellings(self) -> dict[str, str]:
+        """The first column of each name without regard to letter case."""
+        return {column.casefold(): column for column in reversed(self.columns)}
 
 
 def open_source(source: str | Path | pd.DataFrame) -> Source:
@@ -91,10 +121,9 @@ def open_source(source: str | Path | pd.DataFrame) -> Source:
     if isinstance(source, pd.DataFrame):
         return Frame(source)
     path = Path(source)
-    if path.is_dir():
+    if is_folder(path):
         raise UsageError(f"{source} is a folder; give a file: {FORMATS}.")
-    if not path.is_file():
-        raise UsageError(f"{source} does not exist; check the path.")
+    check_file(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     ending = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
     kind = _KINDS.get(ending)
@@ -104,8 +133,29 @@ def open_source(source: str | Path | pd.DataFrame) -> Source:
         )
     try:
         return kind(source)
-    except OSError as error:  # pa.ArrowException for a broken file is handled inside
-        raise DataError(f"{source} cannot be read ({error}); check its permissions, or write it again.") from None
+    except (OSError, EOFError, zlib.error) as error:  # pa.ArrowException for a broken file is handled inside
+        raise DataError(
+            f"{source} cannot be read ({first_line(error)}); check its permissions, or write it again."
+        ) from None
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether there is a folder of this name."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):  # no path at all: `check_file` says so
+        return False
+
+
+def check_file(path: Path) -> None:
+    """Raise where there is no file to read; a pipe or a device would keep a reader waiting."""
+    try:
+        found = path.is_file()
+    except (OSError, ValueError) as error:  # a name too long, or with a zero byte
+        raise UsageError(f"{quoted(str(path))} is not a path ({first_line(error)}); check it.") from None
+    if not found:
+        what = "is not a regular file; copy what it holds to one" if path.exists() else "does not exist; check the path"
+        raise UsageError(f"{path} {what}.")
 
 
 class Frame(Source):
@@ -118,7 +168,11 @@ class Frame(Source):
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
         """Arrow columns by name."""
-        return {column: _from_pandas(self._frame.iloc[:, self.columns.index(column)]) for column in columns}
+        positions = {column: position for position, column in enumerate(self.columns)}
+        return {
+            column: _plain_type(self, column, _from_pandas(self, column, self._frame.iloc[:, positions[column]]))
+            for column in columns
+        }
 
     def numeric_columns(self) -> list[str]:
         """Names of the columns that hold numbers."""
@@ -132,13 +186,13 @@ class ParquetFile(Source):
         self.name, self._path = str(path), Path(path)
         with self._errors():
             self._schema = pyarrow.parquet.read_schema(self._path)
-        self.columns = list(self._schema.names)
+            self.columns = list(self._schema.names)
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
         """Arrow columns by name."""
         with self._errors():
             table = pyarrow.parquet.ParquetFile(self._path).read(columns=list(columns))
-        return {column: table.column(column) for column in columns}
+        return {column: _plain_type(self, column, table.column(column)) for column in columns}
 
     def numeric_columns(self) -> list[str]:
         """Names of the columns that hold numbers."""
@@ -148,7 +202,7 @@ class ParquetFile(Source):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{self.name} cannot be read as Parquet ({_first_line(error)}); write it again.") from None
 
 
@@ -185,14 +239,19 @@ class _TextFile(Source):
 class CsvFile(_TextFile):
     """A file of separated values with a header line."""
 
+    marks_formulas = True
+
     def __init__(self, path: str | Path):
         super().__init__(path)
         self._delimiter = self._find_delimiter()
-        header = next(self._records(), None)
+        try:
+            header = next(self._records(), None)
+        except csv.Error as error:
+            raise DataError(f"{path} cannot be read as CSV ({error}, in its header); write it again.") from None
         if header is None:
             raise DataError(f"{path} is empty; it needs a header line with the names of its columns.")
         self._header_line, names = header
-        self.columns = [name.strip() for name in names]
+        self.columns = [re.sub(FORMULA_MARK, r"\1", name.strip()) for name in names]
         self._check_quotes()
         self.decimal = self._find_decimal()
 
@@ -256,8 +315,10 @@ class CsvFile(_TextFile):
 
     def place(self, row: int) -> str:
         """File and line of row `row`; a quoted cell may span several lines."""
-        line, _ = next(itertools.islice(self._records(), row + 1, None))
-        return f"{self.name}, line {line}"
+        with contextlib.suppress(csv.Error):
+            for line, _ in itertools.islice(self._records(), row + 1, None):
+                return f"{self.name}, line {line}"
+        return super().place(row)
 
     def _find_delimiter(self) -> str:
         try:
@@ -313,8 +374,8 @@ class CsvFile(_TextFile):
                 for column, cell in zip(self.columns, cells, strict=True):
                     if column in numeric and cell not in MISSING and not _is_float(cell, self.decimal):
                         raise DataError(
-                            f"{self.name}, line {line}, column {column!r}: {shown(column, cell)} is not a number; "
-                            "correct it, or list the columns to use without this one."
+                            f"{self.name}, line {line}, column {quoted(column)}: {shown(column, cell)} is not a "
+                            "number; correct it, or list the columns to use without this one."
                         )
         raise DataError(f"{self.name} cannot be read as CSV ({_first_line(error)}); write it again.")
 
@@ -324,6 +385,7 @@ class JsonLines(_TextFile):
 
     def __init__(self, path: str | Path):
         super().__init__(path)
+        self._check_depth()
         try:
             table = self._load({})
             # Arrow turns text that looks like a date into a time; an item called 2020-01-01 is to keep its name
@@ -343,8 +405,33 @@ class JsonLines(_TextFile):
 
     def place(self, row: int) -> str:
         """File and line of row `row`."""
-        line, _ = next(itertools.islice(self._records(), row, None))
-        return f"{self.name}, line {line}"
+        for line, _ in itertools.islice(self._records(), row, None):
+            return f"{self.name}, line {line}"
+        return super().place(row)
+
+    def _check_depth(self) -> None:
+        """Raise for lists and objects within each other more deeply than the readers take.
+
+        Brackets within text are counted too at first, which is fast; where these are too many, lines are looked at.
+        """
+        depth = deepest = 0
+        with self._binary() as stream:
+            for block in iter(lambda: stream.read(_BLOCK), b""):
+                brackets = np.frombuffer(block.translate(None, _NO_BRACKET), np.uint8)
+                if len(brackets):  # [ and { are 91 and 123, ] and } two more
+                    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1).cumsum() + depth
+                    depth, deepest = int(steps[-1]), max(deepest, int(steps.max()))
+        if deepest <= MAX_DEPTH:
+            return
+        depth = 0
+        for line, text in self._records():
+            for bracket in re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text)):
+                depth += 1 if bracket in "[{" else -1
+                if depth > MAX_DEPTH:
+                    raise DataError(
+                        f"{self.name}, line {line} has lists and objects within each other more than {MAX_DEPTH} deep; "
+                        "write a number or text for each column."
+                    )
 
     def _load(self, types: dict[str, Any]) -> Any:
         table = pyarrow.json.read_json(
@@ -377,8 +464,8 @@ class JsonLines(_TextFile):
                 kind = _json_kind(value)
                 if kind and kinds.setdefault(column, kind) != kind:
                     raise DataError(
-                        f"{self.name}, line {line}, column {column!r}: {shown(column, value)} is {kind}, but the lines "
-                        f"before hold {kinds[column]}; write one kind of value."
+                        f"{self.name}, line {line}, column {quoted(column)}: {shown(column, value)} is {kind}, but the "
+                        f"lines before hold {kinds[column]}; write one kind of value."
                     )
         if line == 0:
             raise DataError(f"{self.name} is empty; it needs one JSON object per line.")
@@ -414,8 +501,9 @@ def keys(source: Source, name: str, column: Any) -> Keys:
     """
     if len(column) == 0:
         return Keys(np.empty(0, np.int32), pa.array([], pa.string()))
-    encoded = _plain(source, name, column).dictionary_encode().combine_chunks()
-    cleaned = _clean(source, name, encoded.dictionary)
+    with _conversion_errors(source, name, column):
+        encoded = _plain(source, name, column).dictionary_encode().combine_chunks()
+        cleaned = _clean(source, encoded.dictionary)
     if cleaned.null_count == 0 and cleaned.equals(encoded.dictionary):
         return Keys(_codes(encoded.indices), cleaned)
     again = cleaned.dictionary_encode()
@@ -457,43 +545,123 @@ def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categori
     """
     if pa.types.is_dictionary(column.type):
         return keys(source, name, column).categorical()
-    array = _plain(source, name, column)
-    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
-    if is_text and source.decimal == ",":
-        array = _with_points(array)
-    numbers = _text_numbers(array) if is_text else array
-    if numbers is not None and pa.types.is_duration(numbers.type):
-        numbers = pc.divide(numbers.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64()), 1e9)
-    if numbers is None or not _is_numeric(numbers.type) or pa.types.is_boolean(numbers.type):
-        moments = _moments(array)
-        if moments is not None:
-            return moments
-        return keys(source, name, array).categorical()
-    whole = pa.types.is_integer(numbers.type) and numbers.null_count == 0
-    result: NDArray[Any] = numbers.cast(pa.int64() if whole else pa.float64()).to_numpy()
-    return result if result.flags.writeable else result.copy()  # Arrow may share a frame's memory
+    with _conversion_errors(source, name, column):
+        array = _plain(source, name, column)
+        is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+        if is_text and source.decimal == ",":
+            array = _with_points(array)
+        numbers = _text_numbers(array) if is_text else array
+        if numbers is not None and pa.types.is_duration(numbers.type):
+            numbers = pc.divide(as_floats(numbers.cast(pa.int64())), _PER_SECOND[numbers.type.unit])
+        if numbers is None or not _is_numeric(numbers.type) or pa.types.is_boolean(numbers.type):
+            moments = _moments(array)
+            return moments if moments is not None else keys(source, name, array).categorical()
+        if pa.types.is_integer(numbers.type) and numbers.null_count == 0:
+            with contextlib.suppress(pa.ArrowInvalid):  # from 2**63 on
+                return _own(numbers.cast(pa.int64()))
+        return _own(as_floats(numbers))
+
+
+def as_floats(numbers: Any) -> Any:
+    """Arrow numbers as float64, whole numbers beyond 2**53 rounded."""
+    return numbers.cast(pa.float64(), safe=False)
+
+
+def _own(numbers: Any) -> NDArray[Any]:
+    """An array that is not a frame's own memory, which Arrow may share."""
+    result: NDArray[Any] = numbers.to_numpy()
+    return result if result.flags.writeable else result.copy()
+
+
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 def _plain(source: Source, name: str, column: Any) -> Any:
-    """The column without dictionaries and with a plain text type."""
+    """The column without dictionaries."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_nested(kind):
-        raise DataError(f"{source.name}, column {name!r} holds {kind}; it must hold one number or text per row.")
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_string_view(kind):
-        kind = pa.large_string()
+        shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
+        raise DataError(f"{source.name}, column {quoted(name)} holds {shown}; it must hold one number or text per row.")
     return column if column.type == kind else column.cast(kind)
 
 
-def _clean(source: Source, name: str, values: Any) -> Any:
+@contextlib.contextmanager
+def _conversion_errors(source: Source, name: str, column: Any) -> Iterator[None]:
+    """Name the column whose values Arrow cannot convert."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{source.name}, column {quoted(name)} holds {column.type} that cannot be used ({_first_line(error)}); "
+            "convert it to text or numbers."
+        ) from None
+
+
+def _plain_type(source: Source, name: str, column: Any) -> Any:
+    """The column with text in a plain text type, checked to be UTF-8; bytes that are no text in hexadecimal."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        is_uuid = column.type.extension_name == "arrow.uuid"
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+        if is_uuid:
+            return _texts(column, lambda value: str(uuid.UUID(bytes=value)))
+    is_dictionary = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if is_dictionary else column.type
+    is_bytes = any(test(kind) for test in _BYTES)
+    if not is_bytes and not any(test(kind) for test in _TEXTS):
+        return column
+    if is_bytes or pa.types.is_string_view(kind):
+        column, is_dictionary = column.cast(kind), False
+    try:
+        if is_bytes or pa.types.is_string_view(kind):
+            return column.cast(pa.large_string())
+        column.validate(full=True)
+        return column
+    except pa.ArrowInvalid:
+        if not is_bytes:
+            values = column.cast(kind).cast(pa.large_binary()).to_pylist()
+            row = next(row for row, value in enumerate(values) if value is not None and not _is_utf8(value))
+            raise DataError(
+                f"{source.place(row)}, column {quoted(name)}: the text is not UTF-8; write the file again with UTF-8."
+            ) from None
+    lengths = pc.unique(pc.binary_length(column).drop_null())
+    if len(lengths) > 1:  # bytes of one length are ids or digests
+        warnings.warn(
+            f"{source.name}, column {quoted(name)} holds bytes that are not UTF-8 text and is read as hexadecimal "
+            "digits; write it as text if it is meant as that.",
+            DataWarning,
+            stacklevel=5,
+        )
+    return _texts(column, bytes.hex)
+
+
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def _texts(column: Any, convert: Callable[[bytes], str]) -> Any:
+    """A column of bytes as text, each value converted once."""
+    encoded = column.cast(pa.large_binary()).dictionary_encode().combine_chunks()
+    names = pa.array([convert(value) for value in encoded.dictionary.to_pylist()], pa.large_string())
+    return pa.chunked_array([names.take(encoded.indices)])
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _clean(source: Source, values: Any) -> Any:
     """Unique values as int64 if all are whole numbers, else as stripped text; null where missing."""
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "True", "False")
     if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
         return values.cast(pa.int64())
-    try:
-        text = _present(as_text(values))
-    except pa.ArrowNotImplementedError:
-        raise DataError(f"{source.name}, column {name!r} holds {values.type}; convert it to text or numbers.") from None
+    text = _present(as_text(values))
+    if source.marks_formulas:
+        text = pc.replace_substring_regex(text, FORMULA_MARK, r"\1")
     if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
         return text
     return pc.replace_substring_regex(text, r"\.0+$", "").cast(pa.int64())
@@ -546,13 +714,32 @@ def _codes(indices: Any) -> NDArray[np.int32]:
     return codes
 
 
-def _from_pandas(series: "pd.Series[Any]") -> Any:
+def _from_pandas(source: Source, name: str, series: "pd.Series[Any]") -> Any:
     """An Arrow column; a column of mixed objects becomes text."""
+    if isinstance(series.dtype, np.dtype):
+        series = series.astype(native(series.dtype))
     try:
-        array = pa.array(series, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        array = pa.array([None if pd.isna(value) else str(value) for value in series], pa.string())
+        try:
+            array = pa.array(series, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            array = pa.array([None if _is_missing(value) else str(value) for value in series], pa.string())
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{source.name}, column {quoted(name)} holds text with half of a surrogate pair, which UTF-8 cannot hold; "
+            "correct it."
+        ) from None
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type as this machine and Arrow have it: in its own order of bytes, and float64 for longer floats."""
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return np.dtype(np.float64)
+    return dtype if dtype.isnative or dtype.kind == "V" else dtype.newbyteorder("=")
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _is_number(dtype: Any) -> bool:
@@ -579,4 +766,4 @@ def _json_kind(value: object) -> str | None:
 
 def _first_line(error: Exception) -> str:
     """The first line of what Arrow says, without the contents of cells, in which ids may be."""
-    return re.sub(r"(: invalid value| got \d+:).*", "", str(error).split("\n", 1)[0]).rstrip(". ")
+    return re.sub(r"(: invalid value| got \d+:).*", "", first_line(error)).rstrip(". ")

@@ -54,6 +54,7 @@ from .rundir import Run, evaluate_issues
 from .schemas import FORMAT, run_id
 from .settings import choose_settings, data_settings, network_of
 from .table import SPLITS, AnnotationTable
+from .text import first_line, quoted
 
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
@@ -275,14 +276,14 @@ def warn_of_split(table: AnnotationTable) -> None:
         (example,) = names[both[:1]].tolist()
         warnings.warn(
             f"{len(both)} of the {len(names)} items of {table.source} have rows with split 'train' and others with "
-            f"'valid' or 'test', such as {example!r}; put all rows of an item in one split.",
+            f"'valid' or 'test', such as {quoted(example)}; put all rows of an item in one split.",
             DataWarning,
             stacklevel=2,
         )
     classes = table.classes
     lost = np.flatnonzero(np.bincount(table.label_codes[train], minlength=len(classes)) == 0)
     if len(lost):
-        shown = ", ".join(repr(classes[code]) for code in lost[:5])
+        shown = ", ".join(quoted(classes[code]) for code in lost[:5])
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
         warnings.warn(
             f"{table.source} has no row with split 'train' and label {shown}{more}, which therefore cannot be learned; "
@@ -318,6 +319,11 @@ def network_maker(
 ) -> Callable[[], nn.Module]:
     """A function that makes a fresh network."""
     name, in_shape, options = network["name"], tuple(network["in_shape"]), network["options"]
+    given = [option for option in ("name", "in_shape", "n_classes", "standardize") if option in options]
+    if given:
+        raise UsageError(
+            f"network.{given[0]} is not an option of --set: the data decides it, or --network; leave it out."
+        )
     return lambda: build_network(name, in_shape=in_shape, n_classes=n_classes, standardize=standardize, **options)
 
 
@@ -342,10 +348,10 @@ def check_build(build: Callable[[], Method]) -> Method:
     try:
         with torch.random.fork_rng(devices=[]):
             return build()
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OverflowError, MemoryError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"The networks cannot be built with these options ({error}).") from error
+        raise UsageError(f"The networks cannot be built with these options ({first_line(error)}).") from error
 
 
 # --- train and assess ---
@@ -382,9 +388,10 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
             for name, values in scored.columns.items():
                 extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
     if not np.isfinite(quality).all() or not np.isfinite(extra.get("gate", quality)).all():
+        leave = "" if job.training.guard == "recover" else ", or leave it to the guard with --set guard=recover"
         raise DivergedError(
-            "Training has diverged: the network's answers are not numbers; use a smaller --lr, clip gradients with "
-            "--set clip=1, or leave it to the guard with --set guard=recover."
+            "Training has diverged: the network's answers are not numbers; use a smaller --lr, or clip gradients with "
+            f"--set clip=1{leave}."
         )
     if "gate" in extra and "noise_label" in extra and not fitted.method.random_pi:  # of which it is the purpose
         warn_of_learning_by_heart(job, extra["noise_label"] == given, extra["gate"])

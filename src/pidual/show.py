@@ -10,6 +10,7 @@ from rich.progress import Progress as RichProgress
 
 from .engine.history import Record
 from .engine.progress import Progress
+from .text import printable
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -18,7 +19,7 @@ class Silent(Progress):
     """Only what must be known: notes."""
 
     def note(self, text: str) -> None:
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 class Lines(Progress):
@@ -51,7 +52,7 @@ class Lines(Progress):
             click.echo(f"epoch {record['epoch'] + 1}/{self.epochs}: {describe(record)}", err=True)
 
     def note(self, text: str) -> None:
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 class Bar(Progress):
@@ -92,7 +93,7 @@ class Bar(Progress):
             self.bar.update(self.task, completed=(record["epoch"] + 1) * self.steps, text=describe(record))
 
     def note(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False)
+        self.console.print(printable(text), highlight=False, markup=False)
 
     def stop(self) -> None:
         if self.bar is not None:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from .errors import DataError, DataWarning, KeyNotice, UsageError
 from .people import HIDDEN, has_address, holds_people, is_address, listed, names_annotator, shown
 from .readers import Keys, Source, as_text, keys, open_source, spelled_like, values
+from .text import quoted
 
 RESERVED = ("item", "label", "annotator", "y", "split")
 ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case; one of them is taken before any other
@@ -250,14 +251,10 @@ def _find_roles(
             default = _only_annotator(source, pi or (), {*taken, *(x_columns or ()), *found.values()})
         found[role] = source.require(default, role) if default else None
     if found["label"] is None:
-        other = source.find("label")
-        if other is not None:
-            raise UsageError(
-                f"column {other!r} of {source.name} is asked for as something else than the label, and no other column "
-                "is named as that; name the column that holds the labels with label= (--label)."
-            )
+        taken_by = next((role for role, column in found.items() if column and column == source.find("label")), "pi")
+        why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
-            f"{source.name} has no column 'label'; name the column that holds the labels with label= (--label). "
+            f"{source.name} {why}; name the column that holds the labels with label= (--label). "
             f"Its columns: {listed(source.columns)}."
         )
     pi_columns = _find_pi(source, pi, found)
@@ -412,7 +409,7 @@ def _complete(source: Source, name: str, column: Any, what: str) -> Keys:
     if len(missing):
         row = int(missing[0])
         value = column[row].as_py()
-        how = "empty" if value is None or value != value else repr(value)
+        how = "empty" if value is None or value != value else quoted(value)
         if str(value).strip() and how != "empty":
             how += f", which means that; {'an' if what[0] in 'ai' else 'a'} {what} of this name needs another"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""

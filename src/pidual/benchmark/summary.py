@@ -12,6 +12,7 @@ from ..methods import METHODS
 from ..paper_numbers import ABLATIONS, COLUMNS, DATASETS, Number, paper_number
 from ..plots import panel, write_svg
 from ..report.figures import ALERT, CALM
+from ..text import write_csv as write_plain_csv
 from .runs import read_result
 from .score import Result
 
@@ -128,7 +129,7 @@ def write_summary(out: Path, results: Sequence[Result]) -> pd.DataFrame:
 def write_csv(path: Path, table: pd.DataFrame) -> None:
     """Write a table atomically."""
     with replacing(path) as temporary:
-        table.to_csv(temporary, index=False)
+        write_plain_csv(table, temporary)
 
 
 def summary_json(summary: pd.DataFrame, results: Sequence[Result]) -> Result:

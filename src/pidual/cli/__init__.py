@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 too many issues, 130 interrupted.
 name, `report` in that of `detect`. torch is imported inside the commands that need it.
 """
 
+import io
 import os
 import sys
 
@@ -11,6 +12,7 @@ import click
 
 from ..allocator import keep_freed_memory
 from ..errors import PidualError, TooManyIssues
+from ..text import first_line, printable
 from . import benchmark, data, demo, detect, fit, methods, predict, sweep
 from .common import is_first_process, said_warnings, say
 
@@ -28,7 +30,10 @@ def main() -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         if is_first_process():
-            error.show()
+            shown = io.StringIO()
+            error.show(shown)
+            said = error.format_message()
+            click.echo(printable(shown.getvalue().replace(said, printable(said)), keep="\n"), err=True, nl=False)
         sys.exit(error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         say("Interrupted.")
@@ -45,6 +50,20 @@ def main() -> None:
     except OSError as error:
         say(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
         sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        say(
+            f"Error: There is not enough memory ({first_line(error) or 'none is left'}); use fewer or smaller inputs, "
+            "a smaller --image-size, --batch-size or network, or a machine with more memory."
+        )
+        sys.exit(1)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory is what there was too little of; torch has no class of its own for that on a CPU."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 @click.group(context_settings=CONTEXT)

@@ -3,32 +3,30 @@
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from ..errors import DataWarning, KeyNotice, PidualError, UsageError
 from ..files import without_passwords
+from ..processes import is_first_process as is_first_process
+from ..text import printable, write_csv
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def is_first_process() -> bool:
-    """Whether this is the only process, or the first of several."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def say(text: str) -> None:
     """A line for people, on stderr, from the first process only."""
     if is_first_process():
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 @contextlib.contextmanager
@@ -127,7 +125,7 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
     try:
         with replacing(path) as temporary:
             if path.suffix == ".csv":
-                frame.to_csv(temporary, index=False)
+                write_csv(frame, temporary)
             else:
                 frame.to_parquet(temporary, index=False)
     except OSError as error:
@@ -139,9 +137,29 @@ def command_line() -> str:
     return without_passwords(shlex.join(sys.argv))
 
 
+def is_terminal(stream: TextIO) -> bool:
+    """Whether people read what is written to this stream as it comes."""
+    return stream.isatty()
+
+
+def print_table(frame: "pd.DataFrame") -> None:
+    """Print CSV on stdout; a terminal gets it without characters that would move its cursor."""
+    text = write_csv(frame)
+    click.echo(printable(text, keep="\n") if is_terminal(sys.stdout) else text, nl=False)
+
+
 def names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    """A comma-separated list."""
-    return None if value is None else [name.strip() for name in value.split(",") if name.strip()]
+    """The parts of a comma-separated list as they are written; a comma within double quotes separates nothing."""
+    if value is None:
+        return None
+    parts = [part.strip() for part in re.findall(r'(\s*"(?:[^"]|"")*"[^,]*|[^,]*)(?:,|$)', value)]
+    return [part for part in parts if part]
+
+
+def unquoted(part: str) -> tuple[str, str]:
+    """The name in a part of a list, and what follows it in `"NAME":KIND`; a name without quotes is the whole part."""
+    match = re.fullmatch(r'"((?:[^"]|"")*)"\s*(?::\s*(.*))?', part)
+    return (match[1].replace('""', '"'), match[2] or "") if match else (part, "")
 
 
 def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
@@ -159,5 +177,5 @@ def parse_value(text: str) -> Any:
     """JSON where it is, none, else text."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None if text.lower() == "none" else text

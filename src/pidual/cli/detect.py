@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import TooManyIssues, UsageError
-from .common import check_ending, write_table
+from .common import check_ending, print_table, write_table
 
 
 @click.command()
@@ -44,7 +44,7 @@ def detect(
             json.dumps({"n_issues": len(issues), "n_rows": n, "share": len(issues) / n, "cutoff": chosen}, indent=2)
         )
     elif out is None:
-        click.echo(issues.to_csv(index=False), nl=False)
+        print_table(issues)
     if limit is not None and len(issues) / n > limit:
         raise TooManyIssues(
             f"{len(issues):,} of {n:,} labels look wrong ({len(issues) / n:.1%}), more than the {limit:.1%} allowed."

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from .common import command_line, names, parse_settings
+from .common import command_line, names, parse_settings, unquoted
 
 Command = Callable[..., Any]
 
@@ -37,7 +37,7 @@ data_options = together(
         "columns",
         callback=names,
         metavar="A,B,...",
-        help="Input columns, of --x or (without --x) of TABLE itself.",
+        help="Input columns, of --x or (without --x) of TABLE itself; a name with a comma in double quotes of its own.",
     ),
     click.option(
         "--x-text",
@@ -61,7 +61,8 @@ data_options = together(
         callback=names,
         metavar="A,B,...",
         help="Privileged information: what is known of how each label was made. NAME or NAME:KIND, where KIND is "
-        "category, number, duration or raw.  [default: the annotator]",
+        "category, number, duration or raw; a name with a comma or colon in double quotes of its own, as in "
+        """'"time, s":number'.  [default: the annotator]""",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(
@@ -127,11 +128,11 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     from ..settings import split_settings
     from ..table import read_table
 
-    given = [name.partition(":") for name in options["pi"] or []]
-    pi = [name for name, _, _ in given] if options["pi"] is not None else None
+    given = [name_and_kind(table, part) for part in options["pi"] or []]
+    pi = [name for name, _ in given] if options["pi"] is not None else None
     keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
-    columns, text, x = options["columns"], options["text"], options["x"]
-    here = [*(columns or []), *([text] if text else [])] if x is None else None
+    columns, text, x = [unquoted(part)[0] for part in options["columns"] or []], options["text"], options["x"]
+    here = [*columns, *([text] if text else [])] if x is None else None
     read = read_table(table, pi=pi, x_columns=here, **{key: options[key] for key in keys})
     if x is not None:
         inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
@@ -151,10 +152,22 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         network=options["network"],
         network_options=network,
         valid_fraction=options["valid_fraction"],
-        pi_kinds={column: kind for column, (_, colon, kind) in zip(read.pi_columns, given, strict=False) if colon},
+        pi_kinds={column: kind for column, (_, kind) in zip(read.pi_columns, given, strict=False) if kind},
         seed=options["seed"],
         accelerator=options["accelerator"],
         threads=options["threads"],
     )
     source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": command_line()}
     return read, inputs, fit_options, source
+
+
+def name_and_kind(table: Path, part: str) -> tuple[str, str]:
+    """Column and kind (or "") of a part of --pi: NAME, NAME:KIND, "NAME" or "NAME":KIND."""
+    from ..encode import KINDS
+    from ..readers import open_source
+
+    name, kind = unquoted(part)
+    if name != part or ":" not in part:
+        return name, kind
+    name, _, kind = (word.strip() for word in part.rpartition(":"))
+    return (part, "") if kind not in KINDS and part in open_source(table) else (name, kind)

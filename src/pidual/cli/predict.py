@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, DataWarning, UsageError
-from .common import check_ending, write_table
+from .common import check_ending, print_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,8 +48,10 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
         accuracy = float((frame["predicted_label"].astype(str) == clean).mean())
         words = f"accuracy {accuracy:.4f} on {len(frame):,} inputs"
         click.echo(json.dumps({"accuracy": accuracy, "n": len(frame)}) if as_json else words)
+    elif out is None and as_json:
+        click.echo(frame.to_json(orient="records", indent=2))
     elif out is None:
-        click.echo(frame.to_json(orient="records", indent=2) + "\n" if as_json else frame.to_csv(index=False), nl=False)
+        print_table(frame)
 
 
 def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> "pd.Series[str]":

@@ -8,7 +8,6 @@ continues to the same bits, and any number of processes sees the same global bat
 """
 
 import copy
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from torch import Tensor
 from ..batch import Batch, Rows
 from ..errors import PidualError, RunError, UsageError
 from ..methods.base import Method
+from ..processes import place_among_processes
 from ..random_pi import derive_seed
 from . import guard
 from .batches import Batches
@@ -91,14 +91,13 @@ def whole_batches(rows: Rows, batch_size: int) -> Rows:
 
 def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
     """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    place = place_among_processes()
     try:
         fabric = Fabric(
             accelerator=accelerator,
-            devices=local,
-            num_nodes=max(1, world // local),
-            strategy="ddp" if world > 1 else "auto",
+            devices=place.local_world,
+            num_nodes=place.world // place.local_world,
+            strategy="ddp" if place.world > 1 else "auto",
             precision=precision,
         )
     except (ValueError, RuntimeError) as error:

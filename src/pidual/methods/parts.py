@@ -12,7 +12,6 @@ rows         half, repeated, of_first_process
 import copy
 import math
 import mmap
-import os
 import shutil
 import tempfile
 import warnings
@@ -30,6 +29,7 @@ from ..batch import PI, Batch
 from ..errors import UsageError
 from ..files import replacing
 from ..nets import NETWORKS, PILinear, glorot_linear, he_normal_
+from ..processes import place_among_processes
 from ..random_pi import derive_seed
 
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file
@@ -102,7 +102,7 @@ class SampleMemory:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             path = Path(folder) / "memory"
         self.path = path
-        if int(os.environ.get("LOCAL_RANK", "0")) == 0:
+        if place_among_processes().local_rank == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, path.unlink, missing_ok=True)  # a resume point is a copy of it
             with path.open("wb") as file:

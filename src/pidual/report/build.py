@@ -17,6 +17,7 @@ from ..detect.reasons import find_reasons
 from ..errors import RunError
 from ..files import write_text
 from ..predictions import Predictions, column_names, take_rows
+from ..text import printable
 from . import figures
 
 MAX_ANNOTATORS = 50
@@ -460,7 +461,12 @@ def _render(context: Context) -> str:
 
     templates = FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8")
     environment = Environment(
-        loader=templates, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=templates,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: type(value)(printable(value, keep="\n\t")) if isinstance(value, str) else value,
     )
     environment.filters |= {
         "count": _count,

@@ -14,6 +14,7 @@ from ..files import replacing, write_json
 from ..plots import panel, write_svg
 from ..report.figures import ALERT, CALM
 from ..schemas import COMPLETE_TRIAL, FORMAT
+from ..text import write_csv
 from .queue import Queue, owners
 from .space import Space, plain
 
@@ -67,7 +68,7 @@ class Results:
             best = self.find_best(trials)
             frame = self.frame(trials)
             with replacing(self.out / "trials.csv") as temporary:
-                frame.to_csv(temporary, index=False)
+                write_csv(frame, temporary)
             if best is not None:
                 write_json(self.out / "best.json", best)
             if plot:

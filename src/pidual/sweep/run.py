@@ -1,7 +1,6 @@
 """A worker of a sweep: take a point, fit there, tell the study, until there is no point left."""
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
 from ..inputs import Inputs
+from ..processes import place_among_processes
 from ..run import FitOptions, Recorder, prepare, train
 from ..schemas import FORMAT, SWEEP, read_record
 from ..table import AnnotationTable
@@ -96,7 +96,7 @@ def run_sweep(
         Asked at every step; True saves the state, puts the trial back and raises Interrupted.
     """
     out, progress = Path(out), progress or Progress()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if place_among_processes().world > 1:
         raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
     if sampler not in SAMPLERS:
         raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
