@@ -29,7 +29,7 @@ from pidual.predictions import Predictions, read_frame
 from pidual.processes import Place, is_first_process, place_among_processes
 from pidual.readers import MAX_DEPTH, keys, open_source, values
 from pidual.table import AnnotationTable, read_table
-from pidual.text import listed, plain_cell, plain_cells, printable, quoted
+from pidual.text import listed, plain_cell, plain_cells, printable, quoted, write_csv
 
 TINY = ("--epochs", "1", "--quiet", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 
@@ -732,6 +732,16 @@ def test_formulas_become_text_and_text_stays():
     assert found["'=name"].tolist() == ["'-x", "y"]
     assert found["mixed"].tolist() == [-3, "'@a"]
     assert frame["text"].iloc[0] == "=1+1"  # the frame itself is as it was
+
+
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame({"a": ["r\rr", "x"]}), pd.DataFrame({"a\rb": pd.Categorical(["x", "y"])})]
+)
+def test_carriage_returns_stay_in_their_cell(frame):
+    header, *rows = csv.reader(io.StringIO(write_csv(frame), newline=""))
+    assert header == list(frame.columns)
+    assert rows == [[cell] for cell in frame.iloc[:, 0]]
+    assert write_csv(pd.DataFrame({"a": ["x"]})) == "a\nx\n"
 
 
 @pytest.mark.parametrize(("command", "out"), [("detect", False), ("predict", True)])

@@ -89,7 +89,8 @@ def test_progress_suits_the_place_it_is_shown_in(monkeypatch):
     bar = chosen(Terminal())
     assert isinstance(bar, Bar)
     assert bar.console.stderr
-    monkeypatch.setenv("RANK", "1")
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
     assert isinstance(chosen(Terminal()), Silent)
 
 

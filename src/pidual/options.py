@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from .errors import UsageError
+from .text import quoted
 
 
 def check_options(
@@ -29,7 +30,7 @@ def check_options(
     parameters = {name: p for name, p in signature(function).items() if is_option(p) and name not in taken}
     for name, value in options.items():
         if name not in parameters:
-            raise UsageError(f"The {what} has no option '{name}'; it takes {', '.join(parameters) or 'none'}.")
+            raise UsageError(f"The {what} has no option {quoted(name)}; it takes {', '.join(parameters) or 'none'}.")
         check_value(f"The option {name} of the {what}", value, parameters[name].annotation)
 
 
@@ -63,4 +64,4 @@ def check_value(name: str, value: Any, kind: Any) -> None:
     }
     good, words = known.get(kind, (True, ""))
     if not good:
-        raise UsageError(f"{name} must be {words}, not {value!r}.")
+        raise UsageError(f"{name} must be {words}, not {quoted(value)}.")

@@ -59,7 +59,8 @@ def write_csv(frame: "pd.DataFrame", path: Path | None = None) -> str:
     """Write a frame as CSV in which no spreadsheet takes a text for a formula, or return it as text."""
     plain = plain_cells(frame)
     # Only where it ends lines does Python's writer put a carriage return in quotes.
-    has_return = any("\r" in text for name in range(plain.shape[1]) for text in _texts(plain.iloc[:, name]))
+    texts = [text for position in range(plain.shape[1]) for text in _texts(plain.iloc[:, position])]
+    has_return = any("\r" in text for text in [*map(str, plain.columns), *texts])
     written: str | None = plain.to_csv(path, index=False, lineterminator="\r\n" if has_return else "\n")
     return written or ""
 

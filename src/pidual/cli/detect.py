@@ -21,7 +21,10 @@ from .common import check_ending, print_table, write_table
     "--fail-over", metavar="PERCENT", help="Exit with 3 when more than this share of the labels are issues, such as 5%."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="CSV or Parquet file for the issues.  [default: CSV on stdout]"
+    "--out",
+    type=click.Path(path_type=Path),
+    help="CSV or Parquet file for the issues; in CSV, text that a spreadsheet would calculate, such as =1+1, has an "
+    "apostrophe before it, which pidual takes off again.  [default: CSV on stdout]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the issues.")
 def detect(

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("x", type=str)
-@click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="CSV (see `pidual detect` for its apostrophes) or Parquet file.  [default: CSV on stdout]",
+)
 @click.option(
     "--y",
     "labels",

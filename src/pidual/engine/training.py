@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import UsageError
+from ..text import quoted
 
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")
@@ -101,35 +102,35 @@ class Training:
 
     def __post_init__(self) -> None:
         if not isinstance(self.milestones, list | tuple) or not all(isinstance(at, int) for at in self.milestones):
-            raise UsageError(f"milestones must be a list of epochs, such as [30, 60], not {self.milestones!r}.")
+            raise UsageError(f"milestones must be a list of epochs, such as [30, 60], not {quoted(self.milestones)}.")
         object.__setattr__(self, "milestones", tuple(self.milestones))
         for name, low in {"epochs": 1, "batch_size": 1, "crop_pad": 0, "loader_workers": 0, "seed": 0}.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise UsageError(f"{name} must be a whole number of at least {low}, not {value!r}.")
+                raise UsageError(f"{name} must be a whole number of at least {low}, not {quoted(value)}.")
         for name in ("lr", "weight_decay", "momentum", "warmup_epochs", "lr_decay", "lr_end"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
-                raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
+                raise UsageError(f"{name} must be a number of at least 0, not {quoted(value)}.")
         if self.momentum >= 1:
-            raise UsageError(f"momentum must be below 1, not {self.momentum!r}.")
+            raise UsageError(f"momentum must be below 1, not {quoted(self.momentum)}.")
         if self.lr_end > 1:
-            raise UsageError(f"lr_end must be at most 1, not {self.lr_end!r}.")
+            raise UsageError(f"lr_end must be at most 1, not {quoted(self.lr_end)}.")
         for name in ("nesterov", "flip", "resized_crop", "decay_norms", "valid_whole_batches"):
             if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
+                raise UsageError(f"{name} must be true or false, not {quoted(getattr(self, name))}.")
         if self.resized_crop and self.crop_pad:
             raise UsageError("resized_crop and crop_pad are two kinds of random crop; give one of them.")
         scale = self.lr_scale_batch
         if scale is not None and not (isinstance(scale, int) and not isinstance(scale, bool) and scale >= 1):
-            raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {scale!r}.")
+            raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {quoted(scale)}.")
         if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
-            raise UsageError(f"clip must be above 0 or none, not {self.clip!r}.")
+            raise UsageError(f"clip must be above 0 or none, not {quoted(self.clip)}.")
         choices: dict[str, tuple[str, ...]] = {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS}
         choices |= {"decay_convention": CONVENTIONS, "momentum_convention": CONVENTIONS}
         for name, known in choices.items():
             if getattr(self, name) not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}.")
+                raise UsageError(f"{name} must be one of {', '.join(known)}, not {quoted(getattr(self, name))}.")
 
     @property
     def scaled_lr(self) -> float:
