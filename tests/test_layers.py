@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
     {"allocator", "errors", "files", "paper_numbers"},
-    {"options", "grids"},
+    {"options", "grids", "training"},
     {"readers", "table", "inputs", "encode", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets"},
     {"methods"},

@@ -9,7 +9,6 @@ import torch
 
 from pidual.benchmark.runs import Fit
 from pidual.datasets import DATASETS
-from pidual.engine.training import paper_protocol
 from pidual.errors import UsageError
 from pidual.grids import DIFFERENCES, paper_grid
 from pidual.methods import METHODS
@@ -19,6 +18,7 @@ from pidual.paper_numbers import paper_number
 from pidual.recipes import SCALES, describe_recipes, load_recipe
 from pidual.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.run import resolve_options
+from pidual.training import paper_protocol
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"

@@ -22,13 +22,13 @@ from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
 from pidual.engine.progress import Progress
 from pidual.engine.threads import CHOSEN_OUTSIDE
-from pidual.engine.training import paper_protocol
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, describe_pi, fit_table, load_method, predict_inputs, prepare, split_rows
 from pidual.rundir import Run
 from pidual.table import AnnotationTable, read_table
+from pidual.training import paper_protocol
 
 EPOCHS = 120
 LONG = (

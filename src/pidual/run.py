@@ -38,7 +38,6 @@ from .engine.history import append_record, write_history
 from .engine.predict import predict_probabilities, score_rows
 from .engine.progress import Progress
 from .engine.threads import choose_threads, goes_on_with, using_threads
-from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
 from .inputs import Inputs, load_inputs, x_rows
@@ -51,6 +50,7 @@ from .random_pi import derive_seed
 from .rundir import THUMBNAILS, Run, evaluate_issues
 from .settings import choose_settings
 from .table import SPLITS, AnnotationTable
+from .training import option_names
 
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 

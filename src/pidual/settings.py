@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .engine.training import option_names, paper_protocol
 from .errors import UsageError
-from .methods import METHODS
+from .training import option_names, paper_protocol
 
 Options = dict[str, Any]
 
@@ -71,6 +70,8 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     if images:
         training |= AUGMENTATION | {"epochs": min(20, size["epochs"]), "batch_size": max(64, size["batch_size"])}
         training["weight_decay"] = min(3e-3, size["weight_decay"])
+    from .methods import METHODS  # and torch with it
+
     options: Options = {"width": 256} if METHODS[method].needs_pi else {}
     if method in ("pi_dual", "pi_dual_plus"):
         options |= {"random_pi": size["random_pi"], "gate_bias": -4.0 if images else -2.0}

@@ -50,12 +50,12 @@ def fit(
     """
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
-    from ..run import fit_table
-
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         read, inputs, fit_options, source = load_job(table, **options)
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+    from ..run import fit_table
+
     out = out or Path("runs") / table.name.split(".")[0]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(

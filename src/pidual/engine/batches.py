@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..augment import DRAWS_AUTO_AUGMENT, DRAWS_CROP, DRAWS_CUTOUT, auto_augment, crop_flip, cutout, resized_crop
 from ..batch import Batch, LazyCrops, Rows
 from ..random_pi import derive_seed
-from .training import Training
+from ..training import Training
 
 RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 

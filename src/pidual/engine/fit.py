@@ -24,6 +24,7 @@ from ..batch import Batch, Rows
 from ..errors import PidualError, UsageError
 from ..methods.base import Method
 from ..random_pi import derive_seed
+from ..training import Training
 from . import guard
 from .batches import Batches
 from .checkpoint import StateStore, pack_optimizers, unpack_optimizers
@@ -31,7 +32,6 @@ from .history import Record
 from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_labels, scan_rows
 from .progress import Progress
-from .training import Training
 
 Weights = dict[str, Tensor]
 SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time

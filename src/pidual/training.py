@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..errors import UsageError
+from .errors import UsageError
 
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")
