@@ -32,7 +32,7 @@ from torch import nn
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
 from .encode import PIColumn, PIEncoder, quantity
-from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
+from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric, predicting_fabric
 from .engine.checkpoint import StateStore, load_tensors, save_tensors
 from .engine.history import append_record, write_history
 from .engine.predict import predict_probabilities, score_rows
@@ -478,7 +478,7 @@ def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelera
     model = run.model
     inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
     n, classes = len(inputs), model["classes"]
-    fabric = make_fabric(accelerator)
+    fabric = predicting_fabric(accelerator)
     rows = Rows.build(inputs.array, np.arange(n), np.zeros(n, np.int64))
     p = np.concatenate(
         [np.zeros((0, len(classes)), np.float32), *predict_probabilities(fabric.to_device(method), rows, fabric)]

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,16 @@ def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric
         raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
     fabric.launch()
     return fabric
+
+
+def predicting_fabric(accelerator: str = "auto") -> Fabric:
+    """A Fabric to predict with, kept for the next time: making one looks through all packages that are installed."""
+    return _kept_fabric(accelerator, os.getpid(), *map(os.environ.get, ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")))
+
+
+@lru_cache(maxsize=4)
+def _kept_fabric(accelerator: str, *process: int | str | None) -> Fabric:
+    return make_fabric(accelerator)
 
 
 def fit(
