@@ -9,7 +9,7 @@ import pytest
 from command_line import run_cli
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures
 
-from pidual import benchmark, paper_numbers
+from pidual import paper_numbers, recipes
 from pidual.analyses import ABLATIONS, ANALYSES, ablations, analyse, cost, dynamics, image_of, importance, size
 from pidual.benchmark import run_fits
 from pidual.benchmark import runs as runs_module
@@ -124,7 +124,7 @@ def test_examples_need_images(out, run):
 
 def test_the_command_prints_the_analysis(monkeypatch, tmp_path):
     monkeypatch.setattr(runs_module, "load_dataset", lambda name, folder, **options: crowd())
-    monkeypatch.setattr(benchmark, "load_recipe", lambda name, scale: RECIPE)
+    monkeypatch.setattr(recipes, "load_recipe", lambda name, scale: RECIPE)
     code, text, err = run_cli(["benchmark", "digits_pi", "--analysis", "dynamics", "--out", tmp_path, "--quiet"])
     assert (code, err) == (0, f"Tables and figures: {tmp_path / 'analyses'}\n")
     assert text.startswith("digits_pi:low\n")

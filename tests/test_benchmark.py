@@ -14,7 +14,7 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 
-from pidual import benchmark
+from pidual import recipes
 from pidual.benchmark import (
     choose_methods,
     fit_and_score,
@@ -67,7 +67,7 @@ def test_scores_are_those_of_the_fit(data, result):
         wrong = (data.frame["label"] != data.frame["y"]).to_numpy()[trained]
         assert result[epoch]["auc"] == pytest.approx(roc_auc_score(wrong, -predictions.label_quality[trained]))
         assert result[epoch]["score_auc"]["gate"] == pytest.approx(roc_auc_score(wrong, predictions.gate[trained]))
-        rows = benchmark.score.test_rows(data)
+        rows = score_module.test_rows(data)
         hits = predict_labels(fitted.method, rows, fabric) == data.y_test
         assert result[epoch]["accuracy"] == pytest.approx(hits.mean())
     assert result["selected_epoch"] == fitted.selected_epoch
@@ -462,7 +462,7 @@ def tiny(monkeypatch, data):
     """`pidual benchmark digits_pi` on the small crowd."""
     monkeypatch.setattr(runs_module, "load_dataset", lambda name, folder, **options: data)
     monkeypatch.setattr(
-        benchmark, "load_recipe", lambda name, scale: RECIPE if name == "digits_pi" else load_recipe(name, scale)
+        recipes, "load_recipe", lambda name, scale: RECIPE if name == "digits_pi" else load_recipe(name, scale)
     )
 
 

@@ -24,7 +24,7 @@ from torch import nn
 import pidual.estimator
 from pidual import DataError, DataWarning, PiDualClassifier, UsageError
 from pidual.datasets.synthetic import make_crowd
-from pidual.engine.fit import Trainer
+from pidual.engine.fit import Trainer, make_fabric
 from pidual.estimator import pi_frame
 from pidual.metrics import detection_auc
 from pidual.predictions import read_frame
@@ -173,6 +173,19 @@ def test_threads_are_those_asked_for_while_it_fits(X, y, monkeypatch):
     monkeypatch.setattr(Trainer, "train_step", lambda *args: seen.append(torch.get_num_threads()) or step(*args))
     quick(threads=2).fit(X, y)
     assert (set(seen), torch.get_num_threads()) == ({2}, 1)
+
+
+def test_predicting_again_makes_no_second_fabric(X, y, monkeypatch):
+    model = quick(epochs=1).fit(X, y)
+    before = model.predict_proba(X)
+
+    def made(*args, **options):
+        raise AssertionError("a Fabric was made")
+
+    monkeypatch.setitem(make_fabric.__globals__, "Fabric", made)
+    assert (model.predict_proba(X) == before).all()
+    with pytest.raises(AssertionError, match="a Fabric was made"):
+        model.set_params(accelerator="cuda").predict_proba(X)
 
 
 def test_score_and_history(fitted, crowd):

@@ -2,11 +2,11 @@ import itertools
 
 import pytest
 
-from pidual.engine.training import Training, option_names
 from pidual.errors import UsageError
 from pidual.grids import GRID_NAMES, SHARED, paper_grid, points
 from pidual.methods import METHODS
 from pidual.options import check_options
+from pidual.training import Training, option_names
 
 
 @pytest.mark.parametrize("name", GRID_NAMES)

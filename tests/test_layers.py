@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
     {"allocator", "errors", "files", "paper_numbers", "text"},
-    {"options", "grids", "directory", "schemas", "people", "processes"},
+    {"options", "grids", "directory", "schemas", "people", "processes", "training"},
     {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets", "artefacts"},
     {"methods"},

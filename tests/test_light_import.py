@@ -1,9 +1,16 @@
 """What needs no torch does not load it."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+from command_line import run_cli
+
+from pidual.cli.job import LIBRARIES, METHOD_GRIDS, NETWORK_NAMES
+from pidual.methods import METHODS
+from pidual.nets import LIBRARIES as NETWORK_LIBRARIES
+from pidual.nets import NETWORKS
 
 
 def loaded_by(code, modules):
@@ -27,3 +34,60 @@ def test_help_loads_nothing_large():
 
 def test_a_fit_loads_no_sklearn_that_it_does_not_need():
     assert loaded_by("import pidual.run", ["sklearn", "matplotlib"]) == []
+
+
+WRONG = {  # words of a command: what it says
+    "fit missing.csv --x x.npy": "missing.csv",
+    "fit labels.csv --x x.npy --label answer": "labels.csv has no column 'answer'",
+    "fit labels.csv --x x.npy --pi annotator,secnds": "'secnds'",
+    "fit labels.csv --x missing.npy": "missing.npy",
+    "fit labels.csv": "no input to learn from",
+    "fit labels.csv --x x.npy --method pi-dual": "There is no method 'pi-dual'; use one of ce, ",
+    "fit labels.csv --x x.npy --network cnn": "There is no network 'cnn'; choose one of mlp, ",
+    "fit labels.csv --x x.npy --network timm:": "There is no network 'timm:'; choose one of mlp, ",
+    "fit labels.csv --x x.npy --epochs 0": "epochs must be a whole number of at least 1, not 0",
+    "fit labels.csv --x x.npy --set lr=fast": "lr must be a number of at least 0, not 'fast'",
+    "fit labels.csv --x x.npy --lr 1 --set lr=1": "lr is given twice",
+    "fit labels.csv --x x.npy --seed -1": "seed must be a whole number of at least 0, not -1",
+    "sweep labels.csv --x x.npy --search lr=1,2 --label answer": "labels.csv has no column 'answer'",
+    "sweep nothing --data .": "There is no dataset 'nothing'",
+    "benchmark mydata": "There is no dataset 'mydata'",
+    "benchmark cifar10n:wurst": "There is no dataset 'cifar10n:wurst'",
+    "benchmark digits_pi --methods main,pi-dual": "There is no method 'pi-dual'; use one of ce, ",
+    "predict nowhere x.npy": "nowhere is not a run directory",
+    "predict nowhere x.npy --out answers.xlsx": "answers.xlsx must end in .csv or .parquet",
+}
+
+
+def test_wrong_usage_is_said_before_torch_is_loaded(crowd_files):
+    code = f"""
+import contextlib, io, json, sys
+from pidual.cli import main
+said = []
+for words in {list(WRONG)!r}:
+    sys.argv = ["pidual", *words.split()]
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            main()
+        except SystemExit as leaving:
+            said.append([leaving.code, err.getvalue(), "torch" in sys.modules or "sklearn" in sys.modules])
+print(json.dumps(said))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=crowd_files)
+    for (words, part), (exit_code, err, loaded) in zip(WRONG.items(), json.loads(done.stdout), strict=True):
+        assert exit_code in (1, 2), words
+        assert part in err, words
+        assert not loaded, words
+
+
+def test_names_that_need_no_torch_are_those_there_are():
+    assert list(METHOD_GRIDS) == list(METHODS)
+    assert (list(NETWORK_NAMES), LIBRARIES) == (list(NETWORKS), NETWORK_LIBRARIES)
+
+
+@pytest.mark.parametrize("option", [("--method", "pi-dual"), ("--network", "cnn")])
+def test_names_are_refused_in_the_same_words_once_torch_is_loaded(crowd_files, option):
+    command = ["fit", crowd_files / "labels.csv", "--x", crowd_files / "x.npy", *option]
+    here = run_cli(command)
+    done = subprocess.run([sys.executable, "-m", "pidual", *map(str, command)], capture_output=True, text=True)
+    assert here == (done.returncode, done.stdout, done.stderr)

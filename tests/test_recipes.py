@@ -13,7 +13,6 @@ from pidual.batch import Spec
 from pidual.benchmark.runs import Fit
 from pidual.datasets import DATASETS
 from pidual.encode import PIEncoder
-from pidual.engine.training import paper_protocol
 from pidual.errors import UsageError
 from pidual.grids import DIFFERENCES, paper_grid
 from pidual.methods import METHODS, DivideMix, ELRPlus
@@ -24,6 +23,7 @@ from pidual.recipes import SCALES, describe_recipes, load_recipe
 from pidual.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.run import resolve_options
 from pidual.table import AnnotationTable
+from pidual.training import paper_protocol
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"

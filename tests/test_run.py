@@ -22,7 +22,6 @@ from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
 from pidual.engine.progress import Progress
 from pidual.engine.threads import CHOSEN_OUTSIDE
-from pidual.engine.training import paper_protocol
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
@@ -30,6 +29,7 @@ from pidual.run import FitOptions, describe_pi, fit_table, prepare, split_rows
 from pidual.rundir import Run
 from pidual.table import AnnotationTable, read_table
 from pidual.trained import load_method, predict_inputs
+from pidual.training import paper_protocol
 
 EPOCHS = 120
 LONG = (

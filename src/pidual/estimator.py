@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import nn
 
 from .batch import Rows
-from .engine import Fitted, make_fabric
+from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .inputs import Inputs
@@ -182,7 +182,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if x.shape[1:] != self.in_shape_:
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
         rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
-        fabric = make_fabric(self.accelerator)
+        fabric = predicting_fabric(self.accelerator)
         p = np.concatenate(list(predict_probabilities(fabric.to_device(self.method_), rows, fabric))).astype(np.float64)
         self.method_.cpu()
         return np.asarray(p / p.sum(axis=1, keepdims=True))

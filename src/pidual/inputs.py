@@ -486,8 +486,8 @@ def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str) -> 
     if item is not None:
         if item.ndim != 1 or item.dtype.kind in "cV":
             raise DataError(
-                f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one number "
-                "or text for each row of 'x'."
+                f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one "
+                "number or text for each row of 'x'."
             )
         frame = open_source(pd.DataFrame({"item": _decoded(item, source)}))
         frame.name = source

@@ -39,7 +39,6 @@ from .engine.history import append_record, write_history
 from .engine.predict import score_rows
 from .engine.progress import Progress
 from .engine.threads import choose_threads, goes_on_with, using_threads
-from .engine.training import option_names
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import write_json
 from .giveaway import check_giveaway
@@ -55,6 +54,7 @@ from .schemas import FORMAT, run_id
 from .settings import choose_settings, data_settings, network_of
 from .table import SPLITS, AnnotationTable
 from .text import first_line, quoted
+from .training import option_names
 
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 

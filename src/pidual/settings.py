@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .engine.training import PI_DUAL_PLUS_SCHEDULE, option_names, paper_protocol
 from .errors import UsageError
-from .methods import METHODS
-from .nets import network_for
+from .training import PI_DUAL_PLUS_SCHEDULE, option_names, paper_protocol
 
 Options = dict[str, Any]
 
@@ -71,6 +69,8 @@ def data_settings(setting: str, *, images: bool) -> DataSettings:
 def network_of(setting: str, in_shape: Sequence[int]) -> str:
     """Name of the network for inputs of this shape."""
     check_setting(setting)
+    from .nets import network_for  # and torch with it
+
     return "wrn_28_10" if setting == "paper" and len(in_shape) == 3 else network_for(in_shape)
 
 
@@ -116,6 +116,8 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     if images:
         training |= AUGMENTATION | {"epochs": min(20, size["epochs"]), "batch_size": max(64, size["batch_size"])}
         training["weight_decay"] = min(3e-3, size["weight_decay"])
+    from .methods import METHODS  # and torch with it
+
     options: Options = {"width": 256} if METHODS[method].needs_pi else {}
     if method in ("pi_dual", "pi_dual_plus"):
         options |= {"random_pi": size["random_pi"], "gate_bias": -4.0 if images else -2.0}

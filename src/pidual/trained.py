@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
 from .batch import Rows, Spec
-from .engine import make_fabric
+from .engine import predicting_fabric
 from .engine.checkpoint import load_shapes, load_tensors, misfit
 from .engine.predict import predict_probabilities
 from .errors import DataError, RunError
@@ -168,7 +168,7 @@ def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelera
     model = run.model
     inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
     n, classes = len(inputs), model["classes"]
-    fabric = make_fabric(accelerator)
+    fabric = predicting_fabric(accelerator)
     rows = Rows.build(inputs.array, np.arange(n), np.zeros(n, np.int64))
     p = np.concatenate(
         [np.zeros((0, len(classes)), np.float32), *predict_probabilities(fabric.to_device(method), rows, fabric)]

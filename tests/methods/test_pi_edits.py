@@ -74,7 +74,7 @@ def test_new_codes_are_uniform_over_the_categories_and_unrelated_to_the_old_ones
     assert after.codes.dtype == a.codes.dtype
     for j, size in enumerate(SIZES):
         new, old = after.codes[hit, j].long(), a.codes[hit, j].long()
-        pairs = torch.bincount(old * size + new, minlength=size * size)
+        pairs = torch.bincount(old * size + new, minlength=size * size).double()
         assert len(pairs) == size * size  # within the range of the codes
         assert chisquare(pairs.reshape(size, size).sum(0)).pvalue > 1e-4
         assert chisquare(pairs, pairs.reshape(size, size).sum(1).repeat_interleave(size) / size).pvalue > 1e-4

@@ -12,7 +12,7 @@ import click
 
 from ..errors import UsageError
 from .common import is_first_process, names, parse_settings, say, stop_signals, terminal_progress
-from .job import threads_option
+from .job import check_method_name, threads_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,9 +82,8 @@ def benchmark(
     Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it goes on; start it
     twice and the two share the work.
     """
-    from ..benchmark import choose_methods, load_recipe, plan, read_results, run_fits, write_summary
-    from ..benchmark.summary import summary_json
     from ..datasets import DATASETS
+    from ..recipes import load_recipe
 
     if listing:
         print_benchmarks(as_json)
@@ -94,6 +93,11 @@ def benchmark(
     if settings and analysis is not None:
         raise UsageError("An analysis changes settings itself; --set does not go with it.")
     recipes = [load_recipe(name, scale) for name in datasets]
+    for name in chosen or []:
+        check_method_name(name, "main", "all")
+    from ..benchmark import choose_methods, plan, read_results, run_fits, write_summary
+    from ..benchmark.summary import summary_json
+
     methods = choose_methods(chosen or ["main"])
     if trial:
         print_trials(recipes, methods, settings, data, threads, as_json)

@@ -50,11 +50,11 @@ def fit(
     """
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
+    with noted_warnings() as notes:
+        read, inputs, fit_options, source = load_job(table, **options)
     from ..run import fit_table
     from ..table import KEY_NAME
 
-    with noted_warnings() as notes:
-        read, inputs, fit_options, source = load_job(table, **options)
     out = out or Path("runs") / table.name.split(".")[0]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(

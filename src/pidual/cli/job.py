@@ -1,5 +1,7 @@
 """What `fit` and `sweep` share: their options, and reading the data and settings these name."""
 
+import re
+import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -8,8 +10,12 @@ from typing import Any
 import click
 
 from ..errors import UsageError
+from ..grids import METHOD_GRIDS
 from .common import command_line, names, parse_settings, unquoted
 
+NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
+LIBRARIES = ("torchvision", "timm")
+NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
 Command = Callable[..., Any]
 
 
@@ -90,8 +96,7 @@ training_options = together(
     click.option(
         "--network",
         metavar="NAME",
-        help="mlp, small_cnn, wrn_28_10, resnet50, resnet34, preact_resnet18, torchvision:NAME or timm:NAME.  "
-        "[default: by the inputs]",
+        help=f"{', '.join(NETWORK_NAMES)}, torchvision:NAME or timm:NAME.  [default: by the inputs]",
     ),
     click.option("--epochs", type=int, help="Passes over the data."),
     click.option("--batch-size", type=int, help="Rows per step."),
@@ -114,6 +119,38 @@ training_options = together(
 )
 
 
+def check_method_name(name: str, *groups: str) -> None:
+    """Refuse a method that does not exist, without loading torch; who has added one in Python has loaded it."""
+    if "pidual.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
+        and_groups = f"; or {' or '.join(groups)}" if groups else ""
+        raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHOD_GRIDS)}{and_groups}.")
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse what can be refused before torch is loaded and data is read."""
+    from ..settings import split_settings
+    from ..training import Training
+
+    check_method_name(options["method"])
+    network = options["network"]
+    library, _, inner = (network or "").partition(":")
+    if (
+        "pidual.nets" not in sys.modules
+        and network not in (None, *NETWORK_NAMES)
+        and not (library in LIBRARIES and inner)
+    ):
+        known = ", ".join([*NETWORK_NAMES, *(f"{library}:NAME" for library in LIBRARIES)])
+        raise UsageError(f"There is no network '{network}'; choose one of {known}.")
+    check_given_once(options, NAMED)
+    _, training, _ = split_settings(options["settings"])
+    Training(**training | given_training(options), seed=options["seed"])
+
+
+def given_training(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of training that were given by options of their own."""
+    return {name: options[name] for name in NAMED if options[name] is not None}
+
+
 def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
     """Refuse a setting that has an option of its own and is in --set as well."""
     for name in named:
@@ -122,9 +159,9 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
 
 
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Read table and inputs, and sort the options of `fit` into those of the library."""
+    """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
+    check_options(options)
     from ..inputs import load_inputs, table_inputs
-    from ..run import FitOptions
     from ..settings import split_settings
     from ..table import read_table
 
@@ -141,14 +178,13 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     else:
         raise UsageError("There is no input to learn from; give it with --x, --x-columns or --x-text.")
     method_options, training, network = split_settings(options["settings"])
-    named = ("epochs", "batch_size", "lr", "precision")
-    check_given_once(options, named)
-    training |= {name: options[name] for name in named if options[name] is not None}
+    from ..run import FitOptions
+
     fit_options = FitOptions(
         method=options["method"],
         setting=options["setting"],
         method_options=method_options,
-        training=training,
+        training=training | given_training(options),
         network=options["network"],
         network_options=network,
         valid_fraction=options["valid_fraction"],
@@ -170,4 +206,7 @@ def name_and_kind(table: Path, part: str) -> tuple[str, str]:
     if name != part or ":" not in part:
         return name, kind
     name, _, kind = (word.strip() for word in part.rpartition(":"))
-    return (part, "") if kind not in KINDS and part in open_source(table) else (name, kind)
+    if match := re.fullmatch(r"(.+?)\s*:\s*(raw:[^:]*:[^:]*)", part):  # raw:MEAN:STD has colons of its own
+        name, kind = match.groups()
+    known = kind.partition(":")[0] in KINDS
+    return (part, "") if not known and part in open_source(table) else (name, kind)

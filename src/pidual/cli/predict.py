@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the predictions, or with --y the accuracy.")
 def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: str, as_json: bool) -> None:
     """Predict labels of the inputs X with a RUN; no privileged information is needed."""
+    check_ending(out)
     from ..rundir import Run
+
+    opened = Run.open(run)
     from ..trained import predict_inputs
 
-    check_ending(out)
-    opened = Run.open(run)
     frame = predict_inputs(opened, x, weights=weights)
     if out is not None:
         write_table(frame, out)

@@ -11,7 +11,7 @@ import click
 from ..errors import UsageError
 from ..grids import GRID_NAMES
 from .common import command_line, parse_value, say, stop_signals, terminal_progress, writing
-from .job import check_given_once, data_options, load_job, training_options
+from .job import NAMED, check_given_once, check_method_name, data_options, load_job, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
 
@@ -109,9 +109,6 @@ def sweep(
     again with --resume after Ctrl-C or a kill and it goes on; start it several times, on any machines that reach
     --storage, and they share the work.
     """
-    from ..sweep import run_sweep
-    from ..table import KEY_NAME
-
     name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
     study = study or f"{name}-{options['method']}"
     out = out or Path("sweeps") / study
@@ -119,6 +116,9 @@ def sweep(
         job, command = table_sweep(context, table, grid, search, options)
     else:
         job, command = recipe_sweep(context, str(table), scale, data, grid, search, options)
+    from ..sweep import run_sweep
+    from ..table import KEY_NAME
+
     command += ["--out", f"runs/{study}"]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         found = run_sweep(
@@ -167,11 +167,11 @@ def table_sweep(
     context: click.Context, table: Path, grid: str | None, search: dict[str, list[Any]], options: dict[str, Any]
 ) -> tuple[SweepJob, list[str]]:
     """A search on a table, and the words of a command that fits as it does."""
-    from ..sweep import choose_search
-
     if given(context, "scale"):
         raise UsageError("--scale is that of a recipe; it goes with --data.")
     read, inputs, fixed, source = load_job(table, **options)
+    from ..sweep import choose_search
+
     job = SweepJob(read, inputs, fixed, choose_search(fixed, grid, search), source)
     return job, fit_command(context, ["pidual", "fit", str(table)], options)
 
@@ -186,13 +186,16 @@ def recipe_sweep(
     options: dict[str, Any],
 ) -> tuple[SweepJob, list[str]]:
     """A search on a dataset of the benchmarks, and the words of a command that fits as it does."""
-    from ..benchmark import load_data, load_recipe, table_and_inputs
+    from ..recipes import load_recipe
+
+    changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
+    check_method_name(method)
+    recipe = load_recipe(name, scale)
+    from ..benchmark import load_data, table_and_inputs
     from ..methods import check_method
     from ..sweep import recipe_search
 
-    changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
     check_method(method)  # before data is read
-    recipe = load_recipe(name, scale)
     loaded = load_data(recipe, data)
     fixed, chosen = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=search, seed=seed)
     fixed = replace(fixed, threads=options["threads"])
@@ -206,7 +209,7 @@ def recipe_sweep(
 
 def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     """Settings that are given in place of a recipe's; options that a recipe has no place for are refused."""
-    named = ("network", "epochs", "batch_size", "lr", "precision")
+    named = ("network", *NAMED)
     for parameter in context.command.params:
         name = parameter.name or ""
         if (

@@ -24,7 +24,7 @@ from ..augment import (
 )
 from ..batch import Batch, LazyCrops, Rows
 from ..random_pi import derive_seed
-from .training import Training
+from ..training import Training
 
 RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 

@@ -8,10 +8,11 @@ continues to the same bits, and any number of processes sees the same global bat
 """
 
 import copy
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..errors import PidualError, RunError, UsageError
 from ..methods.base import Method
 from ..processes import place_among_processes
 from ..random_pi import derive_seed
+from ..training import Training
 from . import guard
 from .batches import Batches
 from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
@@ -31,7 +33,6 @@ from .history import Record
 from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_labels, scan_rows
 from .progress import Progress
-from .training import Training
 
 Weights = dict[str, Tensor]
 SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
@@ -105,6 +106,16 @@ def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric
         raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
     fabric.launch()
     return fabric
+
+
+def predicting_fabric(accelerator: str = "auto") -> Fabric:
+    """A Fabric to predict with, kept for the next time: making one looks through all packages that are installed."""
+    return _kept_fabric(accelerator, os.getpid(), *place_among_processes())
+
+
+@lru_cache(maxsize=4)
+def _kept_fabric(accelerator: str, *process: int) -> Fabric:
+    return make_fabric(accelerator)
 
 
 def fit(

@@ -8,7 +8,7 @@ code base counts (`paper_protocol(codebase=True)`).
 from collections.abc import Mapping
 from typing import Any
 
-from ..engine.training import PI_DUAL_PLUS_SCHEDULE, paper_protocol
+from ..training import PI_DUAL_PLUS_SCHEDULE, paper_protocol
 
 Methods = Mapping[str, Mapping[str, Any]]
 

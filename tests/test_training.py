@@ -4,8 +4,8 @@ from dataclasses import fields
 import pytest
 
 from pidual.engine import Training
-from pidual.engine.training import paper_protocol
 from pidual.errors import UsageError
+from pidual.training import paper_protocol
 
 
 def test_the_paper_as_printed():

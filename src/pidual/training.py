@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..errors import UsageError
-from ..text import quoted
+from .errors import UsageError
+from .text import quoted
 
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")
