@@ -33,7 +33,7 @@ from pidual.engine.checkpoint import tensors_digest
 from pidual.inputs import load_inputs, table_inputs
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, fit_table
-from pidual.schemas import NAMED_FILES, file_digest, run_id
+from pidual.schemas import NAMED_FILES, file_digest, run_id, sealed
 from pidual.table import read_table
 
 SECONDS, BYTES = 60, 3 << 30  # that a command may take here at most: no hang, no absurd amount of memory
@@ -294,7 +294,7 @@ def reseal(run):
         summary["digests"] = {name: file_digest(run / name) for name in NAMED_FILES if (run / name).is_file()}
         with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
             summary["run_id"] = run_id(json.loads((run / "config.json").read_text()))
-        path.write_text(json.dumps(summary))
+        path.write_text(json.dumps(sealed(summary)))
 
 
 def column_forgeries(table):
