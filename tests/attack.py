@@ -162,7 +162,8 @@ class Range:
         lines = [line for line in found.err.splitlines() if not line.startswith("Warning: ")]
         if found.code and (len(lines) != 1 or not lines[0].startswith("Error: ") or len(lines[0]) > 1500):
             return f"not one sentence: {found.err[-1500:]}"
-        if found.code and str(place) not in lines[0] and "The study" not in lines[0] and "diverged" not in lines[0]:
+        named = str(place) in lines[0] or str(self.folder) in lines[0] if found.code else True
+        if not named and "The study" not in lines[0] and "diverged" not in lines[0]:
             return f"names no file of the run: {lines[0]}"
         if found.code and "allocate" in lines[0]:
             return f"asks for too much memory: {lines[0]}"
