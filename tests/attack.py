@@ -33,7 +33,7 @@ from pidual.engine.checkpoint import tensors_digest
 from pidual.inputs import load_inputs, table_inputs
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, fit_table
-from pidual.schemas import NAMED_FILES, file_digest, run_id
+from pidual.schemas import NAMED_FILES, file_digest, run_id, sealed
 from pidual.table import read_table
 
 SECONDS, BYTES = 60, 3 << 30  # that a command may take here at most: no hang, no absurd amount of memory
@@ -162,7 +162,8 @@ class Range:
         lines = [line for line in found.err.splitlines() if not line.startswith("Warning: ")]
         if found.code and (len(lines) != 1 or not lines[0].startswith("Error: ") or len(lines[0]) > 1500):
             return f"not one sentence: {found.err[-1500:]}"
-        if found.code and str(place) not in lines[0] and "The study" not in lines[0] and "diverged" not in lines[0]:
+        named = str(place) in lines[0] or str(self.folder) in lines[0] if found.code else True
+        if not named and "The study" not in lines[0] and "diverged" not in lines[0]:
             return f"names no file of the run: {lines[0]}"
         if found.code and "allocate" in lines[0]:
             return f"asks for too much memory: {lines[0]}"
@@ -294,7 +295,7 @@ def reseal(run):
         summary["digests"] = {name: file_digest(run / name) for name in NAMED_FILES if (run / name).is_file()}
         with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
             summary["run_id"] = run_id(json.loads((run / "config.json").read_text()))
-        path.write_text(json.dumps(summary))
+        path.write_text(json.dumps(sealed(summary)))
 
 
 def column_forgeries(table):

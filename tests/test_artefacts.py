@@ -135,7 +135,7 @@ def test_a_file_of_a_newer_pidual(targets, run, name, command):
 def as_before_formats(path):
     """Take out of a run what earlier versions did not write."""
     for name in ("config.json", "summary.json"):
-        change_json(path / name, format=None, run_id=None, digests=None)
+        change_json(path / name, format=None, run_id=None, digests=None, digest=None)
     metrics = (path / "metrics.jsonl").read_text()
     (path / "metrics.jsonl").write_text(metrics.replace(', "format": 1', ""))
     for file in path.glob("*.parquet"):
@@ -218,8 +218,14 @@ def test_bit_flips_in_the_weights_are_noticed(targets, run):
     data[-50] ^= 1
     path.write_bytes(data)
     refused(targets.answer("predict", run.path), path, "contents have changed")
-    change_json(run.path / "summary.json", digests=None)  # the file itself knows, too
+    change_json(run.path / "summary.json", digests=None, digest=None)  # the file itself knows, too
     refused(targets.answer("predict", run.path), path, "its contents have changed since it was written")
+
+
+@pytest.mark.parametrize("command", ["predict", "detect", "report", "resume"])
+def test_a_number_that_has_changed_in_the_summary(targets, run, command):
+    change_json(run.path / "summary.json", valid_accuracy=0.987)
+    refused(targets.answer(command, run.path), run.path / "summary.json", "has changed since it was written")
 
 
 # --- weights and answers ---
@@ -285,12 +291,16 @@ def test_weights_that_are_not_finite(targets, run, value):
     refused(targets.answer("predict", run.path), path, "not finite in method.f.head.weight")
 
 
-def test_inputs_too_large_for_an_answer(targets, run, tmp_path):
+def test_inputs_too_large_for_an_answer(targets, run, tmp_path, monkeypatch):
     x = np.load(targets.folder / "x_test.npy").astype(np.float64)
     x[3] = 1e300
-    np.save(tmp_path / "large.npy", x)
-    answer = Answer.of(["predict", run.path, tmp_path / "large.npy"])
-    refused(answer, tmp_path / "large.npy", "row 3 (counted from 0)", "not a number", "too large")
+    np.save(tmp_path / "x.npy", x)
+    refused(Answer.of(["predict", run.path, tmp_path / "x.npy"]), tmp_path / "x.npy", "row 3")
+    np.save(tmp_path / "x.npy", np.where(x < 1e300, x, 0))
+    answers = np.where(np.arange(len(x))[:, None] == 3, np.nan, np.full((len(x), 3), 1 / 3)).astype(np.float32)
+    monkeypatch.setattr("pidual.trained.predict_probabilities", lambda *args: [answers])
+    words = ["row 3 (counted from 0)", "not a number", "too large"]
+    refused(Answer.of(["predict", run.path, tmp_path / "x.npy"]), tmp_path / "x.npy", *words)
 
 
 def test_a_run_names_no_place_to_fetch_a_network_from(run):

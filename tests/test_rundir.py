@@ -15,6 +15,7 @@ from pidual.errors import RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.run import FitOptions, fit_table
 from pidual.rundir import Run, evaluate_issues
+from pidual.schemas import sealed
 from pidual.table import read_table
 
 
@@ -119,7 +120,7 @@ def test_detect_evaluates_the_issues_it_marks(run, finished, options):
 def test_detect_puts_an_outdated_evaluation_right(run, finished):
     summary = run.summary
     summary["evaluation"]["issue_recall"] = 0.123
-    (run.path / "summary.json").write_text(json.dumps(summary))
+    (run.path / "summary.json").write_text(json.dumps(sealed(summary)))
     run.detect()
     assert run.summary == finished.summary
 
@@ -168,7 +169,7 @@ def test_a_cutoff_that_cannot_be_leaves_the_run_alone(run, finished):
 def test_detect_repairs_a_summary_without_cutoff(run):
     summary = run.summary
     del summary["cutoff"]
-    (run.path / "summary.json").write_text(json.dumps(summary))
+    (run.path / "summary.json").write_text(json.dumps(sealed(summary)))
     run.detect()
     assert run.summary["cutoff"]["kind"] == "auto"
 

@@ -36,6 +36,7 @@ from .schemas import (
     read_record,
     read_text,
     run_id,
+    sealed,
 )
 
 HALF_MARKED = "`pidual detect` was stopped while it marked labels anew"
@@ -62,6 +63,8 @@ class RunFiles:
     def summary(self) -> Record:
         """What came out."""
         summary = read_record(self.path / "summary.json", SUMMARY)
+        if summary.get("digest", sealed(summary)["digest"]) != sealed(summary)["digest"]:
+            raise RunError(f"{self.path / 'summary.json'} has changed since it was written; {DAMAGED}.")
         own = run_id(self.config)
         if summary.get("run_id", own) != own:
             raise RunError(

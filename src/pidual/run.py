@@ -50,7 +50,7 @@ from .options import check_options, defaults, signature
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import Run, evaluate_issues
-from .schemas import FORMAT, run_id
+from .schemas import FORMAT, run_id, sealed
 from .settings import choose_settings, data_settings, network_of
 from .table import SPLITS, AnnotationTable
 from .text import first_line, quoted
@@ -747,8 +747,8 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
         write_frame(out / "annotators.parquet", results.annotators)
     write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
     run = Run(out)
-    sealed = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
-    write_json(out / "summary.json", results.summary | sealed)
+    about = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
+    write_json(out / "summary.json", sealed(results.summary | about))
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from .files import replacing, write_json
 from .metrics import finite_or_none, precision_recall
 from .predictions import Predictions, write_frame
 from .report import build_report
-from .schemas import DAMAGED, FORMAT, file_digest
+from .schemas import DAMAGED, FORMAT, file_digest, sealed
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,9 @@ class Run(RunFiles):
             now = {name: file_digest(self.path / name) for name in written if (self.path / name).is_file()}
             digests = before.get("digests", {})
             with self.writing("summary.json"):
-                write_json(own, summary | {"format": FORMAT, "digests": digests | later})
-                write_json(self.path / "summary.json", before | {"digests": digests | now, "next_digests": later})
+                write_json(own, sealed(summary | {"format": FORMAT, "digests": digests | later}))
+                between = before | {"digests": digests | now, "next_digests": later}
+                write_json(self.path / "summary.json", sealed(between))
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
@@ -113,7 +114,7 @@ class Run(RunFiles):
         with self.writing(name):
             write_frame(self.path / name, pictures)
             summary["digests"] = summary.get("digests", {}) | {name: file_digest(self.path / name)}
-            write_json(self.path / "summary.json", summary)
+            write_json(self.path / "summary.json", sealed(summary))
 
     @contextlib.contextmanager
     def _replacing(self, name: str) -> Iterator[Path]:

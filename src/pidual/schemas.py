@@ -115,6 +115,13 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
+def sealed(values: Mapping[str, Any]) -> Record:
+    """The values of a JSON file with a digest of themselves."""
+    rest = {name: value for name, value in values.items() if name != "digest"}
+    digest = hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return rest | {"digest": digest}
+
+
 def run_id(config: Mapping[str, Any]) -> str:
     """What a run is a run of, as a digest: method, options and data, wherever the files lie.
 
@@ -366,8 +373,8 @@ CONFIG = record(
         "method_options": mapping(plain),
         "training": mapping(plain),
         "network": record({"name": text, "in_shape": shape, "options": mapping(plain)}),
-        "versions": mapping(plain),
-        "hardware": mapping(plain),
+        "versions": mapping(text),
+        "hardware": record({}, {"threads": whole(1)}),
     },
     {"method_title": text},
     rule=_config_rule,
@@ -402,6 +409,7 @@ SUMMARY = record(
         "cutoff": CUTOFF,  # where it is missing, `pidual detect` adds it
         "seconds_total": number(0, LONGEST),
         "run_id": text,
+        "digest": text,
         "digests": digests,
         "next_digests": digests,
     },
