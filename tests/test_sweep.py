@@ -558,7 +558,8 @@ def test_someone_else_s_directory_and_study_are_left_alone(data, tmp_path):
 
 
 def test_several_processes_for_one_trial_are_refused(data, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="start the same sweep several times"):
         run_sweep(*data, tmp_path / "s", CE, LRS)
 

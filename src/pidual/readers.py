@@ -623,7 +623,7 @@ def _plain_type(source: Source, name: str, column: Any) -> Any:
             raise DataError(
                 f"{source.place(row)}, column {quoted(name)}: the text is not UTF-8; write the file again with UTF-8."
             ) from None
-    lengths = pc.unique(pc.binary_length(column).drop_null())
+    lengths = pc.unique(pc.binary_length(column).drop_null()).to_pylist()
     if len(lengths) > 1:  # bytes of one length are ids or digests
         warnings.warn(
             f"{source.name}, column {quoted(name)} holds bytes that are not UTF-8 text and is read as hexadecimal "
@@ -631,9 +631,11 @@ def _plain_type(source: Source, name: str, column: Any) -> Any:
             DataWarning,
             stacklevel=5,
         )
-    return _texts(column, bytes.hex)
+    mark = "" if min(lengths) >= _ID_LENGTH else "0x"  # short ones would look like numbers
+    return _texts(column, lambda value: mark + value.hex())
 
 
+_ID_LENGTH = 8  # bytes, from which on hexadecimal digits hardly ever are decimal ones alone
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
