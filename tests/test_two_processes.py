@@ -47,14 +47,15 @@ def crowd(tmp_path_factory):
 
 
 def test_two_processes_fit_what_one_does(crowd, tmp_path):
-    args = job(crowd, "--set", "network.dropout=0.0")
+    # In single precision rounding may grow to a thousandth within six epochs, on some processors and not on others.
+    args = job(crowd, "--set", "network.dropout=0.0", "--precision", "64-true")
     fit_on_two([*args, "--out", tmp_path / "two"])
     code, _, err = run_cli([*args, "--out", tmp_path / "one", "--quiet"])
     assert code == 0, err
-    assert largest_difference(tmp_path / "one", tmp_path / "two") < 1e-4
+    assert largest_difference(tmp_path / "one", tmp_path / "two") < 1e-9
     one, two = (read_frame(tmp_path / name / "predictions.parquet") for name in ("one", "two"))
-    np.testing.assert_allclose(one["label_quality"], two["label_quality"], atol=1e-4)
-    np.testing.assert_allclose(one["gate"], two["gate"], atol=1e-4)
+    np.testing.assert_allclose(one["label_quality"], two["label_quality"], atol=1e-6)
+    np.testing.assert_allclose(one["gate"], two["gate"], atol=1e-6)
 
 
 def test_two_processes_with_dropout(crowd, tmp_path):
