@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from command_line import run_cli
+from command_line import run_cli, write_key
 from fuzzing import cases
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -49,6 +49,7 @@ def check(case):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         case.write(folder)
+        write_key(folder)
         words = [folder / word if word == case.x else word for word in case.words]
         answer = run_cli(["fit", folder / case.table, "--out", folder / "run", *words])
         if not accepted(answer):

@@ -600,7 +600,8 @@ ODD = {"seconds": "time, s", "annotator": "who: id"}
     ("pi", "kinds"),
     [
         ('"time, s"', [("time, s", "")]),
-        ('"time, s":raw:1.5:2,who:raw:0:1', [("time, s", "raw:1.5:2"), ("who", "raw:0:1")]),
+        ('"time, s":raw:1.5:2', [("time, s", "raw:1.5:2")]),
+        ("seconds:raw:1.5:2", [("seconds", "raw:1.5:2")]),
         ('"time, s":duration,"who: id"', [("time, s", "duration"), ("who: id", "")]),
         ("who: id", [("who: id", "")]),
         ("who: id:category", [("who: id", "category")]),
