@@ -42,6 +42,8 @@ WRONG = {  # words of a command: what it says
     "fit labels.csv --x x.npy --pi annotator,secnds": "'secnds'",
     "fit labels.csv --x missing.npy": "missing.npy",
     "fit labels.csv": "no input to learn from",
+    "fit labels.csv --x x.npy --out .": ". exists and is not a run directory",
+    "fit labels.csv --x x.npy --force --resume": "give one of them",
     "fit labels.csv --x x.npy --method pi-dual": "There is no method 'pi-dual'; use one of ce, ",
     "fit labels.csv --x x.npy --network cnn": "There is no network 'cnn'; choose one of mlp, ",
     "fit labels.csv --x x.npy --network timm:": "There is no network 'timm:'; choose one of mlp, ",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..directory import check_directory
 from .common import is_first_process, noted_warnings, say, stop_signals, terminal_progress, writing
 from .job import data_options, load_job, training_options
 
@@ -48,6 +49,8 @@ def fit(
     whatever else is known of how the label was made. The result is a run directory with the classifier, predictions,
     annotators and report.html.
     """
+    out = out or Path("runs") / table.name.split(".")[0]
+    check_directory(out, force=force, resume=resume)
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     with noted_warnings() as notes:
@@ -55,7 +58,6 @@ def fit(
     from ..run import fit_table
     from ..table import KEY_NAME
 
-    out = out or Path("runs") / table.name.split(".")[0]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(
             read,
