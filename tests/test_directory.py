@@ -376,15 +376,17 @@ def test_a_state_cannot_name_files_elsewhere(data, tmp_path):
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o027, 0o640), (0o022, 0o644)])
-def test_files_are_as_open_as_the_umask_says(out, tmp_path, mask, mode):
+def test_files_are_as_open_as_the_umask_says(data, out, tmp_path, mask, mode):
     before = os.umask(mask)
     try:
+        run = fit_table(*data, tmp_path / "new", QUICK)
         assert run_cli(["detect", out, "--out", tmp_path / "issues.csv"])[0] == 0
         write_text(tmp_path / "text.txt", "text")
     finally:
         os.umask(before)
-    for name in ("issues.csv", "text.txt"):
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    for path in (tmp_path / "issues.csv", tmp_path / "text.txt", *run.path.rglob("*")):
+        if path.is_file():
+            assert stat.S_IMODE(path.stat().st_mode) == mode, path
 
 
 def test_passwords_reach_no_file(crowd, tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ def replacing(path: Path) -> Iterator[Path]:
     Who may read the file is decided by the umask, as for any new file.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
+    os.close(handle)
     try:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
+        temporary.chmod(mode)  # safetensors puts a file of its own there, open to nobody else
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
