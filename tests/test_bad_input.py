@@ -541,3 +541,9 @@ def test_a_refused_fit_leaves_the_forced_run_in_place(own):
     for options in (["--force", "--set", "lr=abc"], ["--force", "--label", "lable"], ["--force", "--set", "width=-3"]):
         refused(fit(own, *options), 2)
     pd.testing.assert_frame_equal(read_frame(own / "run" / "predictions.parquet"), predictions)
+
+
+def test_batches_too_small_for_batch_normalisation(tmp_path):
+    write_pictures(tmp_path, size=1)
+    answer = fit(tmp_path, "--batch-size", 1, "--epochs", 1, "--quiet", table="pictures.csv", x="pictures")
+    refused(answer, 2, "too small", "--batch-size")

@@ -7,10 +7,11 @@ augmentation, dropout and random PI are functions of (seed, attempt, epoch, step
 continues to the same bits, and any number of processes sees the same global batches.
 """
 
+import contextlib
 import copy
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -317,7 +318,8 @@ class Trainer:
         if self.fabric.device.type != "cpu":
             batch = self.fabric.to_device(batch)
         batch = batch._replace(views=self.batches.augment(batch.views, at.epoch, at.step))
-        logs: dict[str, Tensor] = self.module(batch)
+        with batch_norm_errors():
+            logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
         if self.options.clip is not None:
             clip_gradients(self.method, self.options.clip)
@@ -430,6 +432,20 @@ class Trainer:
         self.method.eval()
         epoch = at.best_epoch if best else self.training.epochs - 1
         return Fitted(self.method, last, epoch, at.history, at.events)
+
+
+@contextlib.contextmanager
+def batch_norm_errors() -> Iterator[None]:
+    """Say what to do where batch normalisation has a single value of a channel to learn from."""
+    try:
+        yield
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise UsageError(
+            "The network normalises over batches, and these are too small for inputs of this size; use a larger "
+            "--batch-size, larger images, or --network mlp."
+        ) from error
 
 
 def recovery(training: Training, attempt: int) -> Training:
