@@ -579,7 +579,7 @@ def fit_into(
 def go_on_as_started(folder: Path, job: Job) -> None:
     """Let a run that is continued have the threads it was started with, and warn of what would change its last digits.
 
-    The job of a finished run, or of one that is not there yet, stays as it is.
+    The job of a finished run, or of a new one, stays as it is.
     """
     if not (folder / "config.json").exists() or (folder / "summary.json").exists():
         return
