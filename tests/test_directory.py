@@ -340,7 +340,7 @@ def test_a_kill_at_each_atomic_write_is_got_over(crowd, tmp_path, first):
     command = [sys.executable, "-c", KILLED_AT_EACH_WRITE, tmp_path, first, "--", *map(str, args)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 20
+    assert int(done.stdout) > (20 if first == "force" else 10)
     for folder in tmp_path.glob("killed*"):
         for name in ("model.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet"):
             assert (folder / name).read_bytes() == (whole / name).read_bytes(), (folder, name)

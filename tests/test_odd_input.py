@@ -211,7 +211,7 @@ def test_no_image_starts_another_program(pictures, monkeypatch):
     program.write_text(f"#!/bin/sh\ntouch {pictures}/started\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None, raising=False)  # what it found before
     (pictures / "pictures" / "p03.png").write_bytes(EPS)
     for options in [(), ("--image-size", "8")]:
         refused_and_nothing_written(
@@ -382,7 +382,10 @@ def test_text_in_parquet_that_is_not_utf8(crowd_files, column):
     ids=lambda column: str(column.type),
 )
 def test_types_of_pi_that_few_files_have(crowd_files, column):
-    parquet(crowd_files, seconds=column)
+    try:
+        parquet(crowd_files, seconds=column)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow writes no such file")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         table = read_table(crowd_files / "labels.parquet", pi=["annotator", "seconds"])
@@ -547,9 +550,11 @@ def test_values_of_options_that_cannot_be(crowd_files, value):
 
 
 def test_too_little_memory_is_one_sentence(crowd_files, monkeypatch):
+    with pytest.raises(MemoryError) as too_large:
+        np.empty(2**57)
     for error, part in [
         (MemoryError(), "none is left"),
-        (np._core._exceptions._ArrayMemoryError((10**13,), np.dtype("f8")), "Unable to allocate"),
+        (too_large.value, "Unable to allocate"),
         (RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"), "alloc_cpu"),
     ]:
         monkeypatch.setattr("pidual.run.prepare", mock.Mock(side_effect=error))
@@ -624,7 +629,7 @@ def test_columns_with_commas_are_inputs(crowd_files):
     code, out, err = run_cli(["predict", crowd_files / "run", crowd_files / "x.csv"])
     assert code == 0, err
     assert len(out.splitlines()) == 61
-    answer = fit(crowd_files, "--x-columns", "a,b", x="x.csv")
+    answer = fit(crowd_files, "--force", "--x-columns", "a,b", x="x.csv")
     refused(answer, 2, "no column 'a'", "did you mean 'a,b'", "double quotes")
 
 
