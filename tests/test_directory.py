@@ -14,6 +14,7 @@ import pytest
 from command_line import environment, run_cli, start_cli, write_crowd
 from threadpoolctl import threadpool_limits
 
+from pidual import rundir
 from pidual.directory import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
 from pidual.engine.checkpoint import load_tensors, save_tensors
 from pidual.engine.fit import Interrupted
@@ -22,6 +23,7 @@ from pidual.files import without_passwords, write_text
 from pidual.inputs import load_inputs
 from pidual.run import FitOptions, fingerprint, fit_table
 from pidual.rundir import Run
+from pidual.schemas import sealed
 from pidual.table import read_table
 
 QUICK = FitOptions("ce", training={"epochs": 2, "guard": "off"}, network_options={"width": 8})
@@ -263,6 +265,55 @@ def test_an_exchange_cut_short_anywhere_is_finished_later(out, finished, tmp_pat
     assert steps > 2 * len(RUN_FILES)
     finish_exchange(folder)  # nothing left to do
     assert contents(folder) == new
+
+
+def test_a_foreign_file_in_the_folder_of_a_new_run_starts_nothing(data, out):
+    (out / ".new").mkdir()
+    (out / ".new" / ".DS_Store").touch()
+    before = contents(out)
+    assert fit_table(*data, out, QUICK, resume=True).summary == Run(out).summary
+    assert contents(out) == before
+
+
+def test_a_folder_that_no_exchange_has_made_costs_nothing(out):
+    before = contents(out)
+    (out / ".complete").mkdir()
+    shutil.copy(out / "config.json", out / ".complete")
+    Run.open(out)
+    assert contents(out) == before
+
+
+def test_marks_of_a_run_that_was_replaced_are_not_written(out, finished, monkeypatch):
+    other = shutil.copytree(finished, out / ".new")
+    summary = json.loads((other / "summary.json").read_text())
+    (other / "summary.json").write_text(json.dumps(sealed(summary | {"seconds": 1.0})))
+    mark = rundir.mark_issues
+
+    def slow(*args, **options):
+        take_place(out, other)
+        return mark(*args, **options)
+
+    monkeypatch.setattr(rundir, "mark_issues", slow)
+    with pytest.raises(RunError, match="replaced or marked meanwhile"):
+        Run.open(out).detect(budget=3)
+    assert Run(out).summary["n_issues"] == summary["n_issues"]
+
+
+def test_a_config_that_could_not_be_read_again_is_not_written(crowd, tmp_path):
+    args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", "--out", tmp_path / "run", *ARGS]
+    code, _, err = run_cli([*args, "--seed", 10**22])
+    assert code == 2, err
+    assert "seed" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_run_before_a_stopped_one_can_be_kept(data, out):
+    with pytest.raises(Interrupted):
+        fit_table(*data, out, OTHER, force=True, stop=stop_at_once)
+    with pytest.raises(RunError, match=r"remove .*\.new to keep the run before it"):
+        fit_table(*data, out, QUICK, resume=True)
+    shutil.rmtree(out / ".new")
+    assert fit_table(*data, out, QUICK, resume=True).config["seed"] == 0
 
 
 KILLED_AT_EACH_WRITE = """

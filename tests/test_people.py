@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -375,3 +376,28 @@ def test_a_new_key_is_announced_by_the_command_that_makes_it(tmp_path):
     assert "key" not in (tmp_path / "run" / "summary.json").read_text()
     code, _, err = run_cli([*fit, "--x", tmp_path / "x.npy", "--force"])
     assert (code, "secret key" in err) == (0, False)
+
+
+def test_kinds_that_do_not_fit_people_show_nobody():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 3)), rng.integers(2, size=60)
+    names = np.array(["carol.secret", "bob.secret", "7"])[rng.integers(3, size=60)]
+    for kind, numbers in (("duration", "0.5"), ("number", "7")):
+        ids = np.where(rng.random(60) < 0.8, numbers, names) if kind == "number" else names
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = PiDualClassifier(epochs=1, pi_kinds={"annotator": kind})
+            try:
+                said = pickle.dumps(model.fit(x, y, pi=pd.DataFrame({"annotator": ids}))).decode("latin-1")
+            except DataError as error:
+                said = str(error)
+        assert ".secret" not in said + " ".join(str(warning.message) for warning in caught)
+
+
+def test_single_addresses_in_an_index_are_not_saved():
+    rng = np.random.default_rng(0)
+    index = [f"row{number}" if number % 10 else f"zoe{number}@example.org" for number in range(60)]
+    x = pd.DataFrame(rng.normal(size=(60, 3)), index=index)
+    model = PiDualClassifier("ce", epochs=1).fit(x, rng.integers(2, size=60))
+    assert "zoe0@example.org" in model.label_issues_.index
+    assert b"@example.org" not in pickle.dumps(model)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from itertools import count
+from unittest import mock
 
 import numpy as np
 import optuna
@@ -21,6 +22,7 @@ from optuna.trial import TrialState
 from pidual.benchmark import load_data, load_recipe
 from pidual.cli.common import parse_value
 from pidual.datasets.synthetic import make_crowd
+from pidual.directory import remove_sweep
 from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
@@ -519,11 +521,17 @@ def test_a_sweep_is_joined_from_another_directory(folder, tmp_path):
     assert not (tmp_path / "two" / "study.sqlite").exists()
 
 
-def test_passwords_are_not_written(data, tmp_path):
+def test_passwords_are_not_written(data, tmp_path, monkeypatch):
     table, inputs = data
+    url = "postgresql://me:secret@nowhere.invalid/db"
     with pytest.raises((RunError, UsageError)) as error:
-        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage="postgresql://me:secret@nowhere.invalid/db")
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=url)
     assert "secret" not in str(error.value)
+    monkeypatch.setattr("pidual.sweep.run.opened", lambda url: contextlib.nullcontext())
+    monkeypatch.setattr("pidual.sweep.run.open_study", mock.Mock(side_effect=RunError("no study")))
+    with pytest.raises(RunError, match="no study"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=url)
+    assert "me:***@" in (tmp_path / "s" / "sweep.json").read_text()
     assert "secret" not in (tmp_path / "s" / "sweep.json").read_text()
 
 
@@ -541,6 +549,21 @@ def test_a_busy_sweep_is_not_replaced(data, tmp_path):
     with lock_file(tmp_path / "s" / "state"), pytest.raises(RunError, match="still busy"):
         run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]}, force=True)
     assert (tmp_path / "s" / "best.json").exists()
+
+
+def test_a_sweep_is_replaced_only_where_the_new_one_can_start(data, tmp_path, monkeypatch):
+    table, inputs = data
+    monkeypatch.setattr("pidual.sweep.study.OPEN_TRIES", 1)
+    run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]})
+    before = {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir() if path.is_file()}
+    with pytest.raises(RunError, match="unable to open"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True, storage="sqlite:////nowhere/at/all.sqlite")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir() if path.is_file()} == before
+    (tmp_path / "s" / "mine.txt").write_text("mine")
+    remove_sweep(tmp_path / "s")  # and a kill
+    assert {path.name for path in (tmp_path / "s").iterdir()} == {"sweep.json", "mine.txt"}
+    run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True)
+    assert (tmp_path / "s" / "mine.txt").exists()
 
 
 def test_someone_else_s_directory_and_study_are_left_alone(data, tmp_path):

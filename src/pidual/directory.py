@@ -13,6 +13,7 @@ moment leaves either the old run or what is needed to finish the exchange, which
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -98,11 +99,14 @@ def is_sweep(out: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(out: Path) -> Iterator[None]:
-    """Hold a directory against other writers; the lock ends with this process, however that ends."""
+def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold a directory against other writers; the lock ends with this process, however that ends.
+
+    Where another process has it, `patience` is for how many seconds to wait.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        handle = _open_lock(out / LOCK)
+        handle = _open_lock(out / LOCK, time.monotonic() + patience)
     except BlockingIOError:
         raise RunError(
             f"Another process is writing to {out}; wait until it is done, or choose another --out."
@@ -127,9 +131,10 @@ def choose_folder(out: Path, *, force: bool, resume: bool) -> Path:
     finish_exchange(out)
     new = out / NEW
     _remove_link(new)
-    if not (resume and begun_folder(out) == new):
+    going_on = resume and begun_folder(out) == new
+    if not going_on:
         remove_run(new)
-    if new.exists() or (force and (out / "config.json").exists()):
+    if going_on or (force and (out / "config.json").exists()):
         new.mkdir(exist_ok=True)
         remove_left_over(new)
         return new
@@ -153,7 +158,9 @@ def take_place(out: Path, folder: Path) -> None:
 def finish_exchange(out: Path) -> None:
     """Let a new run that is complete take the place of the old one, or go on with that after a kill."""
     complete, moving = out / COMPLETE, out / MOVING
-    if _is_own(complete):
+    if _is_own(complete) and not (complete / "summary.json").exists():
+        remove_run(complete)  # no run that `take_place` has put there
+    elif _is_own(complete):
         _remove_files(out, RUN_FILES)
         complete.rename(moving)
     if _is_own(moving):
@@ -176,8 +183,8 @@ def remove_run(folder: Path) -> None:
 
 
 def remove_sweep(folder: Path) -> None:
-    """Remove the files of a sweep."""
-    _remove_files(folder, SWEEP_FILES)
+    """Remove the files of a sweep but sweep.json, which says what the directory is; it is replaced in one step."""
+    _remove_files(folder, SWEEP_FILES[1:])
 
 
 def remove_left_over(folder: Path, names: Iterable[str] = RUN_FILES) -> None:
@@ -225,7 +232,7 @@ def _is_left_over(name: str, names: Iterable[str]) -> bool:
     return name.endswith(".tmp") and any(name.startswith(f".{of}.") for of in names)
 
 
-def _open_lock(path: Path) -> int:
+def _open_lock(path: Path, until: float) -> int:
     """A locked handle of the file, which another process may be removing at this moment."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -235,12 +242,15 @@ def _open_lock(path: Path) -> int:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.05)
             except OSError:  # a file system without locks
                 return handle
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), path.stat()):
-                    return handle
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(handle), path.stat()):
+                        return handle
         except BaseException:
             os.close(handle)
             raise

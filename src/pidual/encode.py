@@ -28,8 +28,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .errors import DataError, DataWarning, UsageError
+from .people import shown
 from .table import AnnotationTable
-from .text import quoted
 
 KINDS = ("category", "number", "duration", "raw")
 CLIP = 5.0
@@ -252,10 +252,10 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
         kind = "duration" if DURATION.search(name) else "number"
         text = (
             f"is taken for categories, as {stray.sum()} of its {len(values)} values are no numbers (the first is "
-            f"{quoted(first)}); as {name}:{kind} (pi_kinds in Python) these are missing."
+            f"{shown(name, first)}); as {name}:{kind} (pi_kinds in Python) these are missing."
         )
     elif len(names) > MANY and names.str.fullmatch(QUANTITY)[values.cat.codes].mean() > 0.5:
-        kinds = f"{len(names)} categories, such as {quoted(first)}"
+        kinds = f"{len(names)} categories, such as {shown(name, first)}"
         text = f"is taken for {kinds}; if these are quantities, write plain numbers."
     else:
         return
@@ -294,13 +294,13 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
     if len(present) == 0:
         raise DataError(
             f"PI column '{name}' of {source} is asked for as a {kind} but holds none (first value: "
-            f"{quoted(values.dropna().iloc[0])}); use {name}:category."
+            f"{shown(name, values.dropna().iloc[0])}); use {name}:category."
         )
     stray = values.notna().to_numpy() & np.isnan(number)
     if stray.any():
         warnings.warn(
             f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source} are no numbers (the first is "
-            f"{quoted(str(values[stray].iloc[0]))}) and are taken for missing.",
+            f"{shown(name, str(values[stray].iloc[0]))}) and are taken for missing.",
             DataWarning,
             stacklevel=4,
         )

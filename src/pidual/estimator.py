@@ -416,6 +416,8 @@ def pi_frame(pi: Any, n: int, keep_ids: bool = False) -> pd.DataFrame:
     People but for the annotator are numbered unless `keep_ids`.
     """
     columns = pi_columns(pi)
+    if not keep_ids:
+        refuse_people_as_columns("pi", [str(name) for name in columns])
     for name, values in columns.items():
         if len(values) != n:
             raise UsageError(f"pi has {len(values)} rows ('{name}') and X has {n}; give one row of pi per row of X.")
@@ -423,8 +425,6 @@ def pi_frame(pi: Any, n: int, keep_ids: bool = False) -> pd.DataFrame:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UsageError(f"pi has the column '{twice[0]}' twice, by this name or another; rename one of them.")
-    if not keep_ids:
-        refuse_people_as_columns("pi", names)
     series = {name: pi_values(name, values) for name, values in zip(names, columns.values(), strict=True)}
     if not keep_ids:
         series = {name: column if name == "annotator" else without_ids(name, column) for name, column in series.items()}
@@ -497,7 +497,9 @@ def index_without_ids(index: pd.Index) -> pd.Index:
     name = "" if index.name is None else str(index.name)
     values = pd.Series(index) if pd.api.types.is_numeric_dtype(index) else pd.Series(index).astype("category")
     if not holds_people(name, values):
-        return index
+        if not any(map(has_address, values.unique())):
+            return index
+        return index.map(lambda value: "(an e-mail address)" if has_address(value) else value)
     return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
 
 

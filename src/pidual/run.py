@@ -31,7 +31,7 @@ from torch import nn
 
 from .batch import Rows, Spec
 from .detect import Cutoff, describe_annotators, describe_items, mark_issues
-from .directory import begun_folder, check_directory, choose_folder, locked, take_place
+from .directory import NEW, begun_folder, check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
 from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
 from .engine.checkpoint import StateStore, save_tensors
@@ -50,7 +50,7 @@ from .options import check_options, defaults, signature
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import Run, evaluate_issues
-from .schemas import FORMAT, run_id, sealed
+from .schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from .settings import choose_settings, data_settings, network_of
 from .table import SPLITS, AnnotationTable
 from .text import first_line, quoted
@@ -614,17 +614,24 @@ def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -
 def check_config(out: Path, config: dict[str, Any]) -> None:
     """Refuse what config.json cannot hold, before anything is written."""
     try:
-        json.dumps(config, ensure_ascii=False, allow_nan=False).encode()
+        text = json.dumps(config, ensure_ascii=False, allow_nan=False)
+        text.encode()
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"{out / 'config.json'} cannot hold this run ({error}); give finite numbers or text as options and PI."
         ) from error
+    try:
+        check_record(out / "config.json", text, CONFIG, way_out="give other options")
+    except RunError as error:
+        raise UsageError(str(error)) from error
 
 
 def check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to continue a run with other data or options."""
     old = Run(out).config
     way_out = "resume with the data and options it was started with, or use another --out."
+    if out.name == NEW:
+        way_out = f"resume with the data and options it was started with, or remove {out} to keep the run before it."
     old_pi, pi = ([column["name"] for column in part.get("data", {}).get("pi", [])] for part in (old, config))
     if old_pi != pi:  # the fingerprint covers these columns, and would blame the contents of the table
         raise RunError(

@@ -54,8 +54,8 @@ class Run(RunFiles):
 
     def detect(self, cutoff: Any = "auto", budget: int | None = None) -> pd.DataFrame:
         """Mark issues with another cut-off, in all files of the run, and return them, most suspicious first."""
-        predictions, chosen = mark_issues(self.read_predictions(half_marked=True), cutoff=cutoff, budget=budget)
         before = self.summary
+        predictions, chosen = mark_issues(self.read_predictions(half_marked=True), cutoff=cutoff, budget=budget)
         summary = {name: value for name, value in before.items() if name != "next_digests"} | {
             "n_issues": predictions.n_issues,
             "estimated_noise_rate": chosen.estimated_noise_rate,
@@ -70,6 +70,8 @@ class Run(RunFiles):
             summary["evaluation"] = summary["evaluation"] | evaluate_issues(predictions)
         if summary != before or not self._is_intact("annotators.parquet"):
             with locked(self.path):
+                if self.summary != before:
+                    raise RunError(f"The run in {self.path} has been replaced or marked meanwhile; run this again.")
                 self._write_marks(predictions, before, summary)
                 with self.writing("report.html"):
                     self.write_report()

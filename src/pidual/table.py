@@ -376,8 +376,8 @@ def refuse_people_as_columns(source: str, columns: Sequence[str]) -> None:
     for column in columns:
         if has_address(column):
             raise UsageError(
-                f"the PI column {column!r} of {source} is called by an e-mail address, and would be written so to "
-                "every file of a run; rename it, or keep ids with keep_ids=True (--keep-ids)."
+                f"a PI column of {source} is called by an e-mail address, and would be written so to every file of a "
+                "run; rename it, or keep ids with keep_ids=True (--keep-ids)."
             )
 
 

@@ -76,7 +76,9 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
         column, item = source.find("y", "label"), schema.get("item")
         item = item if item in source.columns else source.find("item", "task")
         if column is None:
-            raise UsageError(f"{path} has no column 'y' or 'label'. Its columns: {', '.join(source.columns[:30])}.")
+            from ..people import listed
+
+            raise UsageError(f"{path} has no column 'y' or 'label'. Its columns: {listed(source.columns)}.")
         labels = read_texts(source, column)
         named = read_texts(source, item) if item is not None else None
         in_order = len(labels) == len(items) and pd.api.types.is_integer_dtype(items)

@@ -1,5 +1,6 @@
 """A worker of a sweep: take a point, fit there, tell the study, until there is no point left."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from .study import check_same, identity, open_study, opened, safe_url, storage_e
 
 SAMPLERS = ("grid", "tpe")
 TPE_TRIALS = 30  # where the number of trials is not given
+STARTING_SECONDS = 20.0  # for others who start at the same moment
 STARTUP_TRIALS, WARMUP_SHARE = 4, 0.25  # no pruning before so many trials, nor in this part of the epochs
 
 
@@ -112,13 +114,19 @@ def run_sweep(
     same = identity(job, space, sampler, prune)
     about = {"study": study, "storage": storage and safe_url(storage), **same}
     url = storage or f"sqlite:///{out.absolute() / 'study.sqlite'}"
-    with locked(out):  # for this moment only: workers share the directory
-        check_directory(out, force=force, resume=resume, inputs=read)  # another worker may have been here
-        start_directory(out, about, source or {}, force=force, resume=resume)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pruner = MedianPruner(STARTUP_TRIALS, math.ceil(WARMUP_SHARE * job.training.epochs))
     limit = min(trials or (TPE_TRIALS if sampler == "tpe" else len(space)), len(space))
-    with storage_errors(url), opened(url) as database, lock_file(out / "state") as lock:
+    if storage:
+        with storage_errors(url), opened(url):  # before a sweep that is there is replaced
+            pass
+    with contextlib.ExitStack() as held:
+        with locked(out, patience=STARTING_SECONDS):  # for this moment only: workers share the directory
+            check_directory(out, force=force, resume=resume, inputs=read)  # another worker may have been here
+            start_directory(out, about, source or {}, force=force, resume=resume)
+            lock = held.enter_context(lock_file(out / "state"))
+        held.enter_context(storage_errors(url))
+        database = held.enter_context(opened(url))
         queue = Queue(
             open_study(database, study, pruner, same, force=force, resume=resume), space, sampler, limit, lock, stop
         )
