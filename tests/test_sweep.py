@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict
 from itertools import count
 from unittest import mock
 
@@ -31,8 +32,9 @@ from pidual.run import FitOptions
 from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
 from pidual.sweep.space import Space
-from pidual.sweep.study import open_study, opened
+from pidual.sweep.study import check_same, open_study, opened
 from pidual.table import AnnotationTable
+from pidual.training import Training
 
 FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
 CE = FitOptions(method="ce", training={"epochs": 2}, accelerator="cpu")
@@ -519,6 +521,14 @@ def test_a_sweep_is_joined_from_another_directory(folder, tmp_path):
     assert "taken before: 1\n" in err
     assert len(pd.read_csv(tmp_path / "two" / "trials.csv")) == 3
     assert not (tmp_path / "two" / "study.sqlite").exists()
+
+
+def test_a_sweep_from_before_an_option_was_added_can_be_joined():
+    now = {"training": json.loads(json.dumps(asdict(Training())))}
+    old = {"training": {name: value for name, value in now["training"].items() if name != "nesterov"}}
+    check_same("The sweep", old, now)
+    with pytest.raises(RunError, match="nesterov = True, and now it is False"):
+        check_same("The sweep", old, {"training": now["training"] | {"nesterov": False}})
 
 
 def test_passwords_are_not_written(data, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import optuna
@@ -17,6 +18,7 @@ from ..errors import RunError, UsageError
 from ..files import without_passwords
 from ..run import Job, describe
 from ..schemas import STUDY
+from ..training import Training
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -38,6 +40,8 @@ def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Non
     way_out = "use the data and options it was started with, or another --out and --study."
     for part, now in new.items():
         was = old.get(part)
+        if part == "training" and isinstance(was, dict):  # an option that came later had its default then
+            was = asdict(Training()) | was
         pairs = {part: (was, now)}
         if isinstance(now, dict) and isinstance(was, dict):
             pairs = {name: (was.get(name), now.get(name)) for name in {**was, **now}}
