@@ -401,3 +401,12 @@ def test_single_addresses_in_an_index_are_not_saved():
     model = PiDualClassifier("ce", epochs=1).fit(x, rng.integers(2, size=60))
     assert "zoe0@example.org" in model.label_issues_.index
     assert b"@example.org" not in pickle.dumps(model)
+
+
+def test_an_index_of_annotators_is_not_saved():
+    rng = np.random.default_rng(0)
+    who = np.array(["carol.secret", "bob.secret", "dora.secret"])[rng.integers(3, size=60)]
+    x = pd.DataFrame(rng.normal(size=(60, 3)), index=who)
+    model = PiDualClassifier(epochs=1).fit(x, rng.integers(2, size=60), pi=pd.DataFrame({"annotator": who}, index=who))
+    assert "carol.secret" in model.label_issues_.index
+    assert b".secret" not in pickle.dumps(model)

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import numbers
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -211,7 +211,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             state["annotators_"] = numbered(state["annotators_"])
         if state.get("label_issues_") is not None and not self.keep_ids:
             issues = state["label_issues_"]
-            state["label_issues_"] = issues.set_axis(index_without_ids(issues.index))
+            known = () if self.annotators_ is None else self.annotators_["annotator"].astype(str)
+            state["label_issues_"] = issues.set_axis(index_without_ids(issues.index, set(known)))
         return state
 
     def _options(self, table: AnnotationTable, pi: Any) -> FitOptions:
@@ -489,14 +490,15 @@ def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
     return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)))
 
 
-def index_without_ids(index: pd.Index) -> pd.Index:
-    """An index with numbers in the place of people, in any of its levels."""
+def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
+    """An index with numbers in the place of people, in any of its levels; `known` are ids of annotators."""
     if isinstance(index, pd.MultiIndex):
-        levels = [index_without_ids(index.get_level_values(level)) for level in range(index.nlevels)]
+        levels = [index_without_ids(index.get_level_values(level), known) for level in range(index.nlevels)]
         return pd.MultiIndex.from_arrays(levels, names=index.names)
     name = "" if index.name is None else str(index.name)
     values = pd.Series(index) if pd.api.types.is_numeric_dtype(index) else pd.Series(index).astype("category")
-    if not holds_people(name, values):
+    is_known = not pd.api.types.is_numeric_dtype(index) and bool(index.astype(str).isin(list(known)).any())
+    if not is_known and not holds_people(name, values):
         if not any(map(has_address, values.unique())):
             return index
         return index.map(lambda value: "(an e-mail address)" if has_address(value) else value)

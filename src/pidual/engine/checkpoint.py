@@ -163,7 +163,7 @@ def load_values(path: Path, schema: Check = TENSORS) -> dict[str, Any]:
 def load_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of the tensors in what `save_tensors` wrote, from its first bytes."""
     with readable(path), safe_open(path, framework="pt") as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
 def misfit(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
