@@ -5,11 +5,12 @@ The clean label is not a field of any of them: training cannot leak it. No PI is
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from numpy.typing import DTypeLike
 from torch import Tensor
 
@@ -20,27 +21,51 @@ from .random_pi import random_pi
 class PI(NamedTuple):
     """Encoded privileged information: a code per categorical column (-1: unknown), and numbers."""
 
-    codes: Int[Tensor, "B C"]
-    numbers: Float[Tensor, "B M"]
+    codes: Int[Tensor, "R C"]
+    numbers: Float[Tensor, "R M"]
 
 
 class Batch(NamedTuple):
-    """B annotations."""
+    """R annotations of B inputs.
 
-    index: Int[Tensor, " B"]  # type: ignore[assignment]  # hides tuple.index; position in the training set, 0 .. n_train - 1
-    views: tuple[Tensor, ...]  # the inputs; more than one where a method asks for several augmented views
-    y_noisy: Int[Tensor, " B"]
+    In a batch of annotations every annotation has an input of its own, so that R = B. In a batch of items
+    (`Method.by_item`) an item's input is there once, with all of its annotations, one after the other.
+    """
+
+    index: Int[Tensor, " R"]  # type: ignore[assignment]  # hides tuple.index; position in the training set, 0 .. n_train - 1
+    views: tuple[Tensor, ...]  # the B inputs; more than one where a method asks for several augmented views
+    y_noisy: Int[Tensor, " R"]
     a: PI
-    weight: Float[Tensor, " B"]  # 1 on average
+    weight: Float[Tensor, " R"]  # 1 on average
+    item: Int[Tensor, " R"]  # the input that each annotation is about, 0 .. B - 1
+    fold: Int[Tensor, " B"]  # of the item that each input belongs to
+
+    @classmethod
+    def of_rows(
+        cls,
+        index: Tensor,
+        views: tuple[Tensor, ...],
+        y_noisy: Tensor,
+        a: PI,
+        weight: Tensor,
+        fold: Tensor | None = None,
+    ) -> "Batch":
+        """A batch of annotations, each with an input of its own."""
+        fold = torch.zeros_like(index) if fold is None else fold
+        return cls(index, views, y_noisy, a, weight, torch.arange(len(index), device=index.device), fold)
 
     @property
     def x(self) -> Tensor:
         """The first view."""
         return self.views[0]
 
-    def mean(self, losses: Float[Tensor, " B"]) -> Float[Tensor, ""]:
-        """Weighted mean of a value per row."""
+    def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
+        """Weighted mean of a value per annotation; for batches of annotations, which have the same number in each."""
         return (losses * self.weight).mean()
+
+    def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:
+        """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
+        return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
 
 
 @dataclass(frozen=True)
@@ -61,6 +86,8 @@ class Spec:
         Passes over the training set; phases of a method are shares of it.
     code_names, number_names : tuple of str
         PI column that each code and each number comes from, where that is known.
+    n_items : int
+        Items trained on; 0 where that is not known.
     """
 
     n_train: int
@@ -70,6 +97,7 @@ class Spec:
     epochs: int = 100
     code_names: tuple[str, ...] = ()
     number_names: tuple[str, ...] = ()
+    n_items: int = 0
 
     @property
     def pi_dim(self) -> int:
@@ -100,6 +128,45 @@ class LazyCrops(Lazy, Protocol):
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Annotations grouped by item; items are numbered by their codes in ascending order.
+
+    Parameters
+    ----------
+    order : int tensor (N,)
+        Positions of the annotations: those of the first item in their order, those of the second, and so on.
+    starts : int tensor (G + 1,)
+        Where the annotations of each of the G items begin in `order`, and the end.
+    """
+
+    order: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, codes: np.ndarray) -> "Groups":
+        """Groups of equal codes."""
+        order = np.argsort(codes, kind="stable")
+        grouped = codes[order]
+        first = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]])[: len(codes)])
+        return cls(torch.from_numpy(order), torch.from_numpy(np.append(first, len(codes))))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def first(self, groups: Tensor) -> Tensor:
+        """Position of the first annotation of each of these items."""
+        return self.order.index_select(0, self.starts.index_select(0, groups))
+
+    def members(self, groups: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions of all annotations of these items, item by item, and to which of the given items each belongs."""
+        starts = self.starts.index_select(0, groups)
+        counts = self.starts.index_select(0, groups + 1) - starts
+        which = torch.repeat_interleave(counts)
+        shift = starts - (counts.cumsum(0) - counts)  # from a place in the batch to one in `order`
+        return self.order.index_select(0, torch.arange(len(which)) + shift.index_select(0, which)), which
+
+
+@dataclass(frozen=True)
 class Rows:
     """Annotations ready for selection by index: the input is stored once, annotations point at it.
 
@@ -117,6 +184,10 @@ class Rows:
         Sample weight, 1 on average.
     row_id : int tensor (N,)
         Row in the annotation table; random PI is a function of it.
+    item : int tensor (N,)
+        Code of the item that each annotation is about.
+    fold : int tensor (N,)
+        Fold that this item is in; the same for all of an item's annotations.
     pi_seed : int
         Seed of the random PI.
     """
@@ -128,6 +199,8 @@ class Rows:
     numbers: Tensor
     weight: Tensor
     row_id: Tensor
+    item: Tensor
+    fold: Tensor
     pi_seed: int
 
     @classmethod
@@ -139,18 +212,26 @@ class Rows:
         pi: EncodedPI | None = None,
         weight: np.ndarray | None = None,
         pi_seed: int = 0,
+        item: np.ndarray | None = None,
+        fold: np.ndarray | None = None,
     ) -> "Rows":
-        """Rows of plain arrays; nothing large is copied."""
+        """Rows of plain arrays; nothing large is copied.
+
+        Without `item`, annotations of one row of x are about one item; without `fold`, all items are in fold 0.
+        """
         n = len(x_row)
+        rows = writable(x_row, np.int64)
         pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
         return cls(
             writable(x, x.dtype) if isinstance(x, np.ndarray) else x,
-            writable(x_row, np.int64),
+            rows,
             writable(y_noisy, np.int64),
             writable(pi.codes, np.int32),
             writable(pi.numbers, np.float32),
             torch.ones(n) if weight is None else writable(weight, np.float32),
             torch.arange(n),
+            rows if item is None else writable(item, np.int64),
+            torch.zeros(n, dtype=torch.int64) if fold is None else writable(fold, np.int64),
             pi_seed,
         )
 
@@ -160,7 +241,7 @@ class Rows:
     def subset(self, rows: np.ndarray | Tensor) -> "Rows":
         """These rows alone, in this order."""
         rows = torch.as_tensor(rows)
-        names = ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id")
+        names = ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def take_x(self, x_rows: Tensor) -> Tensor:
@@ -178,23 +259,37 @@ class Rows:
         """Random PI of the rows at these positions."""
         return torch.from_numpy(random_pi(self.pi_seed, self.row_id[index].numpy(), length))
 
-    def select(self, index: Tensor, *, random: Tensor | None = None, with_x: bool = True) -> Batch:
-        """The rows at these positions as a Batch; `random` is their random PI, appended to the numbers."""
+    @cached_property
+    def groups(self) -> Groups:
+        """The annotations grouped by item."""
+        return Groups.of(self.item.numpy())
+
+    def select(
+        self, index: Tensor, *, item: Tensor | None = None, random: Tensor | None = None, with_x: bool = True
+    ) -> Batch:
+        """The rows at these positions as a Batch; `random` is their random PI, appended to the numbers.
+
+        `item` numbers the items that they are about, 0, 1, ... with an item's rows together: a batch of items, which
+        has the input of the first row of each. Without it every row has an input of its own.
+        """
+        first = index if item is None else index[item.diff(prepend=item.new_full((1,), -1)) > 0]
         numbers = self.numbers.index_select(0, index)
-        return Batch(
+        batch = Batch.of_rows(
             index,
-            (self.take_x(self.x_row.index_select(0, index)),) if with_x else (),
+            (self.take_x(self.x_row.index_select(0, first)),) if with_x else (),
             self.y_noisy.index_select(0, index),
             PI(
                 self.codes.index_select(0, index),
                 numbers if random is None else torch.cat([numbers, random], dim=1),
             ),
             self.weight.index_select(0, index),
+            self.fold.index_select(0, first),
         )
+        return batch if item is None else batch._replace(item=item)
 
     def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:
         """Sizes of a training set made of these rows."""
-        return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1])
+        return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1], n_items=len(self.item.unique()))
 
 
 def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:

@@ -185,8 +185,9 @@ def prepare(
             check_giveaway(table, encoder.columns_, learned)
     n_train = int((split == 0).sum())
     training, method_options, network_options = resolve_options(options, n_train, in_shape)
+    pi, items = encoder.transform(table), table.item_codes
     rows = Rows.build(
-        inputs.array, x_row, table.label_codes, encoder.transform(table), sample_weight, derive_seed(options.seed, 7)
+        inputs.array, x_row, table.label_codes, pi, sample_weight, derive_seed(options.seed, 7), item=items
     )
     spec = Spec(
         n_train,
@@ -196,6 +197,7 @@ def prepare(
         training.epochs,
         encoder.code_names,
         encoder.number_names,
+        n_items=len(np.unique(items[split == 0])),
     )
     network = {
         "name": options.network or network_of(options.setting, in_shape),

@@ -452,6 +452,7 @@ MODEL = record(
                 "code_names": list_of(text),
                 "number_names": list_of(text),
             },
+            {"n_items": whole()},
             more=None,
         ),
         "network": record({"name": text, "in_shape": shape, "options": mapping(plain), "standardize": whole()}),

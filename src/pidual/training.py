@@ -22,7 +22,8 @@ class Training:
     epochs : int
         Passes over the training rows.
     batch_size : int
-        Rows per step over all processes together; the last partial batch of an epoch is dropped.
+        Rows per step over all processes together, or items where the method judges all answers of an item together;
+        the last partial batch of an epoch is dropped.
     lr, momentum, weight_decay : float
         Of SGD with momentum.
     nesterov : bool

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -70,10 +71,7 @@ class Squares:
 
 
 def test_lazy_inputs_come_through_a_loader_in_the_same_order(rows):
-    lazy = Rows(
-        Squares(),
-        *(getattr(rows, name) for name in ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "pi_seed")),
-    )
+    lazy = replace(rows, x=Squares())
     for workers in (0, 1):
         batches = Batches(lazy, Training(batch_size=60, loader_workers=workers), random_pi=2)
         memory = Batches(rows, Training(batch_size=60), random_pi=2)
@@ -213,9 +211,8 @@ class Photos(Squares):
 
 
 def test_lazy_images_are_cropped_as_they_are_read(rows):
-    names = ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "pi_seed")
-    lazy = Rows(Photos(), *(getattr(rows, name) for name in names))
-    memory = Rows(torch.from_numpy(Photos().take(np.arange(80))), *(getattr(rows, name) for name in names))
+    lazy = replace(rows, x=Photos())
+    memory = replace(rows, x=torch.from_numpy(Photos().take(np.arange(80))))
 
     def epoch(rows, first=0, workers=0, **process):
         training = Training(batch_size=60, resized_crop=True, flip=True, loader_workers=workers)

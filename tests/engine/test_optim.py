@@ -16,7 +16,7 @@ def sparse_method(monkeypatch):
 
 def one_batch():
     codes = torch.tensor([[3], [7], [3]])
-    return Batch(
+    return Batch.of_rows(
         torch.arange(3), (torch.randn(3, 3),), torch.tensor([0, 1, 1]), PI(codes, torch.zeros(3, 0)), torch.ones(3)
     )
 

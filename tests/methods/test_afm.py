@@ -49,7 +49,7 @@ def build(dtype=torch.float64, **options):
 
 def make_batch(dtype=torch.float64):
     x, y = torch.randn(B, 3, dtype=dtype), torch.randint(0, K, (B,))
-    return Batch(torch.arange(B), (x,), y, random_rows(B, dtype), torch.rand(B, dtype=dtype) + 0.5)
+    return Batch.of_rows(torch.arange(B), (x,), y, random_rows(B, dtype), torch.rand(B, dtype=dtype) + 0.5)
 
 
 def tower_by_hand(method, x, codes, numbers):

@@ -48,7 +48,7 @@ def make_batch(scale=1.0, weight=None):
     x = (scale * torch.randn(B, 2 * K)).requires_grad_()
     no_pi = PI(torch.zeros(B, 0, dtype=torch.int32), torch.zeros(B, 0))
     weight = torch.ones(B) if weight is None else weight
-    return Batch(torch.arange(B), (x,), torch.randint(0, K, (B,)), no_pi, weight)
+    return Batch.of_rows(torch.arange(B), (x,), torch.randint(0, K, (B,)), no_pi, weight)
 
 
 def cross_entropy(f, y):

@@ -22,7 +22,7 @@ def batch_of(index, logits, y, weight=None):
     n = len(index)
     no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
     weight = torch.ones(n) if weight is None else weight
-    return Batch(torch.as_tensor(index), (logits,), torch.as_tensor(y), no_pi, weight)
+    return Batch.of_rows(torch.as_tensor(index), (logits,), torch.as_tensor(y), no_pi, weight)
 
 
 def begin(method, epoch, labels):

@@ -31,7 +31,9 @@ def make(dropped=(), epochs=100, **options):
 def batch_of(index, views, y, weight=None):
     n = len(index)
     no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    return Batch(torch.as_tensor(index), views, torch.as_tensor(y), no_pi, torch.ones(n) if weight is None else weight)
+    return Batch.of_rows(
+        torch.as_tensor(index), views, torch.as_tensor(y), no_pi, torch.ones(n) if weight is None else weight
+    )
 
 
 def random_batch(weight=None):

@@ -32,7 +32,7 @@ def make(dropout=0.0, **options):
 
 def make_batch():
     a = PI(torch.randint(0, 4, (B, 1), dtype=torch.int32), torch.randn(B, 2))
-    return Batch(torch.arange(B), (torch.randn(B, 5),), torch.randint(0, K, (B,)), a, 0.5 + torch.rand(B))
+    return Batch.of_rows(torch.arange(B), (torch.randn(B, 5),), torch.randint(0, K, (B,)), a, 0.5 + torch.rand(B))
 
 
 def softmax(f):

@@ -40,7 +40,7 @@ def batch_of(index, views, y, weight=None):
     n = len(index)
     no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
     weight = torch.ones(n) if weight is None else weight
-    return Batch(torch.as_tensor(index), tuple(views), torch.as_tensor(y), no_pi, weight)
+    return Batch.of_rows(torch.as_tensor(index), tuple(views), torch.as_tensor(y), no_pi, weight)
 
 
 def begin(method, epoch, x, labels):

@@ -32,7 +32,9 @@ def make(T=None, **options):
 def batch_of(logits, y, weight=None):
     n = len(logits)
     no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    return Batch(torch.arange(n), (logits,), torch.as_tensor(y), no_pi, torch.ones(n) if weight is None else weight)
+    return Batch.of_rows(
+        torch.arange(n), (logits,), torch.as_tensor(y), no_pi, torch.ones(n) if weight is None else weight
+    )
 
 
 def random_batch():

@@ -49,7 +49,7 @@ def in_double(method):
 def make_batch(dtype=torch.float32, size=B):
     pi = PI(torch.zeros(size, 0, dtype=torch.int32), torch.zeros(size, 0))
     x, y = torch.randn(size, 3, dtype=dtype), torch.randint(0, K, (size,))
-    return Batch(torch.arange(size), (x,), y, pi, torch.rand(size, dtype=dtype) + 0.5)
+    return Batch.of_rows(torch.arange(size), (x,), y, pi, torch.rand(size, dtype=dtype) + 0.5)
 
 
 def softmax_by_hand(z):

@@ -32,7 +32,7 @@ def filled(dtype="float32", where="memory"):
 def a_batch(weight):
     n = len(weight)
     no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    return Batch(torch.arange(n), (), torch.zeros(n, dtype=torch.int64), no_pi, weight)
+    return Batch.of_rows(torch.arange(n), (), torch.zeros(n, dtype=torch.int64), no_pi, weight)
 
 
 # --- SampleMemory: values ---

@@ -18,7 +18,7 @@ SPEC = Spec(100, K, (3, 5), 2)
 @pytest.fixture
 def batch():
     codes = torch.stack([torch.randint(0, 3, (B,)), torch.randint(0, 5, (B,))], 1)
-    return Batch(
+    return Batch.of_rows(
         torch.arange(B), (torch.randn(B, 6),), torch.randint(0, K, (B,)), PI(codes, torch.randn(B, 4)), torch.ones(B)
     )
 
@@ -122,7 +122,7 @@ def test_gate_at_one_gives_f_no_gradient(method, batch):
 
 def test_weights_weigh_rows(method, batch):
     alone = batch._replace(weight=torch.eye(B)[2] * B)
-    one = Batch(
+    one = Batch.of_rows(
         batch.index[2:3],
         (batch.x[2:3],),
         batch.y_noisy[2:3],

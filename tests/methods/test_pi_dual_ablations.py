@@ -56,7 +56,7 @@ def make_batch(dtype=torch.float64, random_pi=L):
     codes = torch.stack([torch.randint(0, size, (B,), dtype=torch.int32) for size in SIZES], 1)
     a = PI(codes, torch.randn(B, NUMBERS + random_pi, dtype=dtype))
     x, y = torch.randn(B, 3, dtype=dtype), torch.randint(0, K, (B,))
-    return Batch(torch.arange(B), (x,), y, a, torch.rand(B, dtype=dtype) + 0.5)
+    return Batch.of_rows(torch.arange(B), (x,), y, a, torch.rand(B, dtype=dtype) + 0.5)
 
 
 def dense(a, i):

@@ -31,7 +31,7 @@ def batch():
     a = PI(codes, torch.randn(B, NUMBERS + L, dtype=torch.float64))
     weak, strong = torch.eye(2 * B, dtype=torch.float64).split(B)
     weight = torch.rand(B, dtype=torch.float64) + 0.5
-    return Batch(torch.arange(B), (weak, strong), torch.randint(0, K, (B,)), a, weight)
+    return Batch.of_rows(torch.arange(B), (weak, strong), torch.randint(0, K, (B,)), a, weight)
 
 
 def log_softmax_by_hand(z):

@@ -34,7 +34,7 @@ def make_batch(weight=None, scale=1.5):
     views = tuple((scale * torch.randn(B, K)).requires_grad_() for _ in range(2))
     no_pi = PI(torch.zeros(B, 0, dtype=torch.int32), torch.zeros(B, 0))
     weight = torch.ones(B) if weight is None else weight
-    return Batch(torch.randperm(N)[:B], views, torch.randint(0, K, (B,)), no_pi, weight)
+    return Batch.of_rows(torch.randperm(N)[:B], views, torch.randint(0, K, (B,)), no_pi, weight)
 
 
 def softmax(f):

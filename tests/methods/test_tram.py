@@ -43,7 +43,7 @@ def make_batch(method):
     codes[0, 0] = -1  # unknown: an annotator that was not seen in training
     numbers = torch.randn(B, NUMBERS + method.random_pi, dtype=torch.float64)
     x, y = torch.randn(B, 3, dtype=torch.float64), torch.randint(0, K, (B,))
-    return Batch(torch.arange(B), (x,), y, PI(codes, numbers), torch.rand(B, dtype=torch.float64) + 0.5)
+    return Batch.of_rows(torch.arange(B), (x,), y, PI(codes, numbers), torch.rand(B, dtype=torch.float64) + 0.5)
 
 
 def dense(a, i):

@@ -99,7 +99,7 @@ training_options = together(
         help=f"{', '.join(NETWORK_NAMES)}, torchvision:NAME or timm:NAME.  [default: by the inputs]",
     ),
     click.option("--epochs", type=int, help="Passes over the data."),
-    click.option("--batch-size", type=int, help="Rows per step."),
+    click.option("--batch-size", type=int, help="Rows per step (items, with a method that judges items)."),
     click.option("--lr", type=float, help="Learning rate."),
     click.option(
         "--valid-fraction",

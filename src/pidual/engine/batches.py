@@ -1,7 +1,8 @@
 """Rows in the order they are trained on: a function of (seed, epoch), the same on any number of processes.
 
-A global batch is cut into equal slices, one for each process. Arrays are selected by index in this process; inputs
-that are read when needed come through a DataLoader whose workers make the same selection.
+What is put in order and counted is a unit: an annotation, or an item with all of its annotations where the method
+judges items. A global batch is cut into slices of equally many units, one for each process. Arrays are selected by
+index in this process; inputs that are read when needed come through a DataLoader whose workers make the same selection.
 """
 
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ class Batches:
         Which of how many processes this is.
     strong_policy : str
         How the strong views are augmented: "autoaugment" or "uda".
+    by_item : bool
+        Whether a unit is an item with all of its annotations; else it is an annotation.
     """
 
     rows: Rows
@@ -57,22 +60,28 @@ class Batches:
     rank: int = 0
     world_size: int = 1
     strong_policy: str = "autoaugment"
+    by_item: bool = False
+
+    @property
+    def n_units(self) -> int:
+        """Units in the training set."""
+        return len(self.rows.groups) if self.by_item else len(self.rows)
 
     @property
     def batch_size(self) -> int:
-        """Rows per step over all processes: at most the training set, and a multiple of the number of processes."""
-        size = min(self.training.batch_size, len(self.rows))
+        """Units per step over all processes: at most the training set, and a multiple of the number of processes."""
+        size = min(self.training.batch_size, self.n_units)
         return max(1, size // self.world_size) * self.world_size
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch over all training rows."""
-        return len(self.rows) // self.batch_size
+        """Steps in an epoch over all units."""
+        return self.n_units // self.batch_size
 
     def order(self, epoch: int) -> Tensor:
-        """The permutation of the training rows in this epoch."""
+        """The permutation of the units in this epoch."""
         generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, 1))
-        return torch.randperm(len(self.rows), generator=generator)
+        return torch.randperm(self.n_units, generator=generator)
 
     @property
     def crops_when_read(self) -> bool:
@@ -105,9 +114,10 @@ class Batches:
         """The views of inputs outside of training; `first` is the position of the first of them."""
         return self._views(self._crop(x, len(x), 0, epoch, first, 8), len(x), 0, epoch, first, 4)
 
-    def read_crops(self, index: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
+    def read_crops(self, units: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
         """Random resized crops of the images of this process's share of a batch, one for each view, from disk."""
-        draws = self._crop_draws(self.batch_size, epoch, step, 6)[:, self.rank * len(index) :][:, : len(index)]
+        draws = self._crop_draws(self.batch_size, epoch, step, 6)[:, self.rank * len(units) :][:, : len(units)]
+        index = self.rows.groups.first(units) if self.by_item else units
         return self.rows.take_crops(self.rows.x_row[index], draws)
 
     def _crop(self, x: Tensor, n: int, first: int, *key: int) -> tuple[Tensor, ...]:
@@ -152,16 +162,23 @@ class Batches:
         return cutout(crop_flip(auto_augment(x, for_policy), for_crop, pad=pad), for_cutout, fill=fill)
 
     def _select(self, order: Tensor, *, with_x: bool = True) -> Iterator[Batch]:
-        """Select every row of `order` (steps, share), making random PI for many steps at a time."""
+        """Select the units in every row of `order` (steps, share), making random PI for many steps at a time."""
         if not self.random_pi:
-            for index in order:
-                yield self.rows.select(index, with_x=with_x)
+            for units in order:
+                index, item = self._annotations(units)
+                yield self.rows.select(index, item=item, with_x=with_x)
             return
-        block = max(1, RANDOM_PI_BLOCK // max(1, order.shape[1]))
-        for steps in order.split(block):
-            random = self.rows.random_pi(steps.flatten(), self.random_pi).view(*steps.shape, self.random_pi)
-            for index, part in zip(steps, random, strict=True):
-                yield self.rows.select(index, random=part, with_x=with_x)
+        per_step = order.shape[1] * len(self.rows) // self.n_units  # annotations, on average
+        block = max(1, RANDOM_PI_BLOCK // max(1, per_step))
+        for first in range(0, len(order), block):
+            parts = [self._annotations(units) for units in order[first : first + block]]
+            random = self.rows.random_pi(torch.cat([index for index, _ in parts]), self.random_pi)
+            for (index, item), part in zip(parts, random.split([len(index) for index, _ in parts]), strict=True):
+                yield self.rows.select(index, item=item, random=part, with_x=with_x)
+
+    def _annotations(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Positions of the annotations of these units; where these are items, also which of them each is about."""
+        return self.rows.groups.members(units) if self.by_item else (units, None)
 
 
 class LazyBatches(Dataset[Batch]):

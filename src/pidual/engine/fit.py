@@ -245,6 +245,7 @@ class Trainer:
             self.fabric.global_rank,
             self.fabric.world_size,
             self.method.strong_policy,
+            self.method.by_item,
         )
         self.options = recovery(self.training, attempt)
         self.set_up_optimizer()

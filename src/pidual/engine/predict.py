@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..batch import Batch, Rows
+from ..batch import Batch, Groups, Rows
 from ..methods.base import Method
 
 CHUNK = 1024
@@ -87,14 +87,9 @@ def score_rows(
     """
     trained = np.ones(len(rows), bool) if trained is None else trained
     position = torch.from_numpy(np.where(trained, np.cumsum(trained) - 1, -1))
-    order = torch.from_numpy(np.argsort(items, kind="stable"))
-    grouped = torch.from_numpy(items.astype(np.int64))[order]
-    starts = torch.cat(
-        [torch.tensor([0]), (grouped[1:] != grouped[:-1]).nonzero()[:, 0] + 1, torch.tensor([len(grouped)])]
-    )
-    for first in range(0, len(starts) - 1, CHUNK):
-        last = min(first + CHUNK, len(starts) - 1)
-        index = order[starts[first] : starts[last]]
+    groups = Groups.of(items)
+    for chunk in torch.arange(len(groups)).split(CHUNK):
+        index, _ = groups.members(chunk)
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
         logits = predict_logits(method, rows, x_rows, fabric)[where]
         columns = [
@@ -103,7 +98,7 @@ def score_rows(
         ]
         yield Scored(
             index.numpy(),
-            grouped[starts[first] : starts[last]].numpy(),
+            items[index.numpy()].astype(np.int64),
             logits.softmax(1).numpy(),
             {name: torch.cat([part[name] for part in columns]).numpy() for name in columns[0]},
         )

@@ -5,6 +5,7 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
     a value per row (SOP, ELR)           a `parts.SampleMemory`, read and written at `batch.index`
     two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
     data split anew each epoch           `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
+    all answers of an item together      `by_item = True`; `batch.item` says which input an answer is about
     layers re-initialised mid-run (PES)  `on_epoch_start` does it and returns True: the optimizer is built again
     a first stage (Forward-T)            `before` is a Method that the engine fits first
 """
@@ -42,6 +43,9 @@ class Method(nn.Module):
     stages: ClassVar[int] = 1  # trainings one after the other
     per_row_state: ClassVar[str] = ""  # what is kept for every training row
     n_views: ClassVar[int] = 1  # augmented views of every input
+    by_item: ClassVar[bool] = (
+        False  # batches of items, each input once with all of its annotations; else of annotations
+    )
     strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
     scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
 
@@ -87,7 +91,10 @@ class Method(nn.Module):
         return False
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """Positions of the training rows this epoch visits, in order; `order` is a permutation of all of them."""
+        """Positions of the training rows this epoch visits, in order; `order` is a permutation of all of them.
+
+        Where `by_item` is True, both are of items, numbered by their codes in ascending order (`Rows.groups`).
+        """
         return order
 
     def param_groups(self) -> list[dict[str, Any]]:

@@ -185,10 +185,15 @@ def n_processes() -> int:
 
 
 def gather(values: Tensor) -> Tensor:
-    """The rows of all processes, one process after the other."""
-    parts = [torch.empty_like(values) for _ in range(n_processes())]
-    distributed.all_gather(parts, values.contiguous())
-    return torch.cat(parts)
+    """The rows of all processes, one process after the other; in batches of items each may have another number."""
+    own = torch.tensor([len(values)], device=values.device)
+    counts = [torch.empty_like(own) for _ in range(n_processes())]
+    distributed.all_gather(counts, own)
+    lengths = [int(count) for count in counts]
+    padded = torch.cat([values, values.new_zeros((max(lengths) - len(values), *values.shape[1:]))])
+    parts = [torch.empty_like(padded) for _ in lengths]
+    distributed.all_gather(parts, padded)
+    return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
 
 
 def sum_over_processes(value: Tensor) -> Tensor:
@@ -459,12 +464,13 @@ def mixup(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor, Ten
 def half(batch: Batch, k: int) -> Batch:
     """Every second row, from row k on, for one of two networks; a single row is for both."""
     rows = slice(k, None, 2) if len(batch.index) > 1 else slice(None)
-    return Batch(
+    return Batch.of_rows(
         batch.index[rows],
         tuple(view[rows] for view in batch.views),
         batch.y_noisy[rows],
         PI(batch.a.codes[rows], batch.a.numbers[rows]),
         batch.weight[rows],
+        batch.fold[rows],
     )
 
 
