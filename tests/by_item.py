@@ -1,32 +1,44 @@
 """A small method that judges items; run under torchrun, it is fitted on several processes at once.
 
-torchrun --nproc-per-node 2 tests/by_item.py OUT      # OUT.safetensors
+torchrun --nproc-per-node 2 tests/by_item.py OUT      # OUT/weights.safetensors, the memory among the weights
 """
 
+import itertools
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from contract import everything
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
 from pidual.batch import Rows
 from pidual.encode import EncodedPI
-from pidual.engine import Training, fit, make_fabric
-from pidual.methods import CE
-from pidual.nets import MLP
+from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine.checkpoint import StateStore
+from pidual.methods.base import Method
+from pidual.methods.parts import SampleMemory, gather, n_processes
+from pidual.nets import MLP, PILinear, Standardize
 
 TRAINING = Training(epochs=3, batch_size=14, lr=0.05, clip=1.0, seed=3, guard="off")
 
 
-class ByItem(CE):
-    """Mean over items of the sum of their answers' cross-entropies."""
+class ByItem(Method):
+    """Mean over items of the sum of their answers' cross-entropies, which it remembers; answers depend on PI too."""
 
     by_item = True
 
+    def __init__(self, f, spec):
+        super().__init__(f, spec)
+        self.random_pi = 2
+        self.answers = PILinear(spec.cardinalities, spec.n_numbers + self.random_pi, spec.n_classes)
+        self.remembered = SampleMemory(spec.n_train, 1)
+
     def forward(self, batch):
-        losses = F.cross_entropy(self.f(batch.x)[batch.item], batch.y_noisy, reduction="none")
+        logits = self.f(batch.x)[batch.item] + self.answers(batch.a.codes, batch.a.numbers)
+        losses = F.cross_entropy(logits, batch.y_noisy, reduction="none")
+        self.remembered.update(batch.index, losses[:, None])
         return {"loss": batch.sum_by_item(losses * batch.weight).mean()}
 
 
@@ -48,15 +60,46 @@ def crowd(n_items=120):
 
 def build(rows, dropout=0.2):
     """The method, small."""
-    return lambda: ByItem(MLP(5, 3, width=16, depth=1, dropout=dropout), rows.spec(3))
+
+    def make():
+        f = MLP(5, 3, width=16, depth=1, dropout=dropout, standardize=Standardize(np.zeros(5), np.ones(5)))
+        return ByItem(f, rows.spec(3, (6,)))
+
+    return make
+
+
+def fit_in_double(folder=None):
+    """Weights and memory, in double precision; with a folder for the state, stopped once and continued."""
+    rows, fabric = crowd(), make_fabric("cpu", "64-true")
+    store, steps = StateStore(folder) if folder else None, itertools.count(1)
+    make = build(rows, dropout=0.0)
+    if store:
+        try:
+            fit(make, rows, rows, TRAINING, fabric=fabric, store=store, stop=lambda: next(steps) == 11)
+        except Interrupted:
+            pass
+        else:
+            raise AssertionError("was not stopped")
+    return everything(fit(make, rows, rows, TRAINING, fabric=fabric, store=store))
+
+
+def check_gather(rank):
+    """Rows of processes that have different numbers of them, none among these."""
+    for counts in ((2, 5), (5, 2), (0, 3), (4, 4)):
+        own = torch.arange(counts[rank]) + 10 * rank
+        expected = torch.cat([torch.arange(count) + 10 * other for other, count in enumerate(counts)])
+        assert torch.equal(gather(own), expected)
+        assert torch.equal(gather(torch.stack([own, -own], 1)), torch.stack([expected, -expected], 1))
+        assert torch.equal(gather(own > 1), expected > 1)
 
 
 if __name__ == "__main__":
-    rows = crowd()
-    fabric = make_fabric("cpu", "64-true")
-    fitted = fit(build(rows, dropout=0.0), rows, rows, TRAINING, fabric=fabric)
-    if fabric.global_rank == 0:
-        save_file(fitted.last, Path(sys.argv[1]))
-    if torch.distributed.is_initialized():  # a process that ends while another still talks to it may abort
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
+    out = Path(sys.argv[1])
+    tensors = fit_in_double(out)
+    rank = make_fabric("cpu").global_rank
+    assert n_processes() == 2
+    check_gather(rank)
+    if rank == 0:
+        save_file(tensors, out / "weights.safetensors")
+    torch.distributed.barrier()  # a process that ends while another still talks to it may abort
+    torch.distributed.destroy_process_group()

@@ -136,6 +136,9 @@ def as_before_formats(path):
     """Take out of a run what earlier versions did not write."""
     for name in ("config.json", "summary.json"):
         change_json(path / name, format=None, run_id=None, digests=None, digest=None)
+    spec = json.loads((path / "model.json").read_text())["spec"]
+    assert spec.pop("n_items") > 0
+    change_json(path / "model.json", spec=spec)
     metrics = (path / "metrics.jsonl").read_text()
     (path / "metrics.jsonl").write_text(metrics.replace(', "format": 1', ""))
     for file in path.glob("*.parquet"):

@@ -149,6 +149,21 @@ def test_the_seconds_of_a_trial_are_of_the_steps_it_took(data, monkeypatch):
     assert tried["seconds"] == pytest.approx(6 / (2 * (seen[0] // 16)))
 
 
+def test_a_trial_of_a_method_that_judges_items_takes_as_many_steps(data, monkeypatch):
+    seen = []
+
+    class ByItem(METHODS["ce"]):
+        by_item = True
+
+        def forward(self, batch):
+            seen.append((len(batch.x), len(batch.index)))
+            return {"loss": self.f(batch.x).square().mean()}
+
+    monkeypatch.setitem(METHODS, "ce", ByItem)
+    try_out(data, tiny_fit("ce").options(0.3), steps=3, batch_size=5)
+    assert seen == [(5, 10)] * 3
+
+
 def test_another_network_does_not_get_the_options_of_the_recipes():
     settings = load_recipe("cifar10n", "cpu").method_settings("ce", {"network": "resnet34"})
     assert [name for name in settings if name.startswith("network")] == ["network"]

@@ -390,6 +390,8 @@ def test_prepare_joins_rows_and_inputs(data):
     assert job.spec.n_train == (job.split == 0).sum()
     assert len(job.part(0)) + len(job.part(1)) == len(table)
     assert job.part(2) is None
+    assert job.part(0).item.tolist() == table.item_codes[job.split == 0].tolist()
+    assert job.spec.n_items == table.frame["item"][job.split == 0].nunique() < table.frame["item"].nunique()
 
 
 # --- signals ---

@@ -118,10 +118,12 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
     rows = job.part(0)
     assert rows is not None
     training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
-    few = rows.subset(np.arange(min(len(rows), steps * batch_size)))
+    by_item = METHODS[options.method].by_item
+    units = torch.arange(min(len(rows.groups) if by_item else len(rows), steps * batch_size))
+    few = rows.subset(rows.groups.members(units)[0] if by_item else units)
     with using_threads(job.threads):
         fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
-    taken = len(fitted.history) * max(1, len(few) // batch_size)
+    taken = len(fitted.history) * max(1, len(units) // batch_size)
     seconds = sum(record["seconds"] for record in fitted.history) / taken
     return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}
 
