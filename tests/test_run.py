@@ -390,8 +390,17 @@ def test_prepare_joins_rows_and_inputs(data):
     assert job.spec.n_train == (job.split == 0).sum()
     assert len(job.part(0)) + len(job.part(1)) == len(table)
     assert job.part(2) is None
-    assert job.part(0).item.tolist() == table.item_codes[job.split == 0].tolist()
-    assert job.spec.n_items == table.frame["item"][job.split == 0].nunique() < table.frame["item"].nunique()
+
+
+def test_prepare_says_which_item_an_annotation_is_about(data):
+    table, inputs = data
+    odd = AnnotationTable.from_frame(table.frame[table.frame["item"].astype(int) % 2 == 1], pi=["annotator"])
+    job = prepare(odd, inputs, QUICK)
+    assert job.rows.x_row.tolist() == odd.frame["item"].tolist()
+    assert job.rows.item.tolist() == odd.item_codes.tolist() != job.rows.x_row.tolist()
+    assert not job.rows.fold.any()
+    assert job.spec.n_items == odd.frame["item"][job.split == 0].nunique() == len(job.part(0).groups)
+    assert job.spec.n_items < odd.frame["item"].nunique()
 
 
 # --- signals ---

@@ -197,7 +197,7 @@ def prepare(
         training.epochs,
         encoder.code_names,
         encoder.number_names,
-        n_items=len(np.unique(items[split == 0])),
+        n_items=int((np.bincount(items[split == 0]) > 0).sum()),
     )
     network = {
         "name": options.network or network_of(options.setting, in_shape),
