@@ -68,6 +68,23 @@ class Batch(NamedTuple):
         return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
 
 
+    def of_fold(self, fold: int) -> tuple["Batch", Tensor, Tensor]:
+        """The items of a fold alone; which inputs, and which annotations, these are."""
+        chosen = self.fold == fold
+        items, rows = chosen.nonzero()[:, 0], chosen[self.item].nonzero()[:, 0]
+        number = chosen.cumsum(0) - 1
+        part = Batch(
+            self.index[rows],
+            tuple(view[items] for view in self.views),
+            self.y_noisy[rows],
+            PI(self.a.codes[rows], self.a.numbers[rows]),
+            self.weight[rows],
+            number[self.item[rows]],
+            self.fold[items],
+        )
+        return part, items, rows
+
+
 @dataclass(frozen=True)
 class Spec:
     """Sizes a method is built from.

@@ -4,7 +4,8 @@ from torch import nn
 
 from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training
-from pidual.engine.optim import clip_gradients, make_optimizers
+from pidual.engine.optim import make_optimizers
+from pidual.methods.parts import clip_gradients
 from pidual.methods import CE, TRAM, PiDual
 from pidual.nets import MLP, SmallCNN
 

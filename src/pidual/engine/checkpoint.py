@@ -22,6 +22,7 @@ from ..methods.parts import SampleMemory
 from ..schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 
 OPTIMIZER_STATE = {"SGD": {"momentum_buffer"}, "KerasSGD": {"velocity"}, "Adam": {"step", "exp_avg", "exp_avg_sq"}}
+OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]
 START_ANEW = "the state is damaged or of another run, so replace the run with --force or copy the state again"
 
 

@@ -31,8 +31,8 @@ from . import guard
 from .batches import Batches
 from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
 from .history import Record
-from .optim import clip_gradients, make_optimizers
-from .predict import evaluate, predict_labels, scan_rows
+from .optim import make_optimizers
+from .predict import evaluate, predict_labels, scan_items, scan_rows
 from .progress import Progress
 
 Weights = dict[str, Tensor]
@@ -61,6 +61,8 @@ class Fitted:
         One record per epoch, over all attempts.
     events : list of dict
         What the guard did.
+    selection : list of dict
+        What held-out answers decided of the settings of a population; empty for other methods.
     """
 
     method: Method
@@ -68,6 +70,7 @@ class Fitted:
     selected_epoch: int
     history: list[Record]
     events: list[Record]
+    selection: list[Record] = field(default_factory=list)
 
 
 @dataclass
@@ -322,8 +325,7 @@ class Trainer:
         with batch_norm_errors():
             logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
-        if self.options.clip is not None:
-            clip_gradients(self.method, self.options.clip)
+        self.method.after_backward(self.options.clip)
         for optimizer in self.optimizers:
             optimizer.step()
         return logs
@@ -432,7 +434,8 @@ class Trainer:
             self.method.load_state_dict(self.best)
         self.method.eval()
         epoch = at.best_epoch if best else self.training.epochs - 1
-        return Fitted(self.method, last, epoch, at.history, at.events)
+        selection = self.method.on_fit_end(partial(scan_items, self.train, self.fabric))
+        return Fitted(self.method, last, epoch, at.history, at.events, selection)
 
 
 @contextlib.contextmanager

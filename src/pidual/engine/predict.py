@@ -140,3 +140,14 @@ def scan_rows(
             parts.append(function(batch).cpu())
     method.train(was_training)
     return torch.cat(parts)
+
+
+@torch.no_grad()
+def scan_items(rows: Rows, fabric: Fabric, max_numbers: int) -> Iterator[Batch]:
+    """Batches of evenly spaced items with all of their annotations: at most `max_numbers` items and annotations."""
+    n = len(rows.groups)
+    every = max(1, -(-(n + len(rows)) // max(1, max_numbers)))
+    for chunk in torch.arange(0, n, every).split(CHUNK):
+        index, item = rows.groups.members(chunk)
+        with fabric.autocast():
+            yield fabric.to_device(rows.select(index, item=item))

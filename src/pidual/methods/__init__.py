@@ -14,6 +14,7 @@ from .elr_plus import ELRPlus
 from .forward_t import ForwardT
 from .het import HET
 from .het_xl import HETXL
+from .latent_truth import LatentTruth
 from .pes import PES
 from .pes_semi import PESSemi
 from .pi_dual import PiDual
@@ -44,6 +45,7 @@ METHODS: dict[str, type[Method]] = {
     "distill_pi": DistillPI,
     "pi_dual": PiDual,
     "pi_dual_plus": PiDualPlus,
+    "latent_truth": LatentTruth,
 }
 
 
@@ -68,6 +70,7 @@ __all__ = [
     "CoTeaching",
     "DistillPI",
     "ForwardT",
+    "LatentTruth",
     "Method",
     "PESSemi",
     "PiDual",

@@ -10,13 +10,13 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
     a first stage (Forward-T)            `before` is a Method that the engine fits first
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
-from .parts import SampleMemory
+from .parts import SampleMemory, clip_gradients
 
 
 @runtime_checkable
@@ -25,6 +25,21 @@ class Scan(Protocol):
 
     def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
         """The function's values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
+
+
+@runtime_checkable
+class ItemScan(Protocol):
+    """Goes over training items, in evaluation mode, without gradient."""
+
+    def __call__(self, max_numbers: int) -> Iterator[Batch]:
+        """Batches of items with x, evenly spaced among all: not more than so many items and annotations together."""
+
+
+class Group(NamedTuple):
+    """Members of a population that are trained together, apart from all others."""
+
+    members: list[int]
+    left_out: int | None  # the fold of items that none of them sees
 
 
 class Method(nn.Module):
@@ -100,9 +115,31 @@ class Method(nn.Module):
     def param_groups(self) -> list[dict[str, Any]]:
         """Parameters in groups, each with the optimizer settings in which it differs from the run's.
 
-        `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr` throughout.
+        `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr`, which stays the same throughout unless
+        `constant` is False.
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]
+
+    def after_backward(self, clip: float | None) -> None:
+        """Called when all gradients are known: by default, scale them down to a global norm of `clip`."""
+        if clip is not None:
+            clip_gradients(self, clip)
+
+    def on_fit_end(self, scan: ItemScan) -> list[dict[str, Any]]:
+        """Called when training is over; what is decided here has to be in buffers. A record of each decision."""
+        return []
+
+    def groups(self, processes: int) -> list[Group]:
+        """Trainings that share nothing; one by default. `keep` and `put` are for methods that have several."""
+        return [Group([0], None)]
+
+    def keep(self, members: Sequence[int]) -> None:
+        """Leave out all but these members."""
+        raise TypeError(f"{type(self).__name__} has no members to train apart")
+
+    def put(self, members: Sequence[int], part: "Method") -> None:
+        """Take over what these members have learned apart."""
+        raise TypeError(f"{type(self).__name__} has no members to train apart")
 
     @property
     def memories(self) -> dict[str, SampleMemory]:

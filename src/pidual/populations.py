@@ -1,0 +1,142 @@
+"""Populations: several networks of one kind, trained at once, that do not know of each other.
+
+    forward(x) -> logits (M, B, K), one slice per member
+
+MLPs are stacked into batched products, which on a processor take about a third of the time of one after the other. Any
+other network is a population of one: the engine trains those one after the other, or on several processes.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .nets import MLP, Standardize
+
+
+class One(nn.Module):
+    """A population of one network.
+
+    Parameters
+    ----------
+    network : nn.Module
+        x to logits (B, K).
+    """
+
+    n_members = 1
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def put(self, members: Sequence[int], part: "One") -> None:
+        """Take over the weights of another network."""
+        self.load_state_dict(part.state_dict())
+
+    def forward(self, x: Tensor, members: Tensor | None = None) -> Float[Tensor, "M B K"]:
+        """Logits of the member, with a first dimension of one."""
+        logits: Tensor = self.network(x)
+        return logits[None]
+
+
+class MLPs(nn.Module):
+    """M fully connected networks as batched products.
+
+    Dropout masks are drawn once per step for all members, which cost no more of them than one network, so that a member
+    is the same whichever others are trained beside it.
+
+    Parameters
+    ----------
+    like : MLP
+        Sizes, dropout and standardisation of every member.
+    n_members : int
+    input_dropout : sequence of float
+        Share of the inputs that each member drops while training.
+    """
+
+    input_dropout: Tensor
+
+    def __init__(self, like: MLP, n_members: int, input_dropout: Sequence[float]) -> None:
+        super().__init__()
+        linear = [layer for layer in (*like.hidden, like.head) if isinstance(layer, nn.Linear)]
+        sizes = [linear[0].in_features, *(layer.out_features for layer in linear)]
+        self.standardize: Standardize | None = like.standardize
+        self.dropout = next((layer.p for layer in like.hidden if isinstance(layer, nn.Dropout)), 0.0)
+        self.weights = nn.ParameterList(torch.empty(n_members, a, b) for a, b in itertools.pairwise(sizes))
+        self.biases = nn.ParameterList(torch.zeros(n_members, 1, b) for b in sizes[1:])
+        self.register_buffer("input_dropout", torch.tensor(input_dropout, dtype=torch.float32))
+        for weights in self.weights:
+            for member in weights:
+                nn.init.xavier_uniform_(member)
+
+    @property
+    def n_members(self) -> int:
+        """How many networks there are."""
+        return len(self.input_dropout)
+
+    def forward(
+        self, x: Shaped[Tensor, "B ..."], members: Int[Tensor, " M"] | None = None
+    ) -> Float[Tensor, "M B K"]:
+        """Logits of every member, or of some of them."""
+        x = (x.float() if self.standardize is None else self.standardize(x)).flatten(1)
+        rates = self.input_dropout if members is None else self.input_dropout[members]
+        hidden = self.drop_inputs(x, rates) if self.training else x.expand(len(rates), *x.shape)
+        last = len(self.weights) - 1
+        for layer, (weights, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if members is not None:
+                weights, bias = weights[members], bias[members]
+            hidden = torch.baddbmm(bias, hidden, weights)
+            if layer < last:
+                hidden = F.relu(hidden)
+                if self.training and self.dropout:
+                    mask = torch.rand(hidden.shape[1:], device=x.device) >= self.dropout
+                    hidden = hidden * (mask / (1 - self.dropout))
+        return hidden
+
+    def drop_inputs(self, x: Tensor, rates: Tensor) -> Float[Tensor, "M B D"]:
+        """The inputs as each member sees them: one draw, cut at each member's rate."""
+        if not rates.any():
+            return x.expand(len(rates), *x.shape)
+        draws = torch.rand(x.shape, device=x.device)
+        distinct, which = rates.unique(return_inverse=True)
+        seen = torch.stack([x * (draws >= rate) / (1 - rate) if rate else x for rate in distinct])
+        return seen.index_select(0, which)
+
+    def keep(self, members: Sequence[int]) -> None:
+        """Leave out all other members."""
+        index = torch.tensor(members)
+        self.weights = nn.ParameterList(nn.Parameter(weights.detach()[index]) for weights in self.weights)
+        self.biases = nn.ParameterList(nn.Parameter(bias.detach()[index]) for bias in self.biases)
+        self.input_dropout = self.input_dropout[index]
+
+    def put(self, members: Sequence[int], part: "MLPs") -> None:
+        """Take over the weights of these members from a population of them alone."""
+        index = torch.tensor(members)
+        for mine, theirs in zip(self.parameters(), part.parameters(), strict=True):
+            mine.data[index] = theirs.detach()
+
+
+Population = One | MLPs
+
+
+def make_populations(
+    f: nn.Module, n_members: int, input_dropout: Sequence[float], more: Callable[[nn.Module], nn.Module]
+) -> list[Population]:
+    """Networks of f's kind, as few populations as that takes.
+
+    Parameters
+    ----------
+    f : nn.Module
+        The first network; an MLP says of what sizes all are.
+    n_members : int
+    input_dropout : sequence of float
+        Of every member; only MLPs have it.
+    more : callable
+        Makes another network like f.
+    """
+    if type(f) is MLP:
+        return [MLPs(f, n_members, input_dropout)]
+    return [One(f if member == 0 else more(f)) for member in range(n_members)]
