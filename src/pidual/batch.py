@@ -60,7 +60,10 @@ class Batch(NamedTuple):
         return self.views[0]
 
     def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
-        """Weighted mean of a value per annotation; for batches of annotations, which have the same number in each."""
+        """Weighted mean of a value per annotation, for batches of annotations.
+
+        Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs items alike.
+        """
         return (losses * self.weight).mean()
 
     def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:

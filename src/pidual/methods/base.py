@@ -58,9 +58,7 @@ class Method(nn.Module):
     stages: ClassVar[int] = 1  # trainings one after the other
     per_row_state: ClassVar[str] = ""  # what is kept for every training row
     n_views: ClassVar[int] = 1  # augmented views of every input
-    by_item: ClassVar[bool] = (
-        False  # batches of items, each input once with all of its annotations; else of annotations
-    )
+    by_item: ClassVar[bool] = False  # batches of items, each input once with all of its annotations
     strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
     scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
 
