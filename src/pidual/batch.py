@@ -70,7 +70,6 @@ class Batch(NamedTuple):
         """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
         return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
 
-
     def of_fold(self, fold: int) -> tuple["Batch", Tensor, Tensor]:
         """The items of a fold alone; which inputs, and which annotations, these are."""
         chosen = self.fold == fold
@@ -118,6 +117,12 @@ class Spec:
     code_names: tuple[str, ...] = ()
     number_names: tuple[str, ...] = ()
     n_items: int = 0
+
+    @property
+    def n_annotators(self) -> int:
+        """Annotators with a code of their own; 0 where annotators are not known."""
+        known = "annotator" in self.code_names
+        return self.cardinalities[self.code_names.index("annotator")] if known else 0
 
     @property
     def pi_dim(self) -> int:

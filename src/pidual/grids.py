@@ -44,6 +44,7 @@ METHOD_GRIDS: dict[str, Grid] = {  # as on CIFAR-10H
         "smoothing": (0.0, 0.4),
         "lam": (0.5, 1.0),
     },
+    "latent_truth": {},  # 8: it chooses among its settings itself
 }
 DIFFERENCES: dict[str, dict[str, Grid]] = {
     "cifar10h": {},

@@ -169,7 +169,7 @@ def prepare(
     """
     check_method(options.method)
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
-    chosen = data_settings(options.setting, images=len(in_shape) == 3)
+    chosen = data_settings(options.setting, options.method, images=len(in_shape) == 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         x_row = x_rows(inputs, table)
@@ -184,10 +184,17 @@ def prepare(
         if METHODS[options.method].needs_pi:
             check_giveaway(table, encoder.columns_, learned)
     n_train = int((split == 0).sum())
-    training, method_options, network_options = resolve_options(options, n_train, in_shape)
-    pi, items = encoder.transform(table), table.item_codes
+    n_items = int(np.count_nonzero(np.bincount(table.item_codes[split == 0])))
+    training, method_options, network_options = resolve_options(options, n_train, in_shape, n_items)
     rows = Rows.build(
-        inputs.array, x_row, table.label_codes, pi, sample_weight, derive_seed(options.seed, 7), item=items
+        inputs.array,
+        x_row,
+        table.label_codes,
+        encoder.transform(table),
+        sample_weight,
+        derive_seed(options.seed, 7),
+        item=table.item_codes,
+        fold=assign_folds(table.item_codes, split == 0, method_options.get("folds", 1), seed),
     )
     spec = Spec(
         n_train,
@@ -197,7 +204,7 @@ def prepare(
         training.epochs,
         encoder.code_names,
         encoder.number_names,
-        n_items=int((np.bincount(items[split == 0]) > 0).sum()),
+        n_items=n_items,
     )
     network = {
         "name": options.network or network_of(options.setting, in_shape),
@@ -220,10 +227,11 @@ def prepare(
 
 
 def resolve_options(
-    options: FitOptions, n_train: int, in_shape: Sequence[int]
+    options: FitOptions, n_train: int, in_shape: Sequence[int], n_items: int | None = None
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
     """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
-    settings = choose_settings(options.setting, options.method, n_train=n_train, images=len(in_shape) == 3)
+    images = len(in_shape) == 3
+    settings = choose_settings(options.setting, options.method, n_train=n_train, images=images, n_items=n_items)
     unknown = [name for name in options.training if name not in option_names()]
     if unknown:
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
@@ -264,6 +272,14 @@ def split_rows(
     valid &= ~lost[labels]  # a class whose rows were all drawn stays in training
     split[valid] = 1
     return split
+
+
+def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: int, seed: int) -> NDArray[np.int64]:
+    """Fold of the item of every row, 0 ... folds - 1 in equal shares; -1 for items that are not trained on."""
+    of_item = np.full(int(items.max(initial=0)) + 1, -1, np.int64)
+    known = np.flatnonzero(np.bincount(items[trained], minlength=len(of_item)))
+    of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % folds
+    return np.where(trained, of_item[items], -1)
 
 
 def warn_of_split(table: AnnotationTable) -> None:
@@ -386,7 +402,8 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     with using_threads(job.threads):
         for scored in score_rows(fitted.method, job.rows, items, fabric, job.split == 0):
             at, p = scored.rows, scored.probabilities
-            predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), p[np.arange(len(at)), given[at]]
+            judged = p if scored.posterior is None else scored.posterior
+            predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), judged[np.arange(len(at)), given[at]]
             for name, values in scored.columns.items():
                 extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
     if not np.isfinite(quality).all() or not np.isfinite(extra.get("gate", quality)).all():
@@ -442,6 +459,7 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
             "collapsed": bool(fitted.events) and attempts <= len(fitted.events),
             "events": fitted.events,
         },
+        "model_selection": fitted.selection,
         "warnings": job.warnings,
         "evaluation": evaluation(job, predictions),
     }
@@ -738,7 +756,7 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     save_tensors(
         out / "model-last.safetensors", {f"method.{name}": value for name, value in fitted.last.items()} | arrays, {}
     )
-    standardize = getattr(getattr(method, "f", None), "standardize", None)
+    standardize = next((part for part in method.modules() if isinstance(part, Standardize)), None)
     model = {
         "format": FORMAT,
         "classes": job.table.classes,

@@ -41,7 +41,7 @@ class DataSettings:
     pi_min_count: int | None = None
 
 
-def choose_settings(setting: str, method: str, *, n_train: int, images: bool) -> Settings:
+def choose_settings(setting: str, method: str, *, n_train: int, images: bool, n_items: int | None = None) -> Settings:
     """The options of a setting.
 
     Parameters
@@ -53,14 +53,23 @@ def choose_settings(setting: str, method: str, *, n_train: int, images: bool) ->
         Annotations trained on.
     images : bool
         Whether the inputs are images.
+    n_items : int, optional
+        Items trained on; by default as many as annotations.
     """
     check_setting(setting)
+    if setting == "default" and method == "latent_truth":
+        return population_settings(n_train if n_items is None else n_items, images)
     return SETTINGS[setting](method, n_train, images)
 
 
-def data_settings(setting: str, *, images: bool) -> DataSettings:
-    """What a setting does with the data: the paper's, for images, is that of CIFAR-10N and CIFAR-100N."""
+def data_settings(setting: str, method: str, *, images: bool) -> DataSettings:
+    """What a setting does with the data: the paper's, for images, is that of CIFAR-10N and CIFAR-100N.
+
+    A population holds out each item from some of its members, and needs no further ones.
+    """
     check_setting(setting)
+    if setting == "default" and method == "latent_truth":
+        return DataSettings(valid_fraction=0.0)
     if setting == "paper" and images:
         return DataSettings(valid_fraction=0.02, raw_pi=True, pi_min_count=1)
     return DataSettings()
@@ -125,6 +134,33 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     return Settings(training, options, network)
 
 
+def population_settings(n_items: int, images: bool) -> Settings:
+    """Latent truth by the number of items: fewer and fewer members, as the data itself leaves less to choose."""
+    size = next(size for size in POPULATIONS if n_items < size["below"])
+    training = {
+        "epochs": size["epochs"],
+        "batch_size": size["batch_size"],
+        "lr": 0.1,
+        "clip": 1.0,
+        "select": "last",
+        "weight_decay": 1e-3,
+    }
+    options: Options = {"population": size["population"], "folds": size["folds"]}
+    if images:
+        training |= AUGMENTATION | {"epochs": min(20, size["epochs"])}
+        options = {"population": (), "folds": 2}
+    network = {"convs": 2} if images else {"width": 128, "depth": 1, "dropout": 0.5}
+    return Settings(training, options, network)
+
+
+WIDE = ((5e-4, 0.5), (3e-3, 0.5), (2e-2, 0.5), (2e-2, 0.0))  # weight decay and input dropout of each setting
+POPULATIONS: tuple[dict[str, Any], ...] = (
+    {"below": 500, "epochs": 60, "batch_size": 32, "population": WIDE, "folds": 5},
+    {"below": 5_000, "epochs": 60, "batch_size": 64, "population": WIDE, "folds": 5},
+    {"below": 50_000, "epochs": 30, "batch_size": 128, "population": WIDE, "folds": 5},
+    {"below": 200_000, "epochs": 10, "batch_size": 256, "population": WIDE[1:2] + WIDE[3:], "folds": 2},
+    {"below": float("inf"), "epochs": 4, "batch_size": 1024, "population": ((1e-4, 0.0),), "folds": 2},
+)
 AUGMENTATION = {"crop_pad": 4, "flip": True}
 SIZES: tuple[dict[str, Any], ...] = (
     {"below": 1_000, "epochs": 60, "batch_size": 16, "weight_decay": 1e-2, "random_pi": 0},

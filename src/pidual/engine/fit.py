@@ -434,7 +434,8 @@ class Trainer:
             self.method.load_state_dict(self.best)
         self.method.eval()
         epoch = at.best_epoch if best else self.training.epochs - 1
-        selection = self.method.on_fit_end(partial(scan_items, self.train, self.fabric))
+        with torch.no_grad():
+            selection = self.method.on_fit_end(partial(scan_items, self.train, self.fabric))
         return Fitted(self.method, last, epoch, at.history, at.events, selection)
 
 

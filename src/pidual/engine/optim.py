@@ -8,7 +8,7 @@ the end; a sparse group moves it by that at once, without momentum, and leaves a
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..methods.base import Method
 from ..training import Training

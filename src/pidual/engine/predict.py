@@ -30,12 +30,15 @@ class Scored:
         Class probabilities of each annotation's input.
     columns : dict of arrays (R,)
         What the method says of each annotation beside that.
+    posterior : float array (R, K), optional
+        Class probabilities of each annotation's item by its input and all answers to it, where the method judges items.
     """
 
     rows: NDArray[np.int64]
     items: NDArray[np.int64]
     probabilities: NDArray[np.float32]
     columns: dict[str, NDArray[np.generic]]
+    posterior: NDArray[np.float32] | None = None
 
 
 def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
@@ -89,7 +92,10 @@ def score_rows(
     position = torch.from_numpy(np.where(trained, np.cumsum(trained) - 1, -1))
     groups = Groups.of(items)
     for chunk in torch.arange(len(groups)).split(CHUNK):
-        index, _ = groups.members(chunk)
+        index, item = groups.members(chunk)
+        if method.by_item:
+            yield judge_items(method, rows, index, item, items, fabric)
+            continue
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
         logits = predict_logits(method, rows, x_rows, fabric)[where]
         columns = [
@@ -102,6 +108,21 @@ def score_rows(
             logits.softmax(1).numpy(),
             {name: torch.cat([part[name] for part in columns]).numpy() for name in columns[0]},
         )
+
+
+def judge_items(
+    method: Method, rows: Rows, index: Tensor, item: Tensor, items: NDArray[np.integer], fabric: Fabric
+) -> Scored:
+    """What a method that judges items says of the annotations at these positions, which are all of their items'."""
+    with torch.inference_mode(), fabric.autocast():
+        judged = method.judge(fabric.to_device(rows.select(index, item=item)))
+    return Scored(
+        index.numpy(),
+        items[index.numpy()].astype(np.int64),
+        judged.probabilities.cpu()[item].numpy(),
+        {"gate": judged.gate.cpu().numpy()},
+        judged.posterior.cpu()[item].numpy(),
+    )
 
 
 def per_row(
@@ -142,7 +163,6 @@ def scan_rows(
     return torch.cat(parts)
 
 
-@torch.no_grad()
 def scan_items(rows: Rows, fabric: Fabric, max_numbers: int) -> Iterator[Batch]:
     """Batches of evenly spaced items with all of their annotations: at most `max_numbers` items and annotations."""
     n = len(rows.groups)

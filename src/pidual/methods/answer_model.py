@@ -135,7 +135,8 @@ class AnswerModel(nn.Module):
 
     def annotator(self, a: PI) -> Int[Tensor, " R"]:
         """Row of `people` of each answer; the last one is for annotators that are not known."""
-        assert self.column is not None and self.people is not None
+        assert self.column is not None
+        assert self.people is not None
         code = a.codes[:, self.column].long()
         return torch.where(code < 0, len(self.people) - 1, code)
 
@@ -172,7 +173,9 @@ class AnswerModel(nn.Module):
     def keep(self, members: Sequence[int]) -> None:
         """Leave out all other members."""
         index = torch.tensor(members)
-        kept = {name: self.by_member(name, value.detach()).index_select(0, index) for name, value in self.named_parameters()}
+        kept = {
+            name: self.by_member(name, value.detach()).index_select(0, index) for name, value in self.named_parameters()
+        }
         self.n_members = len(index)
         for name, value in kept.items():
             setattr(self, name, nn.Parameter(value if name in FIRST else value.movedim(0, -2).flatten(-2)))
@@ -189,7 +192,7 @@ class AnswerModel(nn.Module):
         return value if name in FIRST else value.view(*value.shape[:-1], self.n_members, -1).movedim(-2, 0)
 
 
-# Each of these gives, for the answers l: T[k, l] (M, R, K); the sum of exp(T[k, l'] + v[l']) over l' other than k; T[k, k].
+# Each of these gives, for the answers l: T[k, l] (M, R, K); the sum of exp(T[k, j] + v[j]) over j other than k; T[k, k].
 
 
 def shared(t: Float[Tensor, "M K K"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]) -> tuple[Tensor, Tensor, Tensor]:
@@ -205,7 +208,9 @@ def individual(
     return confused, torch.einsum("mrl,mrkl->mrk", v.exp(), off_diagonal(t)), t.diagonal(dim1=2, dim2=3)
 
 
-def reduced(t: Float[Tensor, "M 2 K"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]) -> tuple[Tensor, Tensor, Tensor]:
+def reduced(
+    t: Float[Tensor, "M 2 K"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Confusions T[k, l] = t_k [l = k] + c_l."""
     t, c = t.unbind(1)  # (M, K) each
     e = (v + c[:, None]).exp()

@@ -13,6 +13,7 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
@@ -33,6 +34,14 @@ class ItemScan(Protocol):
 
     def __call__(self, max_numbers: int) -> Iterator[Batch]:
         """Batches of items with x, evenly spaced among all: not more than so many items and annotations together."""
+
+
+class Judged(NamedTuple):
+    """What a method that judges items says of B of them, and of the R answers to them."""
+
+    probabilities: Float[Tensor, "B K"]  # f, from x alone
+    posterior: Float[Tensor, "B K"]  # q, from x and all answers
+    gate: Float[Tensor, " R"]  # probability that the answer did not come from the truth
 
 
 class Group(NamedTuple):
@@ -99,6 +108,10 @@ class Method(nn.Module):
         """
         return {}
 
+    def judge(self, batch: Batch) -> Judged:
+        """Where `by_item` is True: what it says of items and of all answers to them, instead of `per_row`."""
+        raise TypeError(f"{type(self).__name__} does not judge items")
+
     def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
         """Change phase; True rebuilds the optimizer. What is remembered from here to `forward` has to be a buffer."""
         return False
@@ -113,7 +126,7 @@ class Method(nn.Module):
     def param_groups(self) -> list[dict[str, Any]]:
         """Parameters in groups, each with the optimizer settings in which it differs from the run's.
 
-        `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr`, which stays the same throughout unless
+        `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr`, which stays the same unless
         `constant` is False.
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]

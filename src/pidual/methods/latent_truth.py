@@ -13,7 +13,7 @@ members that have not seen it, so that no label counts twice.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -22,24 +22,15 @@ from torch import Tensor, nn
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..nets import MLP
-from ..populations import MLPs, make_populations
+from ..populations import Population
 from .answer_model import AnswerModel
-from .base import Group, ItemScan, Method, Scan
+from .base import Group, ItemScan, Judged, Method, Scan
 from .held_out import find_tempers, log_posterior, mixture_shares
-from .parts import clip_gradients, second_network
-
+from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
 TINY = 1e-12
-
-
-class Judged(NamedTuple):
-    """What members that have not seen them say of B items and of their R answers."""
-
-    probabilities: Float[Tensor, "B K"]  # f, from x alone
-    posterior: Float[Tensor, "B K"]  # q, from x and all answers
-    gate: Float[Tensor, " R"]  # probability that the answer did not come from the truth
 
 
 class LatentTruth(Method):
@@ -55,8 +46,8 @@ class LatentTruth(Method):
         Settings of f's regularisation; none takes f and its training options as they are. An MLP is needed for others.
     folds : int
         F: parts of the items, each kept from one member of every setting; 1 keeps nothing apart.
-    own_confusions : bool
-        Whether annotators have confusions of their own.
+    own_confusions : bool, optional
+        Whether annotators have confusions of their own; by default where they have 4 K^2 answers on average.
     base_skill : float
         The skill that annotators begin with, as a logit.
     width : int
@@ -72,6 +63,7 @@ class LatentTruth(Method):
     scores = ("confidence", "gate")
 
     fold: Tensor
+    decay: Tensor
     sharpness: Tensor
     tau: Tensor
     share: Tensor
@@ -83,7 +75,7 @@ class LatentTruth(Method):
         *,
         population: Sequence[Sequence[float]] = (),
         folds: int = 5,
-        own_confusions: bool = False,
+        own_confusions: bool | None = None,
         base_skill: float = 2.0,
         width: int = 16,
         answers_lr: float = 2e-2,
@@ -98,7 +90,9 @@ class LatentTruth(Method):
         members = [setting for setting in self.settings or [(0.0, 0.0)] for _ in range(folds)]
         m = len(members)
         more = partial(second_network, given=None, beside=False)
-        self.f = nn.ModuleList(make_populations(f, m, [dropout for _, dropout in members], more))
+        self.f: Population = Population(f, m, [dropout for _, dropout in members], more)
+        if own_confusions is None:
+            own_confusions = spec.n_train >= 4 * spec.n_classes**2 * spec.n_annotators > 0
         self.answers = AnswerModel(spec, m, base=base_skill, own_confusions=own_confusions, width=width)
         self.register_buffer("fold", torch.arange(m) % folds if folds > 1 else torch.full((m,), SEES_ALL))
         self.register_buffer("decay", torch.tensor([decay for decay, _ in members]))
@@ -107,7 +101,7 @@ class LatentTruth(Method):
         self.register_buffer("share", torch.full((m,), 1 / m))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        log_f = self.member_logits(batch.x).log_softmax(-1)  # (M, B, K)
+        log_f = self.f(batch.x).log_softmax(-1)  # (M, B, K)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
         losses = -log_posterior(log_f, log_p, batch.item).logsumexp(-1)  # -log sum_k f_k prod_j P
         seen = batch.fold != self.fold[:, None]  # (M, B)
@@ -115,17 +109,9 @@ class LatentTruth(Method):
         penalty = self.answers.penalty(batch.a, self.n_items)
         return {"loss": (loss + penalty).mean(), "penalty": penalty.detach().mean()}
 
-    def member_logits(self, x: Tensor, members: Tensor | None = None) -> Float[Tensor, "M B K"]:
-        """Logits of all members, or of some of them."""
-        if len(self.f) == 1:
-            logits: Tensor = self.f[0](x, members).float()
-            return logits
-        chosen = self.f if members is None else [self.f[int(member)] for member in members]
-        return torch.cat([population(x) for population in chosen]).float()
-
     def logits(self, x: Tensor) -> Tensor:
         """Logarithm of the members' average probability."""
-        return self.average(self.member_logits(x), self.share).log()
+        return self.average(self.f(x), self.share).log()
 
     def average(self, logits: Tensor, share: Tensor, members: Tensor | slice = slice(None)) -> Float[Tensor, "B K"]:
         """Mean probability of members by their shares, each as sharp as held-out answers ask for."""
@@ -134,13 +120,20 @@ class LatentTruth(Method):
 
     # --- judging ---
 
+    def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
+        """The gate alone, of annotations without the others of their items: by f and the answer itself."""
+        skill, log_p = self.answers.explain(batch.a, batch.y_noisy)
+        q = (logits.log_softmax(-1) + log_p).softmax(-1)[:, torch.arange(len(batch.y_noisy)), batch.y_noisy]
+        return {"gate": self.share @ (1 - q * truthfulness(skill)) / self.share.sum()}
+
     def judge(self, batch: Batch) -> Judged:
         """What members that have not seen the items say of them; items of no fold are judged by all members."""
         n, k = len(batch.fold), self.answers.n_classes
         judged = Judged(*(self.share.new_zeros(size) for size in ((n, k), (n, k), (len(batch.item),))))
         for fold in batch.fold.unique().tolist():
             part, items, rows = batch.of_fold(fold)
-            for whole, piece, at in zip(judged, self.judge_with(part, self.judges(fold)), (items, items, rows), strict=True):
+            found = self.judge_with(part, self.judges(fold))
+            for whole, piece, at in zip(judged, found, (items, items, rows), strict=True):
                 whole[at] = piece
         return judged
 
@@ -154,12 +147,11 @@ class LatentTruth(Method):
         sharpness, tau = self.sharpness[members, None, None], self.tau[members, None, None]
         share = self.share[members] + TINY
         share = share / share.sum()
-        log_f = (self.member_logits(batch.x, members) * sharpness).log_softmax(-1)
+        log_f = (self.f(batch.x, members) * sharpness).log_softmax(-1)
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
         q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, tau).softmax(-1)
         posterior = torch.einsum("m,mbk->bk", share, q)
-        # Of the answers equal to the truth, exp(-skill) would have been given anyway.
-        truthful = posterior[batch.item, batch.y_noisy] * (share @ (1 - (-skill.clamp(min=0)).exp()))
+        truthful = posterior[batch.item, batch.y_noisy] * (share @ truthfulness(skill))
         return Judged(torch.einsum("m,mbk->bk", share, log_f.exp()), posterior, 1 - truthful)
 
     # --- held-out answers decide ---
@@ -176,7 +168,7 @@ class LatentTruth(Method):
             for fold in batch.fold.unique().tolist():
                 part, items, rows = batch.of_fold(fold)
                 members = self.judges(fold)
-                out_f[:, items.cpu()] = self.member_logits(part.x, members).log_softmax(-1).cpu()
+                out_f[:, items.cpu()] = self.f(part.x, members).log_softmax(-1).cpu()
                 out_p[:, rows.cpu()] = self.answers.explain(part.a, part.y_noisy, members)[1].cpu()
             log_f.append(out_f)
             log_p.append(out_p)
@@ -214,13 +206,10 @@ class LatentTruth(Method):
         for parameter in self.parameters():
             if parameter.grad is not None:
                 parameter.grad = parameter.grad * len(self.fold)
-        for population in self.f:
-            stacked = isinstance(population, MLPs)
-            if clip is not None:
-                (clip_members if stacked else clip_gradients)(population, clip)
-            for parameter in population.parameters() if stacked and self.settings else ():
-                if parameter.grad is not None:
-                    parameter.grad.addcmul_(parameter.detach(), self.decay.view(-1, 1, 1))
+        if clip is not None:
+            self.f.clip_gradients(clip)
+        if self.settings:
+            self.f.add_decay(self.decay)
 
     def param_groups(self) -> list[dict[str, Any]]:
         own_decay = {"weight_decay": 0.0} if self.settings else {}
@@ -236,17 +225,14 @@ class LatentTruth(Method):
     def groups(self, processes: int) -> list[Group]:
         """Members that are trained together: stacked ones shared out among processes, any others one by one."""
         m = len(self.fold)
-        if len(self.f) > 1:
+        if self.f.stack is None and m > 1:
             return [Group([member], int(self.fold[member])) for member in range(m)]
         n = min(processes, m)
         return [Group(list(range(first, m, n)), None) for first in range(n)]
 
     def keep(self, members: Sequence[int]) -> None:
         """Leave out all other members: what one group trains."""
-        if len(self.f) > 1:
-            self.f = nn.ModuleList(self.f[member] for member in members)
-        else:
-            self.f[0].keep(members)
+        self.f.keep(members)
         self.answers.keep(members)
         index = torch.tensor(members)
         for name in ("fold", "decay", "sharpness", "tau", "share"):
@@ -255,8 +241,7 @@ class LatentTruth(Method):
     def put(self, members: Sequence[int], part: "Method") -> None:
         """Take over what a group has learned."""
         assert isinstance(part, LatentTruth)
-        for at, member in enumerate(members if len(self.f) > 1 else [0]):
-            self.f[member].put(members, part.f[at])
+        self.f.put(members, part.f)
         self.answers.put(members, part.answers)
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
@@ -267,9 +252,6 @@ class LatentTruth(Method):
         return False
 
 
-def clip_members(population: MLPs, max_norm: float) -> None:
-    """Scale the gradient of every member down so that its norm is at most `max_norm`."""
-    gradients = [parameter.grad for parameter in population.parameters() if parameter.grad is not None]
-    norm = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients]).sum(0).sqrt()
-    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(gradients, [scale.view(-1, 1, 1)] * len(gradients))
+def truthfulness(skill: Tensor) -> Tensor:
+    """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
+    return 1 - (-skill.clamp(min=0.0)).exp()
