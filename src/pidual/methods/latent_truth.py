@@ -25,12 +25,13 @@ from ..nets import MLP
 from ..populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method, Scan
-from .held_out import find_tempers, log_posterior, mixture_shares
+from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
 from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
 TINY = 1e-12
+CHOSEN = ("sharpness", "share", "judge_sharpness", "judge_share", "tau")
 
 
 class LatentTruth(Method):
@@ -62,11 +63,13 @@ class LatentTruth(Method):
     by_item = True
     scores = ("confidence", "gate")
 
-    fold: Tensor
+    fold: Tensor  # that each member has not seen
     decay: Tensor
-    sharpness: Tensor
-    tau: Tensor
+    sharpness: Tensor  # of each member's f, and its share, in predictions
     share: Tensor
+    judge_sharpness: Tensor  # the same, and tau, where items are judged
+    judge_share: Tensor
+    tau: Tensor
 
     def __init__(
         self,
@@ -96,9 +99,10 @@ class LatentTruth(Method):
         self.answers = AnswerModel(spec, m, base=base_skill, own_confusions=own_confusions, width=width)
         self.register_buffer("fold", torch.arange(m) % folds if folds > 1 else torch.full((m,), SEES_ALL))
         self.register_buffer("decay", torch.tensor([decay for decay, _ in members]))
-        self.register_buffer("sharpness", torch.ones(m))
-        self.register_buffer("tau", torch.ones(m))
-        self.register_buffer("share", torch.full((m,), 1 / m))
+        for name in ("sharpness", "tau", "judge_sharpness"):
+            self.register_buffer(name, torch.ones(m))
+        for name in ("share", "judge_share"):
+            self.register_buffer(name, torch.full((m,), 1 / m))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         log_f = self.f(batch.x).log_softmax(-1)  # (M, B, K)
@@ -110,13 +114,9 @@ class LatentTruth(Method):
         return {"loss": (loss + penalty).mean(), "penalty": penalty.detach().mean()}
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logarithm of the members' average probability."""
-        return self.average(self.f(x), self.share).log()
-
-    def average(self, logits: Tensor, share: Tensor, members: Tensor | slice = slice(None)) -> Float[Tensor, "B K"]:
-        """Mean probability of members by their shares, each as sharp as held-out answers ask for."""
-        p = (logits * self.sharpness[members, None, None]).softmax(-1)
-        return torch.einsum("m,mbk->bk", share / share.sum(), p)
+        """Logarithm of the members' average probability, each as sharp as held-out answers ask for."""
+        p = (self.f(x) * self.sharpness[:, None, None]).softmax(-1)
+        return torch.einsum("m,mbk->bk", self.share, p).log()
 
     # --- judging ---
 
@@ -124,7 +124,7 @@ class LatentTruth(Method):
         """The gate alone, of annotations without the others of their items: by f and the answer itself."""
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy)
         q = (logits.log_softmax(-1) + log_p).softmax(-1)[:, torch.arange(len(batch.y_noisy)), batch.y_noisy]
-        return {"gate": self.share @ (1 - q * truthfulness(skill)) / self.share.sum()}
+        return {"gate": self.judge_share @ (1 - q * truthfulness(skill))}
 
     def judge(self, batch: Batch) -> Judged:
         """What members that have not seen the items say of them; items of no fold are judged by all members."""
@@ -144,15 +144,15 @@ class LatentTruth(Method):
 
     def judge_with(self, batch: Batch, members: Tensor) -> Judged:
         """What these members say."""
-        sharpness, tau = self.sharpness[members, None, None], self.tau[members, None, None]
-        share = self.share[members] + TINY
-        share = share / share.sum()
-        log_f = (self.f(batch.x, members) * sharpness).log_softmax(-1)
+        logits = self.f(batch.x, members)
+        log_f = (logits * self.judge_sharpness[members, None, None]).log_softmax(-1)
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
-        q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, tau).softmax(-1)
-        posterior = torch.einsum("m,mbk->bk", share, q)
-        truthful = posterior[batch.item, batch.y_noisy] * (share @ truthfulness(skill))
-        return Judged(torch.einsum("m,mbk->bk", share, log_f.exp()), posterior, 1 - truthful)
+        log_q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, self.tau[members, None, None])
+        share, judge_share = of_sum_one(self.share[members]), of_sum_one(self.judge_share[members])
+        posterior = torch.einsum("m,mbk->bk", judge_share, log_q.softmax(-1))
+        truthful = posterior[batch.item, batch.y_noisy] * (judge_share @ truthfulness(skill))
+        p = (logits * self.sharpness[members, None, None]).softmax(-1)
+        return Judged(torch.einsum("m,mbk->bk", share, p), posterior, 1 - truthful)
 
     # --- held-out answers decide ---
 
@@ -180,23 +180,29 @@ class LatentTruth(Method):
         self, log_f: Float[Tensor, "G B K"], log_p: Float[Tensor, "G R K"], item: Int[Tensor, " R"]
     ) -> list[dict[str, Any]]:
         """Tempers and shares of the settings, by the leave-one-answer-out likelihood; a record of each setting."""
-        found = [find_tempers(f, p, item) for f, p in zip(log_f, log_p, strict=True)]
-        shares = mixture_shares(torch.stack([loo for _, _, loo in found]))
+        tempers = [find_tempers(f, p, item) for f, p in zip(log_f, log_p, strict=True)]
+        judge_shares = mixture_shares(torch.stack([loo for _, _, loo in tempers]))
+        evidence = log_posterior(torch.zeros_like(log_f), log_p, item).log_softmax(-1).logsumexp(0)
+        found = [find_sharpness(f, evidence) for f in log_f]
+        shares = mixture_shares(torch.stack([likelihood for _, likelihood in found]))
         records = []
-        for at, ((sharpness, tau, loo), share) in enumerate(zip(found, shares.tolist(), strict=True)):
-            members = slice(at * self.folds, (at + 1) * self.folds)
-            self.sharpness[members], self.tau[members], self.share[members] = sharpness, tau, share / self.folds
+        for at, (judge_sharpness, tau, loo) in enumerate(tempers):
             decay, dropout = self.settings[at] if self.settings else (None, None)
-            records.append(
-                {
-                    "weight_decay": decay,
-                    "input_dropout": dropout,
-                    "held_out_log_likelihood": float(loo.mean()),
-                    "sharpness": sharpness,
-                    "tau": tau,
-                    "share": share,
-                }
-            )
+            chosen = {
+                "sharpness": found[at][0],
+                "share": float(shares[at]),
+                "judge_sharpness": judge_sharpness,
+                "judge_share": float(judge_shares[at]),
+                "tau": tau,
+            }
+            for name, value in chosen.items():
+                part = value / self.folds if name.endswith("share") else value
+                getattr(self, name)[at * self.folds : (at + 1) * self.folds] = part
+            likelihoods = {
+                "answer_log_likelihood": float(loo.mean()),
+                "item_log_likelihood": float(found[at][1].mean()),
+            }
+            records.append({"weight_decay": decay, "input_dropout": dropout, **likelihoods, **chosen})
         return records
 
     # --- training members together, or apart ---
@@ -235,7 +241,7 @@ class LatentTruth(Method):
         self.f.keep(members)
         self.answers.keep(members)
         index = torch.tensor(members)
-        for name in ("fold", "decay", "sharpness", "tau", "share"):
+        for name in ("fold", "decay", *CHOSEN):
             setattr(self, name, getattr(self, name)[index])
 
     def put(self, members: Sequence[int], part: "Method") -> None:
@@ -255,3 +261,8 @@ class LatentTruth(Method):
 def truthfulness(skill: Tensor) -> Tensor:
     """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
     return 1 - (-skill.clamp(min=0.0)).exp()
+
+
+def of_sum_one(share: Tensor) -> Tensor:
+    """Shares of some members among themselves; equal ones where none has a share."""
+    return (share + TINY) / (share + TINY).sum()
