@@ -2,8 +2,8 @@
 
     z_i    ~ softmax f(x_i)
     l_ij   ~ P(l | z_i, a_ij)                                                        the answer model
-    L      = -1/n sum_i log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)  +  priors / n
-    q_i(k)   proportional to f_k(x_i) prod_j P(l_ij | k, a_ij)                       the posterior
+    L      = -1/n sum_i 1/tau log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)^tau  +  priors / n
+    q_i(k)   proportional to f_k(x_i) prod_j P(l_ij | k, a_ij)^tau                   the posterior
 
 A population of networks learns at once: F members for each setting of f's regularisation, each without one fold of the
 items. What the answers to the items of its fold say of a member (`held_out`) decides how sharp its f is, by which tau
@@ -30,6 +30,7 @@ from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
+OWN_BELOW = 2**17
 TINY = 1e-12
 CHOSEN = ("sharpness", "share", "judge_sharpness", "judge_share", "tau")
 
@@ -43,12 +44,13 @@ class LatentTruth(Method):
         Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set: items, classes, PI.
-    population : sequence of (weight decay, input dropout)
-        Settings of f's regularisation; none takes f and its training options as they are. An MLP is needed for others.
+    population : sequence of (weight decay, input dropout, tau)
+        Settings: f's regularisation, and the power of the answers in L. None takes f and its training options as they
+        are, with tau = 1; only an MLP can have others.
     folds : int
         F: parts of the items, each kept from one member of every setting; 1 keeps nothing apart.
     own_confusions : bool, optional
-        Whether annotators have confusions of their own; by default where they have 4 K^2 answers on average.
+        Whether annotators have confusions of their own; by default for up to 16 classes and OWN_BELOW numbers.
     base_skill : float
         The skill that annotators begin with, as a logit.
     width : int
@@ -65,6 +67,7 @@ class LatentTruth(Method):
 
     fold: Tensor  # that each member has not seen
     decay: Tensor
+    train_tau: Tensor
     sharpness: Tensor  # of each member's f, and its share, in predictions
     share: Tensor
     judge_sharpness: Tensor  # the same, and tau, where items are judged
@@ -88,17 +91,18 @@ class LatentTruth(Method):
             raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
             raise UsageError("Only an MLP can have a population of several settings; leave population out.")
-        self.settings = [(float(decay), float(dropout)) for decay, dropout in population]
+        self.settings = [(float(decay), float(dropout), float(tau)) for decay, dropout, tau in population]
         self.folds, self.n_items, self.answers_lr = folds, max(1, spec.n_items), answers_lr
-        members = [setting for setting in self.settings or [(0.0, 0.0)] for _ in range(folds)]
+        members = [setting for setting in self.settings or [(0.0, 0.0, 1.0)] for _ in range(folds)]
         m = len(members)
         more = partial(second_network, given=None, beside=False)
-        self.f: Population = Population(f, m, [dropout for _, dropout in members], more)
+        self.f: Population = Population(f, m, [dropout for _, dropout, _ in members], more)
         if own_confusions is None:
-            own_confusions = spec.n_train >= 4 * spec.n_classes**2 * spec.n_annotators > 0
+            own_confusions = spec.n_classes <= 16 and spec.n_annotators * spec.n_classes**2 <= OWN_BELOW
         self.answers = AnswerModel(spec, m, base=base_skill, own_confusions=own_confusions, width=width)
         self.register_buffer("fold", torch.arange(m) % folds if folds > 1 else torch.full((m,), SEES_ALL))
-        self.register_buffer("decay", torch.tensor([decay for decay, _ in members]))
+        self.register_buffer("decay", torch.tensor([decay for decay, _, _ in members]))
+        self.register_buffer("train_tau", torch.tensor([tau for _, _, tau in members]))
         for name in ("sharpness", "tau", "judge_sharpness"):
             self.register_buffer(name, torch.ones(m))
         for name in ("share", "judge_share"):
@@ -107,7 +111,10 @@ class LatentTruth(Method):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         log_f = self.f(batch.x).log_softmax(-1)  # (M, B, K)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
-        losses = -log_posterior(log_f, log_p, batch.item).logsumexp(-1)  # -log sum_k f_k prod_j P
+        tau = self.train_tau[:, None]
+        losses = (
+            -log_posterior(log_f, log_p, batch.item, tau[..., None]).logsumexp(-1) / tau
+        )  # -log sum_k f_k prod_j P^tau
         seen = batch.fold != self.fold[:, None]  # (M, B)
         loss = (losses * seen).sum(1) / seen.sum(1).clamp(min=1)
         penalty = self.answers.penalty(batch.a, self.n_items)
@@ -187,7 +194,7 @@ class LatentTruth(Method):
         shares = mixture_shares(torch.stack([likelihood for _, likelihood in found]))
         records = []
         for at, (judge_sharpness, tau, loo) in enumerate(tempers):
-            decay, dropout = self.settings[at] if self.settings else (None, None)
+            decay, dropout, train_tau = self.settings[at] if self.settings else (None, None, 1.0)
             chosen = {
                 "sharpness": found[at][0],
                 "share": float(shares[at]),
@@ -202,7 +209,8 @@ class LatentTruth(Method):
                 "answer_log_likelihood": float(loo.mean()),
                 "item_log_likelihood": float(found[at][1].mean()),
             }
-            records.append({"weight_decay": decay, "input_dropout": dropout, **likelihoods, **chosen})
+            setting = {"weight_decay": decay, "input_dropout": dropout, "train_tau": train_tau}
+            records.append({**setting, **likelihoods, **chosen})
         return records
 
     # --- training members together, or apart ---
@@ -241,7 +249,7 @@ class LatentTruth(Method):
         self.f.keep(members)
         self.answers.keep(members)
         index = torch.tensor(members)
-        for name in ("fold", "decay", *CHOSEN):
+        for name in ("fold", "decay", "train_tau", *CHOSEN):
             setattr(self, name, getattr(self, name)[index])
 
     def put(self, members: Sequence[int], part: "Method") -> None:
