@@ -38,8 +38,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     Parameters
     ----------
-    method : str, default="pi_dual"
-        Any method of `pidual methods`.
+    method : str, default="auto"
+        Any method of `pidual methods`; "auto" chooses by the shape of the data.
     setting : {"default", "paper"}, default="default"
         Where options that are not given come from; "paper" is the paper's protocol for CIFAR, on images with its
         WRN-28-10.
@@ -85,6 +85,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         those of "(unknown)".
     history_ : list of dict
         One record per epoch.
+    model_selection_ : list of dict
+        What held-out answers decided: one record for every setting of the population, empty for other methods.
     summary_ : dict
         Noise estimate, selected epoch, warnings, what the guard did.
     method_ : Method
@@ -103,7 +105,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def __init__(
         self,
-        method: str = "pi_dual",
+        method: str = "auto",
         *,
         setting: str = "default",
         module: nn.Module | Callable[[], nn.Module] | None = None,
@@ -261,6 +263,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Hold on to what was learned, and to nothing of X."""
         self.method_ = fitted.method.cpu()
         self.history_ = fitted.history
+        self.model_selection_ = fitted.selection
         self.summary_ = results.summary
         self.annotators_ = results.annotators
         frame = results.predictions.frame

@@ -15,7 +15,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -66,7 +66,7 @@ class FitOptions:
     Parameters
     ----------
     method : str
-        Key of METHODS.
+        Key of METHODS, or "auto": by the shape of the data (`choose_method`).
     setting : "default" or "paper"
         Where options that are not given come from.
     method_options, training, network_options : mapping
@@ -94,7 +94,7 @@ class FitOptions:
         Threads of the processor; by default one for small networks, else as many as torch has (docs/settings.md).
     """
 
-    method: str = "pi_dual"
+    method: str = "auto"
     setting: str = "default"
     method_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -127,6 +127,7 @@ class Job:
     build: Callable[[], Method]
     warnings: list[str]
     threads: int
+    choice: str = ""  # why this method, where none was asked for
 
     def part(self, number: int) -> Rows | None:
         """Rows of train (0), valid (1) or test (2); None where there are none."""
@@ -167,8 +168,9 @@ def prepare(
     sample_weight : array (N,), optional
         Weight of every annotation.
     """
-    check_method(options.method)
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
+    options, choice = choose_method(options, table)
+    check_method(options.method)
     chosen = data_settings(options.setting, options.method, images=len(in_shape) == 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
@@ -217,12 +219,44 @@ def prepare(
     build = method_maker(options.method, method_options, spec, make, twice=not own)
     threads = choose_threads(check_build(build), training.batch_size, options.threads)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
-    if METHODS[options.method].needs_pi and spec.pi_dim == 0:
+    if METHODS[options.method].needs_pi and spec.pi_dim == 0 and not METHODS[options.method].by_item:
         texts.append(
             "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
         )
     return Job(
-        table, inputs, options, rows, split, encoder, spec, training, method_options, network, build, texts, threads
+        table,
+        inputs,
+        options,
+        rows,
+        split,
+        encoder,
+        spec,
+        training,
+        method_options,
+        network,
+        build,
+        texts,
+        threads,
+        choice,
+    )
+
+
+def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptions, str]:
+    """Options with a method in place of "auto", and the reason in one sentence; "" where a method was asked for.
+
+    Latent truth, which judges all answers of an item together, but in the setting "paper", which is that of Pi-DUAL.
+    """
+    if options.method != "auto":
+        return options, ""
+    if options.setting == "paper":
+        return replace(options, method="pi_dual"), "Method pi_dual, which the setting 'paper' is for."
+    n_items = len(table.frame["item"].cat.categories)
+    per_item = len(table) / max(1, n_items)
+    who = f" by {table.frame['annotator'].nunique():,} annotators" if "annotator" in table.frame else ""
+    answers = "one answer" if per_item == 1 else f"{per_item:.1f} answers"
+    return (
+        replace(options, method="latent_truth"),
+        f"Method latent_truth: {n_items:,} items with {answers} each{who} are judged together.",
     )
 
 
@@ -559,6 +593,8 @@ def fit_table(
             folder = start_run(out, config, force=force, resume=resume)
             finished = (folder / "summary.json").exists()
         folder, finished = fabric.broadcast((folder, finished))
+        for text in [job.choice] if job.choice else []:
+            progress.note(text)
         for text in job.warnings:
             progress.note(f"Warning: {text}")
         if folder != out:
@@ -691,6 +727,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": job.options.method,
         "method_title": METHODS[job.options.method].title,
+        "method_choice": job.choice,
         "setting": job.options.setting,
         "seed": job.options.seed,
         "source": dict(source),

@@ -376,7 +376,7 @@ CONFIG = record(
         "versions": mapping(text),
         "hardware": record({}, {"threads": whole(1)}),
     },
-    {"method_title": text},
+    {"method_title": text, "method_choice": text},
     rule=_config_rule,
 )
 EVENT = record({"epoch": whole(), "reason": text, "action": text}, {"attempt": whole()})
@@ -408,6 +408,7 @@ SUMMARY = record(
     {
         "cutoff": CUTOFF,  # where it is missing, `pidual detect` adds it
         "seconds_total": number(0, LONGEST),
+        "model_selection": list_of(mapping(plain)),
         "run_id": text,
         "digest": text,
         "digests": digests,

@@ -76,7 +76,7 @@ data_options = together(
     ),
 )
 training_options = together(
-    click.option("--method", default="pi_dual", show_default=True, help="See `pidual methods`."),
+    click.option("--method", help="See `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"),
     click.option(
         "--setting",
         default="default",
@@ -131,7 +131,7 @@ def check_options(options: dict[str, Any]) -> None:
     from ..settings import split_settings
     from ..training import Training
 
-    check_method_name(options["method"])
+    check_method_name(options["method"] or "auto", "auto")
     network = options["network"]
     library, _, inner = (network or "").partition(":")
     if (
@@ -181,7 +181,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     from ..run import FitOptions
 
     fit_options = FitOptions(
-        method=options["method"],
+        method=options["method"] or "auto",
         setting=options["setting"],
         method_options=method_options,
         training=training | given_training(options),

@@ -110,6 +110,7 @@ def sweep(
     --storage, and they share the work.
     """
     name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
+    options["method"] = options["method"] or "pi_dual"  # latent truth chooses among its settings itself
     study = study or f"{name}-{options['method']}"
     out = out or Path("sweeps") / study
     if data is None:
@@ -173,7 +174,8 @@ def table_sweep(
     from ..sweep import choose_search
 
     job = SweepJob(read, inputs, fixed, choose_search(fixed, grid, search), source)
-    return job, fit_command(context, ["pidual", "fit", str(table)], options)
+    words = ["pidual", "fit", str(table)] + ([] if given(context, "method") else ["--method", fixed.method])
+    return job, fit_command(context, words, options)
 
 
 def recipe_sweep(
