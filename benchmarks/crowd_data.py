@@ -207,7 +207,7 @@ def make_synthetic(
     spammers=0.0,
     adversaries=0.0,
     shared=0.0,
-    separation=3.0,
+    separation=2.0,
     n_test=2000,
     seed=0,
 ):
@@ -220,6 +220,8 @@ def make_synthetic(
     spammers           share of the annotators who answer without looking: one half at random, one half always the same
     adversaries        share of the annotators who know the answer and give the next class
     shared             share of the items that mislead: 70% of the honest answers to one are the same wrong class
+    separation         half the typical distance of two centres: with 5 classes the best classifier there can be is right
+                       about 71% of the items at 1.5, 85% at 2, 94% at 2.5 and 98% at 3
     """
     rng = np.random.default_rng([17, seed])
     centres = rng.normal(size=(n_classes, 2, n_features)) * separation * np.sqrt(2 / n_features)
@@ -282,15 +284,22 @@ def answer_models(n_annotators, n_classes, noise, confusions, spammers, adversar
 
 SYNTHETIC = {
     "plain_3": {"n_items": 1000, "answers": 3},
-    "tiny_2": {"n_items": 200, "answers": 2, "n_annotators": 15, "noise": 0.35},
-    "tiny_10": {"n_items": 200, "answers": 10, "n_annotators": 25, "noise": 0.45, "confusions": 0.5},
-    "confusions_1": {"n_items": 3000, "answers": 1, "n_classes": 6, "confusions": 1.0, "noise": 0.4},
+    "tiny_2": {"n_items": 200, "answers": 2, "n_annotators": 15, "noise": 0.35, "separation": 2.5},
+    "tiny_10": {"n_items": 200, "answers": 10, "n_annotators": 25, "noise": 0.45, "confusions": 0.5, "separation": 1.5},
+    "confusions_1": {"n_items": 3000, "answers": 1, "n_classes": 6, "confusions": 1.0, "noise": 0.4, "separation": 2.5},
     "confusions_5": {"n_items": 1000, "answers": 5, "n_classes": 6, "confusions": 1.0, "noise": 0.45},
     "spammers_3": {"n_items": 800, "answers": 3, "spammers": 0.4, "noise": 0.25},
-    "spammers_binary_5": {"n_items": 800, "answers": 5, "n_classes": 2, "spammers": 0.4, "noise": 0.25},
+    "spammers_binary_5": {
+        "n_items": 800,
+        "answers": 5,
+        "n_classes": 2,
+        "spammers": 0.4,
+        "noise": 0.25,
+        "separation": 1.5,
+    },
     "adversaries_5": {"n_items": 800, "answers": 5, "adversaries": 0.2, "noise": 0.25},
     "shared_3": {"n_items": 1000, "answers": 3, "shared": 0.25, "noise": 0.25},
-    "shared_10": {"n_items": 500, "answers": 10, "shared": 0.25, "noise": 0.3},
+    "shared_10": {"n_items": 500, "answers": 10, "shared": 0.25, "noise": 0.3, "separation": 2.5},
     "all_kinds_4": {
         "n_items": 2000,
         "answers": 4,
@@ -310,9 +319,9 @@ SYNTHETIC = {
         "confusions": 0.5,
         "spammers": 0.2,
     },
-    "large_3": {
+    "large_2": {
         "n_items": 20_000,
-        "answers": 3,
+        "answers": 2,
         "n_annotators": 200,
         "n_classes": 10,
         "confusions": 0.5,
