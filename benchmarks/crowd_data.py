@@ -220,7 +220,7 @@ def make_synthetic(
     spammers           share of the annotators who answer without looking: one half at random, one half always the same
     adversaries        share of the annotators who know the answer and give the next class
     shared             share of the items that mislead: 70% of the honest answers to one are the same wrong class
-    separation         half the typical distance of two centres: with 5 classes the best classifier there can be is right
+    separation         half the typical distance of two centres: with 5 classes the best possible classifier is right
                        about 71% of the items at 1.5, 85% at 2, 94% at 2.5 and 98% at 3
     """
     rng = np.random.default_rng([17, seed])
