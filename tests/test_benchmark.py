@@ -122,6 +122,27 @@ def test_examples_are_the_rows_with_the_highest_gate(data, result):
     assert all(row["given"] == row["true"] for row in result["examples"]["correct"])
 
 
+def test_rows_without_a_clean_label_are_trained_on_and_not_scored(data):
+    unknown = data.frame["item"] % 2 == 1
+    part = dataclasses.replace(data, frame=data.frame.assign(y=data.frame["y"].astype("Int64").mask(unknown)))
+    fit = tiny_fit(**LAST)
+    result, whole = (fit_and_score(each, fit.options(data.noise_rate)) for each in (part, data))
+    assert result["last"]["accuracy"] == whole["last"]["accuracy"]
+    job = prepare_data(data, fit.options(data.noise_rate))
+    fabric = make_fabric("cpu")
+    predictions = assess(job, train(job, fabric=fabric), fabric).predictions
+    judged = (job.split == 0) & ~unknown.to_numpy()
+    wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
+    assert result["last"]["auc"] == pytest.approx(roc_auc_score(wrong[judged], -predictions.label_quality[judged]))
+    assert result["last"]["score_auc"]["gate"] == pytest.approx(roc_auc_score(wrong[judged], predictions.gate[judged]))
+    assert result["data"]["noise_rate"] == pytest.approx(wrong[~unknown].mean(), abs=1e-4)
+    for kind, rows in (("correct", judged & ~wrong), ("wrong", judged & wrong)):
+        assert sum(result["histograms"]["gate"][kind]) == rows.sum()
+        expected = (predictions.predicted == predictions.given)[rows].mean()
+        assert result["history"][-1][f"f_{kind}"] == pytest.approx(expected, abs=1e-4)
+    assert {row["item"] % 2 for kind in ("correct", "wrong") for row in result["examples"][kind]} == {0}
+
+
 @pytest.mark.parametrize("method", ["forward_t", "elr", "sop", "afm"])
 def test_other_methods_are_scored_too(data, method):
     result = fit_and_score(data, tiny_fit(method).options(data.noise_rate))

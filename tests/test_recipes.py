@@ -28,7 +28,8 @@ from pidual.training import paper_protocol
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"
 SUMMARY = Path(__file__).parents[1] / "benchmarks" / "results" / "benchmark" / "summary.json"
-ALL = [(name, scale) for name in DATASETS for scale in SCALES]
+NAMES = [name for name, entry in DATASETS.items() if entry.recipes]
+ALL = [(name, scale) for name in NAMES for scale in SCALES]
 VECTORS = {"labelme": (512,), "digits_pi": (64,)}
 
 
@@ -149,9 +150,16 @@ def test_quoted_methods_train_as_their_authors_do():
     for name, weight in noise.items():
         settings = defaults(METHODS["cores_star"]) | load_recipe(name, "paper").method_settings("cores_star")
         assert settings["consistency"] == weight, name
-    draws = {name: load_recipe(name, "paper").method_settings("het").get("draws", 1000) for name in DATASETS}
+    draws = {name: load_recipe(name, "paper").method_settings("het").get("draws", 1000) for name in NAMES}
     images = {"cifar10h", "cifar10n", "cifar100n", "cifar10s", "cifar10_pi"}
-    assert draws == {name: 10_000 if name in images else 1000 for name in DATASETS}
+    assert draws == {name: 10_000 if name in images else 1000 for name in NAMES}
+
+
+def test_a_dataset_without_recipes_is_refused():
+    assert {*DATASETS} - {*NAMES} == {"cifar100_sm500", "medical_treat", "llm_emotion"}
+    with pytest.raises(UsageError, match="no recipe for 'llm_emotion'; there are recipes for cifar10h, cifar10n"):
+        load_recipe("llm_emotion", "cpu")
+    assert list(describe_recipes()) == NAMES
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)

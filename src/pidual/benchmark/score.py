@@ -103,8 +103,8 @@ def fit_and_score(
             "network": job.network,
         },
         "history": [finite(r) for r in fitted.history],
-        "histograms": histograms(predictions, job.split == 0),
-        "examples": examples(predictions, job.split == 0),
+        "histograms": histograms(predictions, judged_rows(job, predictions)),
+        "examples": examples(predictions, judged_rows(job, predictions)),
     }
 
 
@@ -133,9 +133,9 @@ def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Re
     predictions = assess(job, fitted, fabric).predictions
     with using_threads(job.threads):
         answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
-    trained = job.split == 0
-    own = {name: auc for name, auc in native_aucs(job, predictions, trained).items() if auc is not None}
-    auc = detection_auc(predictions.label_quality[trained], wrong_rows(predictions)[trained])
+    judged = judged_rows(job, predictions)
+    own = {name: auc for name, auc in native_aucs(job, predictions, judged).items() if auc is not None}
+    auc = detection_auc(predictions.label_quality[judged], wrong_rows(predictions)[judged])
     accuracy = float((answers == data.y_test).mean())
     return {"accuracy": accuracy, "auc": finite_or_none(auc), "score_auc": own}, predictions
 
@@ -181,9 +181,11 @@ class Watch(Progress):
         rows = job.part(0)
         assert rows is not None
         self.rows, self.fabric, self.progress = rows, fabric, progress
-        self.index = torch.linspace(0, len(rows) - 1, min(len(rows), WATCHED)).long()
-        wrong = (data.frame["label"] != data.frame["y"]).to_numpy()[job.split == 0]
-        self.wrong = torch.from_numpy(wrong)[self.index]
+        trained = data.frame[job.split == 0]
+        known = np.flatnonzero(trained["y"].notna())
+        watched = known[torch.linspace(0, len(known) - 1, min(len(known), WATCHED)).long().numpy()]
+        seen = trained.iloc[watched]
+        self.index, self.wrong = torch.from_numpy(watched), torch.tensor((seen["label"] != seen["y"]).to_numpy(bool))
         test = test_rows(data)
         seen = np.linspace(0, len(test) - 1, min(len(test), WATCHED)).astype(np.int64)
         self.test, self.y_test = test.subset(seen), data.y_test[seen]
@@ -259,6 +261,12 @@ def examples(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
         ]
         for kind, which in (("correct", rows & ~wrong), ("wrong", rows & wrong))
     }
+
+
+def judged_rows(job: Job, predictions: Predictions) -> NDArray[np.bool_]:
+    """Which labels were trained on and are known to be right or wrong."""
+    assert predictions.y is not None
+    return np.asarray((job.split == 0) & (predictions.y >= 0), bool)
 
 
 def wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:

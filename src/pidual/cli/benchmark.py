@@ -82,14 +82,13 @@ def benchmark(
     Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it goes on; start it
     twice and the two share the work.
     """
-    from ..datasets import DATASETS
-    from ..recipes import load_recipe
+    from ..recipes import describe_recipes, load_recipe
 
     if listing:
         print_benchmarks(as_json)
         return
     if not datasets:
-        raise UsageError(f"Name a dataset: {', '.join(DATASETS)}; or use --list.")
+        raise UsageError(f"Name a dataset: {', '.join(describe_recipes())}; or use --list.")
     if settings and analysis is not None:
         raise UsageError("An analysis changes settings itself; --set does not go with it.")
     recipes = [load_recipe(name, scale) for name in datasets]
@@ -144,7 +143,7 @@ def print_benchmarks(as_json: bool) -> None:
     from ..recipes import SCALES, describe_recipes
 
     recipes = describe_recipes()
-    datasets = {name: {"variants": entry.variants, "recipes": recipes[name]} for name, entry in DATASETS.items()}
+    datasets = {name: {"variants": DATASETS[name].variants, "recipes": scales} for name, scales in recipes.items()}
     if as_json:
         lists = {"datasets": datasets, "scales": SCALES, "methods": list(METHODS), "analyses": ANALYSES}
         click.echo(json.dumps(lists, indent=2))

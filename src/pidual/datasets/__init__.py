@@ -29,12 +29,15 @@ class Entry:
     variants : tuple of str
     random : bool
         Whether the seed decides which annotations there are.
+    recipes : bool
+        Whether `pidual benchmark` has recipes for it; benchmarks/crowds.py compares methods on the others.
     """
 
     title: str
     loader: str
     variants: tuple[str, ...] = ()
     random: bool = False
+    recipes: bool = True
 
 
 DATASETS = {
@@ -50,6 +53,9 @@ DATASETS = {
     "labelme": Entry("LabelMe", "labelme:load_labelme", ("test", "valid")),
     "digits_pi": Entry("Digits-PI", "digits:load_noise_level", ("low", "high"), random=True),
     "cifar10_pi": Entry("CIFAR-10-PI", "cifar10_pi:load_cifar10_pi", ("low", "high"), random=True),
+    "cifar100_sm500": Entry("CIFAR-100 SM500", "crowds:load_cifar100_sm500", recipes=False),
+    "medical_treat": Entry("Medical relations", "crowds:load_medical_treat", random=True, recipes=False),
+    "llm_emotion": Entry("Language models on emotions", "crowds:load_llm_emotion", random=True, recipes=False),
 }
 
 
@@ -63,7 +69,8 @@ def load_dataset(name: str, data: Path, *, seed: int = 0, **options: Any) -> "No
     data : Path
         Folder with the datasets in their authors' file formats; see docs/datasets.md.
     seed : int
-        Which annotations there are, where the dataset leaves a choice (the three whose names end in PI).
+        Which annotations there are, where the dataset leaves a choice (the three whose names end in PI), or which
+        items are held out as a test set (medical_treat, llm_emotion).
     **options
         Passed on to the loader.
     """

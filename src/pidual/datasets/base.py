@@ -21,7 +21,8 @@ class NoisyDataset:
     name : str
         Key of DATASETS, with the variant behind a colon where there is one ("cifar10n:aggregate").
     frame : DataFrame
-        One row per annotation: item (row of `x`), label and y (clean), both as numbers of `classes`; and the PI.
+        One row per annotation: item (row of `x`), label and y (clean), both as numbers of `classes`; and the PI. Where
+        clean labels are known for some items only, y is of the type Int64 and missing for the others.
     pi : mapping
         PI column to its kind: "category", "number" or "duration".
     x, x_test : array or Inputs
@@ -48,8 +49,9 @@ class NoisyDataset:
 
     @property
     def noise_rate(self) -> float:
-        """Share of annotations whose label is wrong."""
-        return float((self.frame["label"] != self.frame["y"]).mean())
+        """Share of annotations whose label is wrong, among those whose clean label is known."""
+        known = self.frame.dropna(subset="y")
+        return float((known["label"] != known["y"]).mean())
 
     def fingerprint(self) -> str:
         """Hex digest of annotations, clean labels and inputs, of evenly spaced inputs where there are very many.

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning
-from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, find_entry, imagenet_pi, labelme
+from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, crowds, find_entry, imagenet_pi, labelme
 from .digits import load_digits_pi
 from .locate import find_file, load_array, read_columns
 from .relabel import read_imagenet_pi
@@ -372,6 +373,71 @@ def _cifar10_pi(checks: _Checks) -> None:
     checks.add("annotators", status, detail)
 
 
+def _cifar100_sm500(checks: _Checks) -> None:
+    images = checks.cifar100("train", "fine")
+    checks.cifar100("test", "fine")
+    answers = _crowd(checks, crowds.SM500, crowds.MAMMALS, crowds.SM500_PI, crowds.SM500_SOURCE, (500, 11, 0.306))
+    if answers is not None and images is not None:
+        names = checks.read("names of the fine classes", cifar.cifar100_classes, checks.data)
+        if names is not None:
+            path = checks.data / crowds.FOLDER / crowds.SM500
+            try:
+                crowds.check_images(answers, images, names, path)
+                checks.add("gold", "ok", f"all {len(answers):,} equal CIFAR's labels")
+            except DataError as error:
+                checks.add("gold", "wrong", str(error))
+
+
+def _medical_treat(checks: _Checks) -> None:
+    names, options = (crowds.MEDICAL, crowds.MEDICAL_TEXTS), {"gold_everywhere": False}
+    published, source = (3_231, 468, 0.229), crowds.MEDICAL_SOURCE
+    answers = _crowd(checks, names[0], crowds.RELATION, crowds.MEDICAL_PI, source, published, **options)
+    if answers is not None:
+        checks.equal("items with gold", int(answers.dropna(subset="y")["item"].nunique()), 606)
+    _crowd_texts(checks, names[1], crowds.SENTENCE_COLUMNS, source, answers)
+
+
+def _llm_emotion(checks: _Checks) -> None:
+    published, source = (498, 13, 0.511), crowds.EMOTION_SOURCE
+    answers = _crowd(checks, crowds.EMOTION, crowds.EMOTIONS, crowds.EMOTION_PI, source, published)
+    _crowd_texts(checks, crowds.EMOTION_TEXTS, ("text",), source, answers)
+
+
+def _crowd(
+    checks: _Checks,
+    name: str,
+    classes: list[str],
+    pi: dict[str, str],
+    source: str,
+    published: tuple[int, int, float],
+    **options: Any,
+) -> pd.DataFrame | None:
+    """The answers of one of the crowds, of which items, annotators and noise are known."""
+    if not checks.files(checks.data / crowds.FOLDER, [f"{name}|{name}.gz"], source):
+        return None
+    answers = checks.read(name, crowds.read_answers, checks.data, name, classes, pi, source, **options)
+    if answers is not None:
+        n_items, n_annotators, noise = published
+        checks.equal("items", int(answers["item"].nunique()), n_items)
+        checks.equal("annotators", int(answers["annotator"].nunique()), n_annotators)
+        known = answers.dropna(subset="y")
+        checks.noise("answers", float((known["label"] != known["y"]).mean()), noise, digits=3)
+    return answers
+
+
+def _crowd_texts(
+    checks: _Checks, name: str, columns: tuple[str, ...], source: str, answers: pd.DataFrame | None
+) -> None:
+    """The texts the answers are about."""
+    if not checks.files(checks.data / crowds.FOLDER, [f"{name}|{name}.gz"], source):
+        return
+    texts = checks.read(name, crowds.read_texts, checks.data, name, columns, source)
+    if texts is not None and answers is not None:
+        asked = answers["item"].unique()
+        found = int(np.isin(asked, texts.index).sum())
+        checks.add("texts", "ok" if found == len(asked) else "wrong", f"of {found:,} of {len(asked):,} items")
+
+
 CHECKS: dict[str, Callable[[_Checks], None]] = {
     "cifar10h": _cifar10h,
     "cifar10n": _cifar10n,
@@ -381,4 +447,7 @@ CHECKS: dict[str, Callable[[_Checks], None]] = {
     "labelme": _labelme,
     "digits_pi": _digits_pi,
     "cifar10_pi": _cifar10_pi,
+    "cifar100_sm500": _cifar100_sm500,
+    "medical_treat": _medical_treat,
+    "llm_emotion": _llm_emotion,
 }

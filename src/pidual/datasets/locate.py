@@ -1,5 +1,6 @@
 """Find and read a dataset's files, with one kind of message where they are not there or not whole."""
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -35,11 +36,11 @@ def load_array(path: Path) -> NDArray[Any]:
 
 
 def read_columns(file: Path | IO[bytes], columns: Sequence[str], source: str) -> pd.DataFrame:
-    """These columns of a CSV file with a header."""
+    """These columns of a CSV file with a header, which may be compressed (.gz)."""
     name = file if isinstance(file, Path) else file.name
     try:
         frame = pd.read_csv(file, skipinitialspace=True)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
         raise DataError(f"{name} cannot be read as CSV ({str(error).strip()}); get it again from {source}.") from None
     absent = [column for column in columns if column not in frame]
     if absent:

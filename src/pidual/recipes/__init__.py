@@ -76,7 +76,10 @@ class Recipe:
 
 def load_recipe(dataset: str, scale: str) -> Recipe:
     """The recipe of a dataset at a scale; a name without a variant stands for the dataset's first one."""
-    _, variant = find_entry(dataset)
+    entry, variant = find_entry(dataset)
+    if not entry.recipes:
+        known = ", ".join(name for name, each in DATASETS.items() if each.recipes)
+        raise UsageError(f"There is no recipe for '{dataset}'; there are recipes for {known}.")
     if scale not in SCALES:
         raise UsageError(f"There is no scale '{scale}'; there are {' and '.join(SCALES)}.")
     name = dataset.partition(":")[0]
@@ -86,7 +89,8 @@ def load_recipe(dataset: str, scale: str) -> Recipe:
 
 def describe_recipes() -> dict[str, dict[str, str]]:
     """Dataset -> scale -> what the recipe is, the first line of its module."""
-    modules = {name: {scale: import_module(f".{name}_{scale}", __name__) for scale in SCALES} for name in DATASETS}
+    names = [name for name, entry in DATASETS.items() if entry.recipes]
+    modules = {name: {scale: import_module(f".{name}_{scale}", __name__) for scale in SCALES} for name in names}
     return {
         name: {scale: (module.__doc__ or "").partition("\n")[0] for scale, module in scales.items()}
         for name, scales in modules.items()

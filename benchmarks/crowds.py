@@ -1,0 +1,119 @@
+"""Real and synthetic crowds: our methods and what others do, on the same features and splits, in the same run.
+
+    PIDUAL_DATA=DIR python benchmarks/crowds.py [--seeds 10] [--only labelme,real,digits,stress,synthetic,...]
+        [--methods auto,pi_dual,ce,vote,dawid_skene,glad,mace,crowd_layer,crowdlab,filter_retrain,clean] [--out FILE]
+
+DIR holds `labelme/`, `cifar-10s/`, `cifar-10-batches-bin/`, `cifar-100-binary/` and `crowds/` (docs/datasets.md).
+crowd_data.py has the crowds and their features, crowd_peers.py the peers (`pip install 'pidual[peers]'`),
+crowd_scores.py the columns:
+
+    test_accuracy   of the classifier on clean test inputs; of an aggregator, of the network trained on its consensus
+    auc             chance that a wrong answer scores below a right one, over all answers whose truth is known
+    consensus       share of the items whose consensus is right
+    spearman        rank correlation of annotators' quality with their true accuracy, of those with 5 answers or more
+    stated, ece     mean quality the consensus states, and its expected calibration error
+    collapsed       fits whose answers on test inputs agree with the truth no more than chance would (z below 3)
+    seconds         processor time of all a method does: folds, aggregation, networks, scores
+
+No method sees a clean label, and nothing is chosen by one. `stress` has four crowds for every seed of the others (40
+at 10 seeds), one fit each. Fits that are there already are not repeated.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from common import RESULTS, Log, write_result
+from crowd_data import CROWDS, GROUPS, STRESS_CROWDS
+from crowd_peers import PEERS, UnfitError
+from crowd_scores import Judged, score, summarise, table
+
+from pidual.benchmark.score import prepare_data, test_rows
+from pidual.engine import make_fabric
+from pidual.engine.guard import agreement_z
+from pidual.engine.predict import predict_labels
+from pidual.engine.threads import using_threads
+from pidual.errors import UsageError
+from pidual.run import FitOptions, assess, train
+
+OURS = ("auto", "pi_dual", "ce")
+
+
+def ours(method, data, seed):
+    """A method of pidual with default settings, as `pidual fit` has it."""
+    job = prepare_data(data, FitOptions(method=method, seed=seed, accelerator="cpu"))
+    fabric = make_fabric("cpu")
+    fitted = train(job, fabric=fabric)
+    results = assess(job, fitted, fabric)
+    test, collapsed = None, None
+    if len(data.y_test):
+        with using_threads(job.threads):
+            test = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
+        collapsed = agreement_z(test, data.y_test) < 3
+    items = results.items
+    consensus, sure = np.zeros(len(data.x), np.int64), np.zeros(len(data.x))
+    consensus[items["item"].astype(int)] = items["consensus_label"].astype(int)
+    sure[items["item"].astype(int)] = items["consensus_quality"]
+    people = results.annotators
+    return Judged(
+        quality=results.predictions.label_quality,
+        consensus=consensus,
+        consensus_quality=sure,
+        annotators=pd.Series(people["annotator_quality"].to_numpy(float), index=people["annotator"].astype(str)),
+        test=test,
+        collapsed=collapsed,
+    )
+
+
+def run(method, data, seed):
+    """One fit, scored; a message where the method cannot be used."""
+    started = time.process_time()
+    try:
+        judged = PEERS[method](data, seed) if method in PEERS else ours(method, data, seed)
+    except (UnfitError, UsageError) as error:
+        return str(error)
+    seconds = time.process_time() - started + judged.seconds
+    return score(judged, data.frame, data.y_test) | {"seconds": round(seconds, 2)}
+
+
+def choose(only):
+    """Names of crowds; a group stands for its members."""
+    return [each for name in only for each in GROUPS.get(name, [name])]
+
+
+def compare(crowds, methods, seeds, log):
+    """Fit what the log does not have."""
+    for name in crowds:
+        for seed in range(seeds * (STRESS_CROWDS if name == "stress" else 1)):
+            missing = [method for method in methods if log.find(data=name, method=method, seed=seed) is None]
+            data = CROWDS[name](seed) if missing else None
+            for method in missing:
+                found = run(method, data, seed)
+                if isinstance(found, str):
+                    print(f"{name}, {method}: left out ({found})", flush=True)
+                else:
+                    log.add({"data": name, "method": method, "seed": seed, **found})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(CROWDS))
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=[*OURS, *PEERS])
+    parser.add_argument("--out", type=Path, default=RESULTS / "crowds.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    log = Log(arguments.out, "data", "method", "seed")
+    crowds = choose(arguments.only)
+    unknown = [name for name in crowds if name not in CROWDS]
+    if unknown:
+        parser.error(f"there is no crowd {unknown[0]}; there are {', '.join([*GROUPS, *CROWDS])}")
+    compare(crowds, arguments.methods, arguments.seeds, log)
+    order = {name: number for number, name in enumerate([*CROWDS])}
+    methods = {name: number for number, name in enumerate([*OURS, *PEERS])}
+    rows = sorted(log.rows, key=lambda row: (order.get(row["data"], 99), methods.get(row["method"], -1), row["seed"]))
+    write_result(arguments.out, summarise(rows), seeds=arguments.seeds)
+    print(table([line for line in summarise(rows) if line["data"] in crowds]))
