@@ -237,9 +237,13 @@ class LatentTruth(Method):
         ]
 
     def groups(self, processes: int) -> list[Group]:
-        """Members that are trained together: stacked ones shared out among processes, any others one by one."""
+        """Members that are trained together: stacked ones shared out among processes, any others one by one.
+
+        Members of one setting are trained one by one as well: a stack goes through all items with every member, and one
+        that leaves out half of them would do so in vain.
+        """
         m = len(self.fold)
-        if self.f.stack is None and m > 1:
+        if m > 1 and (self.f.stack is None or m == self.folds):
             return [Group([member], int(self.fold[member])) for member in range(m)]
         n = min(processes, m)
         return [Group(list(range(first, m, n)), None) for first in range(n)]
