@@ -11,6 +11,7 @@ LAYERS = [
     {"options", "grids", "directory", "schemas", "people", "processes", "training"},
     {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets", "artefacts"},
+    {"populations"},
     {"methods"},
     {"engine"},
     {"detect"},
