@@ -1,6 +1,6 @@
 """What the contract fits every method on; run under torchrun, it does so on several processes at once.
 
-torchrun --nproc-per-node 2 tests/contract.py OUT      # OUT/<method>.safetensors, memories among the weights
+torchrun --nproc-per-node 2 tests/contract.py OUT [CASE ...]      # OUT/<case>.safetensors, memories among the weights
 """
 
 import itertools
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from pidual.batch import Rows, Spec
 from pidual.encode import EncodedPI
@@ -30,6 +31,8 @@ OPTIONS = {
     "het_xl": {"draws": 20},
     "cores": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
 }
+APART = "latent_truth, members apart"  # whose networks cannot be stacked
+CASES = (*METHODS, APART)
 TRAINING = Training(epochs=4, batch_size=40, lr=0.05, clip=1.0, seed=3, guard="off")
 
 
@@ -42,13 +45,22 @@ def make_rows():
     annotator = rng.integers(0, 6, 240)
     label = np.where(annotator < 2, rng.integers(0, 3, 240), y[item])
     numbers = rng.normal(size=(240, 2)).astype(np.float32)
-    return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers))
+    return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers), fold=item % 5)
+
+
+def method_of(case):
+    """The class of the method that is fitted."""
+    return METHODS[case.partition(",")[0]]
 
 
 def build(name):
     """The method, small."""
-    width = {"width": 16} if METHODS[name].needs_pi else {}
-    return METHODS[name](MLP(5, 3, width=16, depth=1), SPEC, **width, **OPTIONS.get(name, {}))
+    method = method_of(name)
+    width = {"width": 16} if method.needs_pi else {}
+    f = MLP(5, 3, width=16, depth=1)
+    if name == APART:
+        f = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+    return method(f, SPEC, **width, **OPTIONS.get(name, {}))
 
 
 def build_trainable(name):
@@ -62,7 +74,10 @@ def build_trainable(name):
 def fit_method(name, folder=None):
     """Fit; with a folder for its state, stop once in every stage and continue from the state."""
     rows, fabric = make_rows(), make_fabric("cpu")
-    for stop_at in (11, 18)[: METHODS[name].stages] if folder else ():  # of 24 steps: in the first stage, in the second
+    stops = (11, 18)[: method_of(name).stages]  # of 24 steps: in the first stage, in the second
+    if method_of(name).by_item:
+        stops = (3, 4) if name == APART else (5,)  # of 4 steps for each of five members, or of 8 for all together
+    for stop_at in stops if folder else ():
         steps = itertools.count(1)
         try:
             fit(
@@ -97,7 +112,7 @@ def resumed(build, folder, stop_at):
 
 if __name__ == "__main__":
     out = Path(sys.argv[1])
-    for name in METHODS:
+    for name in sys.argv[2:] or CASES:
         tensors = everything(fit_method(name, out / name))
         fabric = make_fabric("cpu")
         for key, value in tensors.items():

@@ -290,7 +290,7 @@ class Starts(Progress):
     def __init__(self):
         self.done = []
 
-    def start(self, epochs, steps, done, stage=""):
+    def start(self, epochs, steps, done, stage="", parts=1):
         self.done.append(done)
 
 

@@ -1,6 +1,7 @@
 """The main job on data that comes with the package: Digits-PI at two noise levels, by three methods."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,8 +69,9 @@ def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Prog
     """One fit of the demo, with pictures of the digits in its report."""
     table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # the annotators are not people
     inputs = load_inputs(data.x)
-    own = {} if method == "latent_truth" else {"training": TRAINING, "network_options": NETWORK}
-    options = FitOptions(method=method, seed=seed, **own)
+    options = FitOptions(method=method, seed=seed)
+    if method != "latent_truth":
+        options = replace(options, training=TRAINING, network_options=NETWORK)
     run = fit_table(table, inputs, out, options, source={"x": "Digits-PI"}, force=True, progress=progress)
     worst = run.predictions.frame.nsmallest(200, "label_quality")["item"].astype(int).unique()
     pictures = [picture(data.images[item, 0]) for item in worst]

@@ -141,6 +141,25 @@ class Population(nn.Module):
             if parameter.grad is not None:
                 parameter.grad.addcmul_(parameter.detach(), decay.view(-1, 1, 1))
 
+    def of(self, member: int) -> list[Tensor]:
+        """Parameters of a member."""
+        if self.stack is None:
+            return [parameter.data for parameter in self.alone[member].parameters()]
+        return [parameter.data[member] for parameter in self.stack.parameters()]
+
+    def is_finite(self, member: int) -> bool:
+        """Whether all numbers of a member are."""
+        buffers = self.alone[member].buffers() if self.stack is None else ()
+        return all(bool(value.isfinite().all()) for value in (*self.of(member), *buffers))
+
+    def silence(self, member: int) -> None:
+        """Let a member call all classes equally likely."""
+        for value in self.of(member):
+            value.zero_()
+        for buffer in self.alone[member].buffers() if self.stack is None else ():
+            if buffer.is_floating_point():
+                buffer.nan_to_num_(0.0, 0.0, 0.0)  # of normalisation layers; nothing of them reaches the last layer
+
     def keep(self, members: Sequence[int]) -> None:
         """Leave out all other members."""
         if self.stack is not None:

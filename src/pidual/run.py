@@ -480,7 +480,6 @@ def warn_of_learning_by_heart(job: Job, knows: NDArray[np.bool_], gate: NDArray[
 def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff) -> dict[str, Any]:
     """The summary of a run as JSON values."""
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
-    attempts = 1 + max(r["attempt"] for r in fitted.history)
     return {
         "n_issues": predictions.n_issues,
         "estimated_noise_rate": cutoff.estimated_noise_rate,
@@ -489,8 +488,8 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
         "valid_accuracy": record.get("valid_accuracy"),
         "seconds": sum(r["seconds"] for r in fitted.history),
         "guard": {
-            "recovered": bool(fitted.events) and attempts > len(fitted.events),
-            "collapsed": bool(fitted.events) and attempts <= len(fitted.events),
+            "recovered": bool(fitted.events) and not fitted.collapsed,
+            "collapsed": fitted.collapsed,
             "events": fitted.events,
         },
         "model_selection": fitted.selection,
@@ -613,10 +612,10 @@ def fit_into(
 ) -> None:
     """Train from the resume point in a folder, or from the start, and write all files of the run but its report."""
     first = fabric.global_rank == 0
-    store = StateStore(folder / "state", save_every, run_id(Run(folder).config) if first else "")
+    store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(Run(folder).config) if first else ""))
     # Records of epochs that a kill took back are written again.
-    if first and (state := store.values() or store.part("before").values()):
-        write_history(folder / "metrics.jsonl", state["position"]["history"])
+    if first and (history := store.history()):
+        write_history(folder / "metrics.jsonl", history)
     recorder = Recorder(progress, folder / "metrics.jsonl" if first else None)
     started = time.monotonic()
     fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
@@ -836,8 +835,11 @@ class Recorder(Progress):
     def __init__(self, progress: Progress, path: Path | None):
         self.progress, self.path = progress, path
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
-        self.progress.start(epochs, steps, done, stage)
+    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
+        self.progress.start(epochs, steps, done, stage, parts)
+
+    def part(self, number: int, stage: str) -> None:
+        self.progress.part(number, stage)
 
     def step(self, epoch: int, step: int) -> None:
         self.progress.step(epoch, step)

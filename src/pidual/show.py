@@ -28,22 +28,25 @@ class Lines(Progress):
     def fit(self, text: str) -> None:
         self.note(text)
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
         self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
-        self.said = 0.0
-        done_text = f", {done / (epochs * steps):.0%} done before" if done else ""
+        self.total, self.before, self.named, self.said = parts * epochs * steps, 0, "", 0.0
+        done_text = f", {done / self.total:.0%} done before" if done else ""
         named = f" ({stage})" if stage else ""
-        click.echo(f"Training{named}: {epochs} epochs of {steps} steps{done_text}.", err=True)
+        times = f"{parts} networks, each " if parts > 1 else ""
+        click.echo(f"Training{named}: {times}{epochs} epochs of {steps} steps{done_text}.", err=True)
+
+    def part(self, number: int, stage: str) -> None:
+        self.before, self.named = number * self.epochs * self.steps, f"{stage}, "
 
     def step(self, epoch: int, step: int) -> None:
         now = time.monotonic()
         if now - self.said > SECONDS_BETWEEN_LINES and (self.said or now - self.began > 1):
             self.said = now
-            position = epoch * self.steps + step
-            left = (now - self.began) / max(1, position - self.done) * (self.epochs * self.steps - position)
-            click.echo(
-                f"epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}, about {duration(left)} left", err=True
-            )
+            position = self.before + epoch * self.steps + step
+            left = (now - self.began) / max(1, position - self.done) * (self.total - position)
+            place = f"{self.named}epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
+            click.echo(f"{place}, about {duration(left)} left", err=True)
 
     def epoch(self, record: Record) -> None:
         now = time.monotonic()
@@ -65,8 +68,8 @@ class Bar(Progress):
     def fit(self, text: str) -> None:
         self.note(text)
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
-        self.epochs, self.steps, self.drawn = epochs, steps, 0.0
+    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
+        self.epochs, self.steps, self.before, self.drawn = epochs, steps, 0, 0.0
         self.stage = f"{stage}, " if stage else ""
         columns: list[Any] = [
             TextColumn("{task.description}"),
@@ -75,8 +78,11 @@ class Bar(Progress):
             TimeRemainingColumn(),
         ]
         self.bar = RichProgress(*columns, console=self.console, transient=True)
-        self.task = self.bar.add_task("training", total=epochs * steps, completed=done, text="")
+        self.task = self.bar.add_task("training", total=parts * epochs * steps, completed=done, text="")
         self.bar.start()
+
+    def part(self, number: int, stage: str) -> None:
+        self.before, self.stage = number * self.epochs * self.steps, f"{stage}, "
 
     def step(self, epoch: int, step: int) -> None:
         now = time.monotonic()
@@ -84,13 +90,14 @@ class Bar(Progress):
             self.drawn = now
             self.bar.update(
                 self.task,
-                completed=epoch * self.steps + step,
+                completed=self.before + epoch * self.steps + step,
                 description=f"{self.stage}epoch {epoch + 1}/{self.epochs}",
             )
 
     def epoch(self, record: Record) -> None:
         if self.bar is not None:
-            self.bar.update(self.task, completed=(record["epoch"] + 1) * self.steps, text=describe(record))
+            done = self.before + (record["epoch"] + 1) * self.steps
+            self.bar.update(self.task, completed=done, text=describe(record))
 
     def note(self, text: str) -> None:
         self.console.print(printable(text), highlight=False, markup=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import environment
-from contract import build, build_trainable, everything, fit_method
+from contract import CASES, build, build_trainable, everything, fit_method
 from safetensors.torch import load_file
 
 from pidual.engine import Training, fit, make_fabric
@@ -24,7 +24,7 @@ def select(method, rows, n=32):
     return batch._replace(views=batch.views * method.n_views)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_loss_is_finite_and_reaches_every_parameter(name, rows):
     method = build_trainable(name)
     logs = method(select(method, rows))
@@ -37,7 +37,7 @@ def test_loss_is_finite_and_reaches_every_parameter(name, rows):
     assert sorted(map(id, grouped)) == sorted(id(parameter) for _, parameter in trained)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_predicts_from_x_alone(name, rows):
     method = build(name).eval()
     assert method.logits(rows.x[:7]).shape == (7, 3)
@@ -45,7 +45,7 @@ def test_predicts_from_x_alone(name, rows):
     assert torch.allclose(method.logits(rows.x[:7]), alone, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_scores_have_one_value_per_row(name, rows):
     method = build(name).eval()
     batch = select(method, rows)
@@ -54,7 +54,7 @@ def test_scores_have_one_value_per_row(name, rows):
     assert set(method.scores[1:]) <= set(columns)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_sixty_steps_lower_the_loss_and_one_seed_gives_one_result(name, rows):
     training = Training(epochs=15, batch_size=60, lr=0.05, clip=1.0, seed=3)
     one, two = (fit(lambda: build(name), rows, rows, training, fabric=make_fabric("cpu")) for _ in range(2))
@@ -64,7 +64,7 @@ def test_sixty_steps_lower_the_loss_and_one_seed_gives_one_result(name, rows):
     assert other.history[0]["loss"] != one.history[0]["loss"]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_saved_weights_predict_the_same(name, rows):
     fitted = fit(lambda: build(name), rows, rows, Training(epochs=2, batch_size=60, lr=0.05), fabric=make_fabric("cpu"))
     again = build(name)
@@ -73,7 +73,7 @@ def test_saved_weights_predict_the_same(name, rows):
     assert evaluate(again.eval(), rows, fabric) == evaluate(fitted.method, rows, fabric)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_stopped_and_resumed_is_bitwise_the_same(name, tmp_path):
     whole, resumed = everything(fit_method(name)), everything(fit_method(name, tmp_path))
     assert whole.keys() == resumed.keys()
@@ -98,7 +98,7 @@ def on_two_processes(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CASES)
 def test_two_processes_with_resume_learn_what_one_does(name, on_two_processes):
     if name in MIXES:
         pytest.skip("each process mixes its own rows; that both end up equal is checked where they run")

@@ -220,8 +220,11 @@ class Watch(Progress):
             record["test_accuracy"] = float((predicted == self.y_test).mean())
         self.progress.epoch(record)
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
-        self.progress.start(epochs, steps, done, stage)
+    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
+        self.progress.start(epochs, steps, done, stage, parts)
+
+    def part(self, number: int, stage: str) -> None:
+        self.progress.part(number, stage)
 
     def step(self, epoch: int, step: int) -> None:
         self.progress.step(epoch, step)

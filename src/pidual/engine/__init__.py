@@ -1,6 +1,7 @@
 """The engine: the only code that knows Fabric. It trains methods and applies them."""
 
 from ..training import Training
-from .fit import Fitted, Interrupted, fit, make_fabric, predicting_fabric
+from .fit import Fitted, fit, make_fabric, predicting_fabric
+from .stopping import Interrupted
 
 __all__ = ["Fitted", "Interrupted", "Training", "fit", "make_fabric", "predicting_fabric"]

@@ -22,7 +22,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..batch import Batch, Rows
-from ..errors import PidualError, RunError, UsageError
+from ..errors import RunError, UsageError
 from ..methods.base import Method
 from ..processes import place_among_processes
 from ..random_pi import derive_seed
@@ -32,17 +32,12 @@ from .batches import Batches
 from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
 from .history import Record
 from .optim import make_optimizers
-from .predict import evaluate, predict_labels, scan_items, scan_rows
+from .population import Learned, Weights, join, train_groups
+from .predict import evaluate, predict_labels, predict_members, scan_items, scan_rows
 from .progress import Progress
+from .stopping import Interrupted, Together
 
-Weights = dict[str, Tensor]
 SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
-
-
-class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fault
-    """Training was asked to stop; its state is saved where there is a place to save it."""
-
-    exit_code = 130
 
 
 @dataclass
@@ -63,6 +58,8 @@ class Fitted:
         What the guard did.
     selection : list of dict
         What held-out answers decided of the settings of a population; empty for other methods.
+    collapsed : bool
+        Whether the guard calls it collapsed.
     """
 
     method: Method
@@ -71,6 +68,7 @@ class Fitted:
     history: list[Record]
     events: list[Record]
     selection: list[Record] = field(default_factory=list)
+    collapsed: bool = False
 
 
 @dataclass
@@ -134,7 +132,7 @@ def fit(
     stop: Callable[[], bool] = lambda: False,
     stage: str = "",
 ) -> Fitted:
-    """Train a method on the rows of `train`.
+    """Train a method on the rows of `train`; its groups of members apart, where it has several.
 
     Parameters
     ----------
@@ -155,21 +153,65 @@ def fit(
     stage : str
         Name of this training in the records, where it is one of several.
     """
-    trainer = Trainer(
-        build,
-        train,
-        valid,
-        training,
-        fabric or make_fabric(precision=training.precision),
-        store,
-        progress or Progress(),
-        stop,
-        stage,
-    )
+    fabric, progress = fabric or make_fabric(precision=training.precision), progress or Progress()
+    torch.manual_seed(derive_seed(training.seed, 0, 3))
+    method = build()
+    groups = method.groups(fabric.world_size)
     try:
-        return trainer.run()
+        if len(groups) == 1:
+            return Trainer(build, train, valid, training, fabric, store, progress, stop, stage, method).run()
+        together = Together(fabric, stop)
+        fabric = together.own_fabric
+
+        def learn(build: Callable[[], Method], rows: Rows, **how: Any) -> Learned:
+            trainer = Trainer(build, rows, valid, training, fabric, stop=together.asked_to_stop, **how)
+            return trainer.learn(keep_optimizer=False)
+
+        learned = train_groups(groups, build, train, learn, together, store, progress, stage)
+        fabric.setup_module(method, move_to_device=False)
+        whole = join(method, groups, learned)
+        return conclude(fabric.to_device(method), whole, train, training, fabric)
     finally:
-        trainer.progress.stop()
+        progress.stop()
+
+
+def conclude(method: Method, learned: Learned, train: Rows, training: Training, fabric: Fabric) -> Fitted:
+    """The method with the selected weights, after it has decided what is decided when training is over.
+
+    It comes with the weights after the last epoch.
+    """
+    decided = decide(method, train, training, fabric)
+    last = weights(method)
+    if learned.selected is not None:
+        method.load_state_dict(learned.selected)
+        decided = decide(method, train, training, fabric)
+    selection, lost = decided
+    about = {"epoch": learned.epoch, "attempt": max(record["attempt"] for record in learned.history)}
+    all_lost = len(lost) == method.n_members
+    action = "went on" if all_lost else "it gets no share"
+    events = [about | {"reason": reason, "action": action} for reason in lost.values()]
+    return Fitted(
+        method, last, learned.epoch, learned.history, learned.events + events, selection, learned.collapsed or all_lost
+    )
+
+
+def decide(method: Method, train: Rows, training: Training, fabric: Fabric) -> tuple[list[Record], dict[int, str]]:
+    """Let the method decide, and the guard look at members: what was decided, and members that have collapsed."""
+    method.eval()
+    lost: dict[int, str] = {}
+    steps = training.epochs * Batches(train, training, by_item=method.by_item).steps
+    if method.n_members > 1 and training.guard != "off" and steps >= guard.MIN_STEPS:
+        index = sample(train)
+        answers, seen = predict_members(method, train.subset(index), fabric)
+        lost = guard.find_collapsed_members(answers, seen, train.y_noisy[index].numpy())
+    usable = [*lost] if len(lost) < method.n_members else []
+    with torch.no_grad():
+        return method.on_fit_end(partial(scan_items, train, fabric), usable), lost
+
+
+def sample(rows: Rows) -> Tensor:
+    """Positions of evenly spaced rows that the guard looks at."""
+    return torch.linspace(0, len(rows) - 1, min(len(rows), guard.SAMPLE_ROWS)).long()
 
 
 class Trainer:
@@ -186,8 +228,9 @@ class Trainer:
         progress: Progress,
         stop: Callable[[], bool],
         stage: str = "",
+        method: Method | None = None,
     ):
-        self.stage = stage
+        self.stage, self.fresh = stage, method
         self.build, self.train, self.training = build, train, training
         self.valid = valid
         if valid is not None and training.valid_whole_batches:
@@ -203,7 +246,15 @@ class Trainer:
         self.majority = float(labels.bincount().max() / len(labels))
 
     def run(self) -> Fitted:
-        """Train from the stored state, or from the start, to the end."""
+        """Train to the end, and let the method decide what is decided then."""
+        learned = self.learn()
+        return conclude(self.method, learned, self.train, self.training, self.fabric)
+
+    def learn(self, *, keep_optimizer: bool = True) -> Learned:
+        """Train from the stored state, or from the start, to the end.
+
+        The last state can do without the optimizer's, as nothing comes after it.
+        """
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
         self.at = Position(**state[1]["position"]) if state else Position()
@@ -219,8 +270,8 @@ class Trainer:
         while self.at.epoch < self.training.epochs:
             self.train_epoch()
             self.finish_epoch()
-        self.save()
-        return self.result()
+        self.save(with_optimizer=keep_optimizer)
+        return self.learned()
 
     def check_position(self) -> None:
         """Refuse a state that stands where this run cannot be."""
@@ -232,9 +283,11 @@ class Trainer:
 
     def set_up(self) -> None:
         """Build method and optimizer for the current attempt."""
-        seed, attempt = self.training.seed, self.at.attempt
-        torch.manual_seed(derive_seed(seed, attempt, 3))
-        self.method = self.build()
+        attempt, fresh, self.fresh = self.at.attempt, self.fresh, None
+        if fresh is None or attempt > 0:
+            torch.manual_seed(derive_seed(self.training.seed, attempt, 3))
+            fresh = self.build()
+        self.method = fresh
         for name, memory in self.method.memories.items():
             memory.open(self.store.folder / f"{name}.memory" if self.store else None)
         if self.method.before is not None:
@@ -384,7 +437,7 @@ class Trainer:
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
         """f's answers and the given labels on evenly spaced training rows."""
-        index = torch.linspace(0, len(self.train) - 1, min(len(self.train), guard.SAMPLE_ROWS)).long()
+        index = sample(self.train)
         return predict_labels(self.method, self.train.subset(index), self.fabric), self.train.y_noisy[index].numpy()
 
     def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
@@ -392,13 +445,13 @@ class Trainer:
         augment = partial(self.batches.scan_views, epoch=self.at.epoch) if augmented else None
         return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
 
-    def save(self) -> None:
+    def save(self, *, with_optimizer: bool = True) -> None:
         """Replace the stored state by the present one."""
         if self.store is None:
             return
         started = time.monotonic()
         if self.fabric.global_rank == 0:
-            optimizer, values = pack_optimizers(self.optimizers)
+            optimizer, values = pack_optimizers(self.optimizers if with_optimizer else [])
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
@@ -426,17 +479,19 @@ class Trainer:
         except ValueError as error:
             raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
 
-    def result(self) -> Fitted:
-        """The selected weights inside the method, and the rest of what happened."""
-        at, last = self.at, weights(self.method)
+    def learned(self) -> Learned:
+        """The weights after the last epoch, the selected ones, and the rest of what happened."""
+        at = self.at
         best = self.training.select != "last" and bool(self.best)
-        if best:
-            self.method.load_state_dict(self.best)
-        self.method.eval()
-        epoch = at.best_epoch if best else self.training.epochs - 1
-        with torch.no_grad():
-            selection = self.method.on_fit_end(partial(scan_items, self.train, self.fabric))
-        return Fitted(self.method, last, epoch, at.history, at.events, selection)
+        attempts = 1 + max(record["attempt"] for record in at.history)
+        return Learned(
+            last=weights(self.method),
+            selected=self.best if best else None,
+            epoch=at.best_epoch if best else self.training.epochs - 1,
+            history=at.history,
+            events=at.events,
+            collapsed=bool(at.events) and attempts <= len(at.events),
+        )
 
 
 @contextlib.contextmanager

@@ -65,6 +65,31 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     return f"{suspicion} and its answers on training rows agree with the given labels no more than chance (z = {z:.1f})"
 
 
+def find_collapsed_members(
+    answers: NDArray[np.int64], seen: NDArray[np.bool_], labels: NDArray[np.int64]
+) -> dict[int, str]:
+    """Members of a population that have learned nothing, each with the reason to say so.
+
+    Parameters
+    ----------
+    answers : int array (M, N)
+        What each member answers on a fixed selection of training rows.
+    seen : bool array (M, N)
+        Which of them it was trained on.
+    labels : int array (N,)
+        Their given labels.
+    """
+    found = {}
+    for member, (own, rows) in enumerate(zip(answers, seen, strict=True)):
+        z = agreement_z(own[rows], labels[rows]) if rows.any() else math.inf
+        if z <= AT_CHANCE:
+            found[member] = (
+                f"the answers of member {member + 1} of {len(answers)} on training rows agree with the given labels no "
+                f"more than chance (z = {z:.1f})"
+            )
+    return found
+
+
 def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
     """How many standard errors the agreement of two labelings lies above what chance would give."""
     n = len(labels)

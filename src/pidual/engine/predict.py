@@ -75,6 +75,18 @@ def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int
     return torch.cat(parts).numpy()
 
 
+def predict_members(method: Method, rows: Rows, fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The class that every member of a population predicts for every row (M, N), and whether it was trained on it."""
+    answers = []
+    for index in torch.arange(len(rows)).split(CHUNK):
+        with torch.inference_mode(), fabric.autocast():
+            x = fabric.to_device(rows.take_x(rows.x_row[index]))
+            answers.append(method.member_logits(x).argmax(-1).cpu())
+    with torch.inference_mode():
+        seen = method.member_sees(fabric.to_device(rows.fold)).cpu()
+    return torch.cat(answers, 1).numpy(), seen.numpy()
+
+
 def predict_probabilities(method: Method, rows: Rows, fabric: Fabric) -> Iterator[NDArray[np.float32]]:
     """Class probabilities of every row of x, chunk by chunk."""
     for x_rows in torch.arange(len(rows.x)).split(CHUNK):

@@ -186,6 +186,17 @@ class AnswerModel(nn.Module):
         theirs = dict(part.named_parameters())
         for name, value in self.named_parameters():
             self.by_member(name, value.data).index_copy_(0, index, part.by_member(name, theirs[name].data))
+        self.answers.copy_(part.answers)
+
+    def is_finite(self, member: int) -> bool:
+        """Whether all numbers of a member are."""
+        values = (self.by_member(name, value.data)[member] for name, value in self.named_parameters())
+        return all(bool(value.isfinite().all()) for value in values)
+
+    def silence(self, member: int) -> None:
+        """Let a member be as at the start, where it knows of no annotator and of no PI."""
+        for name, value in self.named_parameters():
+            self.by_member(name, value.data)[member].zero_()
 
     def by_member(self, name: str, value: Tensor) -> Tensor:
         """A parameter with members in the first dimension: a view of it."""

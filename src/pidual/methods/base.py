@@ -13,7 +13,7 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
@@ -136,9 +136,25 @@ class Method(nn.Module):
         if clip is not None:
             clip_gradients(self, clip)
 
-    def on_fit_end(self, scan: ItemScan) -> list[dict[str, Any]]:
-        """Called when training is over; what is decided here has to be in buffers. A record of each decision."""
+    def on_fit_end(self, scan: ItemScan, collapsed: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Called when training is over; what is decided here has to be in buffers. A record of each decision.
+
+        `collapsed` are members of a population that have learned nothing, never all of them.
+        """
         return []
+
+    @property
+    def n_members(self) -> int:
+        """Networks of a population that do not know of each other; 1 for a method that is no population."""
+        return 1
+
+    def member_logits(self, x: Tensor) -> Float[Tensor, "M B K"]:
+        """What each member answers, where there are several."""
+        raise TypeError(f"{type(self).__name__} has no members")
+
+    def member_sees(self, fold: Int[Tensor, " B"]) -> Bool[Tensor, "M B"]:
+        """Whether each member is trained on items of these folds, where there are several members."""
+        raise TypeError(f"{type(self).__name__} has no members")
 
     def groups(self, processes: int) -> list[Group]:
         """Trainings that share nothing; one by default. `keep` and `put` are for methods that have several."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
@@ -112,10 +112,9 @@ class LatentTruth(Method):
         log_f = self.f(batch.x).log_softmax(-1)  # (M, B, K)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
         tau = self.train_tau[:, None]
-        losses = (
-            -log_posterior(log_f, log_p, batch.item, tau[..., None]).logsumexp(-1) / tau
-        )  # -log sum_k f_k prod_j P^tau
-        seen = batch.fold != self.fold[:, None]  # (M, B)
+        joint = log_posterior(log_f, log_p, batch.item, tau[..., None])  # log f_k prod_j P^tau
+        losses = -joint.logsumexp(-1) / tau
+        seen = self.member_sees(batch.fold)  # (M, B)
         loss = (losses * seen).sum(1) / seen.sum(1).clamp(min=1)
         penalty = self.answers.penalty(batch.a, self.n_items)
         return {"loss": (loss + penalty).mean(), "penalty": penalty.detach().mean()}
@@ -163,7 +162,20 @@ class LatentTruth(Method):
 
     # --- held-out answers decide ---
 
-    def on_fit_end(self, scan: ItemScan) -> list[dict[str, Any]]:
+    def on_fit_end(self, scan: ItemScan, collapsed: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Let held-out answers decide; members that have learned nothing get no share."""
+        for member in collapsed:
+            if not (self.f.is_finite(member) and self.answers.is_finite(member)):
+                self.f.silence(member)
+                self.answers.silence(member)
+        records = self.weigh(scan)
+        for name, share in self.named_buffers():
+            if name.endswith("share") and len(collapsed):
+                share[list(collapsed)] = 0.0
+                share /= share.sum()
+        return records
+
+    def weigh(self, scan: ItemScan) -> list[dict[str, Any]]:
         """Let held-out answers decide how sharp each setting's f is, tau, and what it counts."""
         if self.folds == 1:
             return []
@@ -214,6 +226,20 @@ class LatentTruth(Method):
         return records
 
     # --- training members together, or apart ---
+
+    @property
+    def n_members(self) -> int:
+        """G settings x F folds."""
+        return len(self.fold)
+
+    def member_logits(self, x: Tensor) -> Float[Tensor, "M B K"]:
+        """Of every f."""
+        logits: Tensor = self.f(x)
+        return logits
+
+    def member_sees(self, fold: Int[Tensor, " B"]) -> Bool[Tensor, "M B"]:
+        """All items but those of its fold."""
+        return fold != self.fold[:, None]
 
     def after_backward(self, clip: float | None) -> None:
         """The loss is the mean over members: give each the gradient of its own, clip it, add its weight decay."""

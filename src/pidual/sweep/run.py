@@ -229,8 +229,7 @@ class Worker:
     def fit(self, trial: optuna.Trial, point: int) -> str:
         """One fit, to its end or until the study has seen enough of it; returns how it went."""
         study, store = self.queue.study, self.store(point)
-        state = store.values() or store.part("before").values()
-        watch = Watch(self.progress, trial, self.prune, state["position"]["history"] if state else ())
+        watch = Watch(self.progress, trial, self.prune, store.history())
         with beating(trial) as lost:
             try:
                 job = prepare(self.table, self.inputs, self.queue.space.options(point))
