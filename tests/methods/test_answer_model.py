@@ -115,11 +115,12 @@ def test_gradients_are_those_of_small_differences(parts):
     assert torch.autograd.gradcheck(loss, tuple(model.parameters()), eps=1e-6, atol=1e-5)
 
 
-def test_members_do_not_depend_on_each_other():
-    model, a, y = make(own=True, numbers=2, others=(3,))
+@pytest.mark.parametrize("parts", [{"own": True, "numbers": 2, "others": (3,)}, {"numbers": 2}, {"others": (3,)}])
+def test_members_do_not_depend_on_each_other(parts):
+    model, a, y = make(**parts)
     whole = model(a, y)
     torch.testing.assert_close(model(a, y, torch.tensor([1])), whole[1:])
-    part, _, _ = make(own=True, numbers=2, others=(3,))
+    part, _, _ = make(**parts)
     part.keep([1])
     torch.testing.assert_close(part(a, y), whole[1:])
     for parameter in part.parameters():
