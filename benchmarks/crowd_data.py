@@ -82,7 +82,9 @@ def stress(seed):
 
 def relation_views(sentence, first, second):
     """A sentence with its terms replaced by names, the words between the two, and the terms."""
-    named = sentence.replace(first, " termone ").replace(second, " termtwo ")
+    named = sentence
+    for term, name in sorted([(first, "termone"), (second, "termtwo")], key=lambda pair: -len(pair[0])):
+        named = named.replace(term, f" {name} ")  # the longer one first, which may hold the other
     places = sorted((named.find(name), len(name)) for name in ("termone", "termtwo"))
     between = named[places[0][0] + places[0][1] : places[1][0]] if places[0][0] >= 0 else ""
     order = "onefirst" if named.find("termone") <= named.find("termtwo") else "twofirst"

@@ -167,6 +167,8 @@ def test_relation_views_mark_the_terms(benchmark):
     assert views[0].split() == ["termtwo", "is", "treated", "with", "termone", "today"]
     assert views[1].split() == ["twofirst", "is", "treated", "with"]
     assert views[2] == "ASPIRIN FEVER"
+    nested = benchmark("crowd_data").relation_views("SEPSIS and SEPSIS SYNDROME", "SEPSIS", "SEPSIS SYNDROME")
+    assert nested[0].split() == ["termone", "and", "termtwo"]
 
 
 # --- one run ---
