@@ -187,7 +187,9 @@ def prepare(
             check_giveaway(table, encoder.columns_, learned)
     n_train = int((split == 0).sum())
     n_items = int(np.count_nonzero(np.bincount(table.item_codes[split == 0])))
-    training, method_options, network_options = resolve_options(options, n_train, in_shape, n_items)
+    training, method_options, network_options = resolve_options(
+        options, n_train, in_shape, n_items, own_module=module is not None
+    )
     rows = Rows.build(
         inputs.array,
         x_row,
@@ -261,11 +263,13 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
 
 
 def resolve_options(
-    options: FitOptions, n_train: int, in_shape: Sequence[int], n_items: int | None = None
+    options: FitOptions, n_train: int, in_shape: Sequence[int], n_items: int | None = None, *, own_module: bool = False
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
     """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
-    images = len(in_shape) == 3
-    settings = choose_settings(options.setting, options.method, n_train=n_train, images=images, n_items=n_items)
+    images, mlp = len(in_shape) == 3, not own_module and options.network in (None, "mlp")
+    settings = choose_settings(
+        options.setting, options.method, n_train=n_train, images=images, n_items=n_items, mlp=mlp
+    )
     unknown = [name for name in options.training if name not in option_names()]
     if unknown:
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")

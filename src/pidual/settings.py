@@ -55,10 +55,12 @@ def choose_settings(setting: str, method: str, *, n_train: int, images: bool, n_
         Whether the inputs are images.
     n_items : int, optional
         Items trained on; by default as many as annotations.
+    mlp : bool
+        Whether the network for inputs that are not images is our MLP.
     """
     check_setting(setting)
     if setting == "default" and method == "latent_truth":
-        return population_settings(n_train if n_items is None else n_items, images)
+        return population_settings(n_train if n_items is None else n_items, images, mlp and not images)
     return SETTINGS[setting](method, n_train, images)
 
 
@@ -134,7 +136,7 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     return Settings(training, options, network)
 
 
-def population_settings(n_items: int, images: bool) -> Settings:
+def population_settings(n_items: int, images: bool, mlp: bool) -> Settings:
     """Latent truth by the number of items: fewer and fewer members, as the data itself leaves less to choose."""
     size = next(size for size in POPULATIONS if n_items < size["below"])
     training = {
@@ -145,21 +147,21 @@ def population_settings(n_items: int, images: bool) -> Settings:
         "select": "last",
         "weight_decay": 1e-3,
     }
-    options: Options = {"population": size["population"], "folds": size["folds"]}
     if images:
         training |= AUGMENTATION | {"epochs": min(20, size["epochs"])}
-        options = {"population": (), "folds": 2}
+    options: Options = {"population": size["population"] if mlp else (), "folds": size["folds"] if mlp else 2}
     network = {"convs": 2} if images else {"width": 128, "depth": 1, "dropout": 0.5}
     return Settings(training, options, network)
 
 
 # Weight decay, input dropout and tau of each setting.
 WIDE = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (3e-3, 0.5, 0.5), (2e-2, 0.5, 1.0), (2e-2, 0.0, 1.0))
+NARROW = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 0.5), (3e-3, 0.0, 1.0))
 POPULATIONS: tuple[dict[str, Any], ...] = (
     {"below": 500, "epochs": 60, "batch_size": 32, "population": WIDE, "folds": 5},
     {"below": 5_000, "epochs": 60, "batch_size": 64, "population": WIDE, "folds": 5},
-    {"below": 50_000, "epochs": 30, "batch_size": 128, "population": WIDE, "folds": 5},
-    {"below": 200_000, "epochs": 10, "batch_size": 256, "population": (WIDE[1], WIDE[4]), "folds": 2},
+    {"below": 50_000, "epochs": 20, "batch_size": 128, "population": NARROW, "folds": 5},
+    {"below": 200_000, "epochs": 10, "batch_size": 256, "population": NARROW[1:], "folds": 2},
     {"below": float("inf"), "epochs": 4, "batch_size": 1024, "population": ((1e-4, 0.0, 1.0),), "folds": 2},
 )
 AUGMENTATION = {"crop_pad": 4, "flip": True}
