@@ -41,7 +41,9 @@ class DataSettings:
     pi_min_count: int | None = None
 
 
-def choose_settings(setting: str, method: str, *, n_train: int, images: bool, n_items: int | None = None) -> Settings:
+def choose_settings(
+    setting: str, method: str, *, n_train: int, images: bool, n_items: int | None = None, mlp: bool = True
+) -> Settings:
     """The options of a setting.
 
     Parameters
