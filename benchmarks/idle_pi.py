@@ -5,8 +5,9 @@
 Crowds as in the stress benchmark, other ones. `ce`, and `pi_dual` with the default setting and four kinds of PI: the
 annotator and the seconds; these and a time, a batch and a screen that have nothing to do with the labels; the latter
 with a code for every batch and screen that two rows share, instead of those that enough rows share only; and annotator
-and seconds with six numbers that have nothing to do with the labels. Accuracy on clean test items after the last epoch,
-and whether the fit told that labels were learned by heart. Fits that are there already are not repeated.
+and seconds with six numbers that have nothing to do with the labels. `auto`, what `pidual fit` does when not asked for
+a method, with three of them. Accuracy on clean test items after the last epoch, and whether the fit warned that labels
+were memorised. Fits that are there already are not repeated.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from common import RESULTS, Log, write_result
-from stress import draw_crowd, run_fit
+from stress import fit_crowds
 
 from pidual.run import assess
 
@@ -43,10 +44,13 @@ def add_idle_numbers(frame, seed=32):
 
 FITS = {
     "ce": {"method": "ce"},
-    "pi_dual": {},
-    "pi_dual, idle PI": {"add_pi": add_idle_pi},
-    "pi_dual, idle PI, a code for every category": {"add_pi": add_idle_pi, "pi_min_count": 2},
-    "pi_dual, idle numbers": {"add_pi": add_idle_numbers},
+    "pi_dual": {"method": "pi_dual"},
+    "pi_dual, idle PI": {"method": "pi_dual", "add_pi": add_idle_pi},
+    "pi_dual, idle PI, a code for every category": {"method": "pi_dual", "add_pi": add_idle_pi, "pi_min_count": 2},
+    "pi_dual, idle numbers": {"method": "pi_dual", "add_pi": add_idle_numbers},
+    "auto": {"method": "auto"},
+    "auto, idle PI": {"method": "auto", "add_pi": add_idle_pi},
+    "auto, idle numbers": {"method": "auto", "add_pi": add_idle_numbers},
 }
 
 
@@ -59,7 +63,7 @@ def told(job, fitted, fabric):
 def summarise(rows):
     """Mean accuracy, and what idle PI changes: the mean, its standard error, the worst crowd."""
     accuracy = {name: np.array([row[name]["test_accuracy"] for row in rows]) for name in FITS}
-    change = {name: values - accuracy["pi_dual"] for name, values in accuracy.items() if "idle" in name}
+    change = {name: values - accuracy[name.partition(",")[0]] for name, values in accuracy.items() if "idle" in name}
     of_told = {name: np.array([row[name]["told"] for row in rows]) for name in FITS}
     pooled, pooled_told = np.concatenate([*change.values()]), np.concatenate([of_told[name] for name in change])
     return {
@@ -71,6 +75,7 @@ def summarise(rows):
                 "mean": float(values.mean()),
                 "standard_error": float(values.std(ddof=1) / len(values) ** 0.5),
                 "worst": float(values.min()),
+                "crowds_five_points_lower": int((values < -0.05).sum()),
                 "crowds_ten_points_lower": int((values < -0.1).sum()),
                 "of_them_told": int((of_told[name] & (values < -0.1)).sum()),
             }
@@ -89,11 +94,6 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     log = Log(arguments.out, "seed")
-    for seed in range(FIRST_SEED, FIRST_SEED + arguments.seeds):
-        if log.find(seed=seed) is None:
-            shape = draw_crowd(seed)
-            fits = {name: run_fit(shape, look=told, **fit) for name, fit in FITS.items()}
-            log.add({"seed": seed, "crowd": shape} | fits)
-    rows = log.rows[: arguments.seeds]
+    rows = fit_crowds(log, range(FIRST_SEED, FIRST_SEED + arguments.seeds), FITS, look=told)
     write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
     print(json.dumps(summarise(rows), indent=2))
