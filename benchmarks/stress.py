@@ -4,7 +4,7 @@
 
 Every seed draws another crowd: 80 to 800 items, 5 to 60 annotators, 1 to 5 answers an item, 2 to 8 classes, up to half
 of the annotators spammers, 20% to 80% of the labels wrong. `pi_dual` is fitted with the `paper` and the `default`
-setting, `ce` with the default one, and `auto` is what `pidual fit` does when not asked for a method. A fit has collapsed
+setting, `ce` with the default one; `auto` is what `pidual fit` does when not asked for a method. A fit has collapsed
 when the answers of its prediction network on 1,000 clean test items, at the selected or at the last epoch, agree with
 the truth no more than chance would (z below 3). Accuracy is that of the selected epoch (`paper`: best on noisy
 validation rows; others: the last). Fits that are there already are not repeated.
