@@ -126,7 +126,7 @@ class AnswerModel(nn.Module):
 
     def of_pi(self, a: PI) -> Float[Tensor, "M R V"]:
         """What the other PI adds to skill and favourites."""
-        hidden = self.hidden_bias + a.numbers @ self.of_numbers
+        hidden = self.hidden_bias + a.numbers.to(self.of_numbers.dtype) @ self.of_numbers
         for at, offset, size in zip(self.others, self.offsets, self.n_codes, strict=True):
             code = a.codes[:, at].long()
             hidden = hidden + F.embedding(torch.where(code < 0, size - 1, code) + offset, self.of_codes)
@@ -200,7 +200,7 @@ class AnswerModel(nn.Module):
 
     def by_member(self, name: str, value: Tensor) -> Tensor:
         """A parameter with members in the first dimension: a view of it."""
-        return value if name in FIRST else value.view(*value.shape[:-1], self.n_members, -1).movedim(-2, 0)
+        return value if name in FIRST else value.unflatten(-1, (self.n_members, -1)).movedim(-2, 0)
 
 
 # Each of these gives, for the answers l: T[k, l] (M, R, K); the sum of exp(T[k, j] + v[j]) over j other than k; T[k, k].
