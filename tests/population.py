@@ -34,7 +34,7 @@ def build(rows, kind, network=None):
 
     def make():
         if kind == "stacked":
-            settings = ((1e-3, 0.0), (1e-2, 0.5))
+            settings = ((1e-3, 0.0, 1.0), (1e-2, 0.5, 0.5))
             return LatentTruth(MLP(5, 3, width=16, depth=1, dropout=0.2), spec_of(rows), population=settings)
         layers = (Standardize(np.zeros(5), np.ones(5)), nn.Linear(5, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
         return LatentTruth(network() if network else nn.Sequential(*layers), spec_of(rows))

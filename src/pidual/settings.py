@@ -153,13 +153,14 @@ def population_settings(n_items: int, images: bool) -> Settings:
     return Settings(training, options, network)
 
 
-WIDE = ((5e-4, 0.5), (3e-3, 0.5), (2e-2, 0.5), (2e-2, 0.0))  # weight decay and input dropout of each setting
+# Weight decay, input dropout and tau of each setting.
+WIDE = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (3e-3, 0.5, 0.5), (2e-2, 0.5, 1.0), (2e-2, 0.0, 1.0))
 POPULATIONS: tuple[dict[str, Any], ...] = (
     {"below": 500, "epochs": 60, "batch_size": 32, "population": WIDE, "folds": 5},
     {"below": 5_000, "epochs": 60, "batch_size": 64, "population": WIDE, "folds": 5},
     {"below": 50_000, "epochs": 30, "batch_size": 128, "population": WIDE, "folds": 5},
-    {"below": 200_000, "epochs": 10, "batch_size": 256, "population": WIDE[1:2] + WIDE[3:], "folds": 2},
-    {"below": float("inf"), "epochs": 4, "batch_size": 1024, "population": ((1e-4, 0.0),), "folds": 2},
+    {"below": 200_000, "epochs": 10, "batch_size": 256, "population": (WIDE[1], WIDE[4]), "folds": 2},
+    {"below": float("inf"), "epochs": 4, "batch_size": 1024, "population": ((1e-4, 0.0, 1.0),), "folds": 2},
 )
 AUGMENTATION = {"crop_pad": 4, "flip": True}
 SIZES: tuple[dict[str, Any], ...] = (

@@ -200,10 +200,12 @@ class AnswerModel(nn.Module):
 
     def by_member(self, name: str, value: Tensor) -> Tensor:
         """A parameter with members in the first dimension: a view of it."""
-        return value if name in FIRST else value.unflatten(-1, (self.n_members, -1)).movedim(-2, 0)
+        if name in FIRST:
+            return value
+        return value.view(*value.shape[:-1], self.n_members, value.shape[-1] // self.n_members).movedim(-2, 0)
 
 
-# Each of these gives, for the answers l: T[k, l] (M, R, K); the sum of exp(T[k, j] + v[j]) over j other than k; T[k, k].
+# Each of these gives, for the answers l, T[k, l] (M, R, K); the sum of exp(T[k, j] + v[j]) over j not k; T[k, k].
 
 
 def shared(t: Float[Tensor, "M K K"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,11 +2,16 @@
 
     q_i(k)      proportional to f_k(x_i)^sharpness * prod_j P(l_ij | k, a_ij)^tau           the posterior
     q_i,-j(k)   the same without answer j
-    LOO_ij    = log sum_k q_i,-j(k) P(l_ij | k, a_ij)                                       of each answer
+
+Two likelihoods compare settings, and no clean label is needed for either:
+
+    LOO_ij = log sum_k q_i,-j(k) P(l_ij | k, a_ij)        of an answer, given x and the other answers: for judging
+    IT_i   = log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)  of all answers to an item, given x: for predicting
 
 Answers to one item are not independent given the truth: people, and models, are misled alike, and a network is surer
-of itself than it should be. `tau` and `sharpness` are what makes the left-out answers most likely; no clean label is
-needed for them. Members are weighted as a mixture that makes the left-out answers most likely, too.
+of itself than it should be. `tau` and `sharpness` are what makes the left-out answers most likely. Where an item has
+many answers, LOO hardly depends on f; IT does, and so decides what the f of each setting counts in a prediction. In
+both, settings are weighted as the mixture that makes the answers most likely.
 """
 
 import torch
@@ -14,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 TAUS = (1.0, 0.7, 0.5, 0.35, 0.25)
-SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0)
+SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)
 ROUNDS = 3  # of the search for both
 MIXTURE_ROUNDS = 300
 
@@ -34,34 +39,50 @@ def leave_one_out(
     return (others.log_softmax(-1) + log_p).logsumexp(-1)
 
 
+def item_likelihood(log_f: Float[Tensor, "B K"], log_evidence: Float[Tensor, "B K"]) -> Float[Tensor, " B"]:
+    """IT of every item, from log f and the logarithm of prod_j P(l_ij | k, a_ij), up to a constant of the item."""
+    return (log_f + log_evidence).logsumexp(-1)
+
+
 def find_tempers(
     log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"]
 ) -> tuple[float, float, Float[Tensor, " R"]]:
-    """The sharpness and the tau under which the left-out answers are most likely, and LOO with these."""
+    """The sharpness and the tau under which the left-out answers are most likely, and LOO with these.
+
+    Each is searched for in turn, until neither changes; where items have one answer each, tau stays 1.
+    """
     several = len(item) > len(log_f)
-    best = (1.0, 1.0 if not several else 0.5)
-    known = {best: leave_one_out(log_f, log_p, item, best[1])}
+    known: dict[tuple[float, float], Tensor] = {}
+
+    def best_of(tries: list[tuple[float, float]]) -> tuple[float, float]:
+        for sharpness, tau in tries:
+            if (sharpness, tau) not in known:
+                known[sharpness, tau] = leave_one_out((log_f * sharpness).log_softmax(-1), log_p, item, tau)
+        return max(tries, key=lambda at: float(known[at].sum()))
+
+    best = (1.0, 0.5 if several else 1.0)
     for _ in range(ROUNDS):
         before = best
-        tries = [(s, best[1]) for s in SHARPNESS]
-        for sharpness, tau in tries:
-            if (sharpness, tau) not in known:
-                known[sharpness, tau] = leave_one_out((log_f * sharpness).log_softmax(-1), log_p, item, tau)
-        best = max(tries, key=lambda at: float(known[at].sum()))
-        tries = [(best[0], t) for t in TAUS] if several else [best]
-        for sharpness, tau in tries:
-            if (sharpness, tau) not in known:
-                known[sharpness, tau] = leave_one_out((log_f * sharpness).log_softmax(-1), log_p, item, tau)
-        best = max(tries, key=lambda at: float(known[at].sum()))
+        best = best_of([(sharpness, best[1]) for sharpness in SHARPNESS])
+        best = best_of([(best[0], tau) for tau in (TAUS if several else TAUS[:1])])
         if best == before:
             break
     return *best, known[best]
 
 
-def mixture_shares(loo: Float[Tensor, "G R"]) -> Float[Tensor, " G"]:
-    """Weights w, at least 0 and with sum 1, that maximise sum_r log sum_g w_g exp(LOO_gr), by EM from equal ones."""
-    likelihood = (loo - loo.amax(0)).double().exp()
-    w = torch.full((len(loo),), 1 / len(loo), dtype=torch.float64)
+def find_sharpness(
+    log_f: Float[Tensor, "B K"], log_evidence: Float[Tensor, "B K"]
+) -> tuple[float, Float[Tensor, " B"]]:
+    """The sharpness under which all answers to an item are most likely given x, and IT with it."""
+    tries = {s: item_likelihood((log_f * s).log_softmax(-1), log_evidence) for s in SHARPNESS if s}
+    best = max(tries, key=lambda sharpness: float(tries[sharpness].sum()))
+    return best, tries[best]
+
+
+def mixture_shares(log_likelihoods: Float[Tensor, "G N"]) -> Float[Tensor, " G"]:
+    """Weights w, at least 0 and with sum 1, that maximise sum_n log sum_g w_g exp(L_gn), by EM from equal ones."""
+    likelihood = (log_likelihoods - log_likelihoods.amax(0)).double().exp()
+    w = torch.full((len(likelihood),), 1 / len(likelihood), dtype=torch.float64)
     for _ in range(MIXTURE_ROUNDS):
         joint = w[:, None] * likelihood
         w = (joint / joint.sum(0)).mean(1)

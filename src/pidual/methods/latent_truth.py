@@ -2,8 +2,8 @@
 
     z_i    ~ softmax f(x_i)
     l_ij   ~ P(l | z_i, a_ij)                                                        the answer model
-    L      = -1/n sum_i log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)  +  priors / n
-    q_i(k)   proportional to f_k(x_i) prod_j P(l_ij | k, a_ij)                       the posterior
+    L      = -1/n sum_i 1/tau log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)^tau  +  priors / n
+    q_i(k)   proportional to f_k(x_i) prod_j P(l_ij | k, a_ij)^tau                   the posterior
 
 A population of networks learns at once: F members for each setting of f's regularisation, each without one fold of the
 items. What the answers to the items of its fold say of a member (`held_out`) decides how sharp its f is, by which tau
@@ -25,12 +25,14 @@ from ..nets import MLP
 from ..populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method, Scan
-from .held_out import find_tempers, log_posterior, mixture_shares
+from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
 from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
+OWN_BELOW = 2**17
 TINY = 1e-12
+CHOSEN = ("sharpness", "share", "judge_sharpness", "judge_share", "tau")
 
 
 class LatentTruth(Method):
@@ -42,12 +44,13 @@ class LatentTruth(Method):
         Prediction network, x -> logits of shape (B, K).
     spec : Spec
         Sizes of the training set: items, classes, PI.
-    population : sequence of (weight decay, input dropout)
-        Settings of f's regularisation; none takes f and its training options as they are. An MLP is needed for others.
+    population : sequence of (weight decay, input dropout, tau)
+        Settings: f's regularisation, and the power of the answers in L. None takes f and its training options as they
+        are, with tau = 1; only an MLP can have others.
     folds : int
         F: parts of the items, each kept from one member of every setting; 1 keeps nothing apart.
     own_confusions : bool, optional
-        Whether annotators have confusions of their own; by default where they have 4 K^2 answers on average.
+        Whether annotators have confusions of their own; by default for up to 16 classes and OWN_BELOW numbers.
     base_skill : float
         The skill that annotators begin with, as a logit.
     width : int
@@ -62,11 +65,14 @@ class LatentTruth(Method):
     by_item = True
     scores = ("confidence", "gate")
 
-    fold: Tensor
+    fold: Tensor  # that each member has not seen
     decay: Tensor
-    sharpness: Tensor
-    tau: Tensor
+    train_tau: Tensor
+    sharpness: Tensor  # of each member's f, and its share, in predictions
     share: Tensor
+    judge_sharpness: Tensor  # the same, and tau, where items are judged
+    judge_share: Tensor
+    tau: Tensor
 
     def __init__(
         self,
@@ -85,38 +91,38 @@ class LatentTruth(Method):
             raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
             raise UsageError("Only an MLP can have a population of several settings; leave population out.")
-        self.settings = [(float(decay), float(dropout)) for decay, dropout in population]
+        self.settings = [(float(decay), float(dropout), float(tau)) for decay, dropout, tau in population]
         self.folds, self.n_items, self.answers_lr = folds, max(1, spec.n_items), answers_lr
-        members = [setting for setting in self.settings or [(0.0, 0.0)] for _ in range(folds)]
+        members = [setting for setting in self.settings or [(0.0, 0.0, 1.0)] for _ in range(folds)]
         m = len(members)
         more = partial(second_network, given=None, beside=False)
-        self.f: Population = Population(f, m, [dropout for _, dropout in members], more)
+        self.f: Population = Population(f, m, [dropout for _, dropout, _ in members], more)
         if own_confusions is None:
-            own_confusions = spec.n_train >= 4 * spec.n_classes**2 * spec.n_annotators > 0
+            own_confusions = spec.n_classes <= 16 and spec.n_annotators * spec.n_classes**2 <= OWN_BELOW
         self.answers = AnswerModel(spec, m, base=base_skill, own_confusions=own_confusions, width=width)
         self.register_buffer("fold", torch.arange(m) % folds if folds > 1 else torch.full((m,), SEES_ALL))
-        self.register_buffer("decay", torch.tensor([decay for decay, _ in members]))
-        self.register_buffer("sharpness", torch.ones(m))
-        self.register_buffer("tau", torch.ones(m))
-        self.register_buffer("share", torch.full((m,), 1 / m))
+        self.register_buffer("decay", torch.tensor([decay for decay, _, _ in members]))
+        self.register_buffer("train_tau", torch.tensor([tau for _, _, tau in members]))
+        for name in ("sharpness", "tau", "judge_sharpness"):
+            self.register_buffer(name, torch.ones(m))
+        for name in ("share", "judge_share"):
+            self.register_buffer(name, torch.full((m,), 1 / m))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         log_f = self.f(batch.x).log_softmax(-1)  # (M, B, K)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
-        losses = -log_posterior(log_f, log_p, batch.item).logsumexp(-1)  # -log sum_k f_k prod_j P
+        tau = self.train_tau[:, None]
+        joint = log_posterior(log_f, log_p, batch.item, tau[..., None])  # log f_k prod_j P^tau
+        losses = -joint.logsumexp(-1) / tau
         seen = self.member_sees(batch.fold)  # (M, B)
         loss = (losses * seen).sum(1) / seen.sum(1).clamp(min=1)
         penalty = self.answers.penalty(batch.a, self.n_items)
         return {"loss": (loss + penalty).mean(), "penalty": penalty.detach().mean()}
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logarithm of the members' average probability."""
-        return self.average(self.f(x), self.share).log()
-
-    def average(self, logits: Tensor, share: Tensor, members: Tensor | slice = slice(None)) -> Float[Tensor, "B K"]:
-        """Mean probability of members by their shares, each as sharp as held-out answers ask for."""
-        p = (logits * self.sharpness[members, None, None]).softmax(-1)
-        return torch.einsum("m,mbk->bk", share / share.sum(), p)
+        """Logarithm of the members' average probability, each as sharp as held-out answers ask for."""
+        p = (self.f(x) * self.sharpness[:, None, None]).softmax(-1)
+        return torch.einsum("m,mbk->bk", self.share, p).log()
 
     # --- judging ---
 
@@ -124,7 +130,7 @@ class LatentTruth(Method):
         """The gate alone, of annotations without the others of their items: by f and the answer itself."""
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy)
         q = (logits.log_softmax(-1) + log_p).softmax(-1)[:, torch.arange(len(batch.y_noisy)), batch.y_noisy]
-        return {"gate": self.share @ (1 - q * truthfulness(skill)) / self.share.sum()}
+        return {"gate": self.judge_share @ (1 - q * truthfulness(skill))}
 
     def judge(self, batch: Batch) -> Judged:
         """What members that have not seen the items say of them; items of no fold are judged by all members."""
@@ -144,15 +150,15 @@ class LatentTruth(Method):
 
     def judge_with(self, batch: Batch, members: Tensor) -> Judged:
         """What these members say."""
-        sharpness, tau = self.sharpness[members, None, None], self.tau[members, None, None]
-        share = self.share[members] + TINY
-        share = share / share.sum()
-        log_f = (self.f(batch.x, members) * sharpness).log_softmax(-1)
+        logits = self.f(batch.x, members)
+        log_f = (logits * self.judge_sharpness[members, None, None]).log_softmax(-1)
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
-        q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, tau).softmax(-1)
-        posterior = torch.einsum("m,mbk->bk", share, q)
-        truthful = posterior[batch.item, batch.y_noisy] * (share @ truthfulness(skill))
-        return Judged(torch.einsum("m,mbk->bk", share, log_f.exp()), posterior, 1 - truthful)
+        log_q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, self.tau[members, None, None])
+        share, judge_share = of_sum_one(self.share[members]), of_sum_one(self.judge_share[members])
+        posterior = torch.einsum("m,mbk->bk", judge_share, log_q.softmax(-1))
+        truthful = posterior[batch.item, batch.y_noisy] * (judge_share @ truthfulness(skill))
+        p = (logits * self.sharpness[members, None, None]).softmax(-1)
+        return Judged(torch.einsum("m,mbk->bk", share, p), posterior, 1 - truthful)
 
     # --- held-out answers decide ---
 
@@ -193,23 +199,30 @@ class LatentTruth(Method):
         self, log_f: Float[Tensor, "G B K"], log_p: Float[Tensor, "G R K"], item: Int[Tensor, " R"]
     ) -> list[dict[str, Any]]:
         """Tempers and shares of the settings, by the leave-one-answer-out likelihood; a record of each setting."""
-        found = [find_tempers(f, p, item) for f, p in zip(log_f, log_p, strict=True)]
-        shares = mixture_shares(torch.stack([loo for _, _, loo in found]))
+        tempers = [find_tempers(f, p, item) for f, p in zip(log_f, log_p, strict=True)]
+        judge_shares = mixture_shares(torch.stack([loo for _, _, loo in tempers]))
+        evidence = log_posterior(torch.zeros_like(log_f), log_p, item).log_softmax(-1).logsumexp(0)
+        found = [find_sharpness(f, evidence) for f in log_f]
+        shares = mixture_shares(torch.stack([likelihood for _, likelihood in found]))
         records = []
-        for at, ((sharpness, tau, loo), share) in enumerate(zip(found, shares.tolist(), strict=True)):
-            members = slice(at * self.folds, (at + 1) * self.folds)
-            self.sharpness[members], self.tau[members], self.share[members] = sharpness, tau, share / self.folds
-            decay, dropout = self.settings[at] if self.settings else (None, None)
-            records.append(
-                {
-                    "weight_decay": decay,
-                    "input_dropout": dropout,
-                    "held_out_log_likelihood": float(loo.mean()),
-                    "sharpness": sharpness,
-                    "tau": tau,
-                    "share": share,
-                }
-            )
+        for at, (judge_sharpness, tau, loo) in enumerate(tempers):
+            decay, dropout, train_tau = self.settings[at] if self.settings else (None, None, 1.0)
+            chosen = {
+                "sharpness": found[at][0],
+                "share": float(shares[at]),
+                "judge_sharpness": judge_sharpness,
+                "judge_share": float(judge_shares[at]),
+                "tau": tau,
+            }
+            for name, value in chosen.items():
+                part = value / self.folds if name.endswith("share") else value
+                getattr(self, name)[at * self.folds : (at + 1) * self.folds] = part
+            likelihoods = {
+                "answer_log_likelihood": float(loo.mean()),
+                "item_log_likelihood": float(found[at][1].mean()),
+            }
+            setting = {"weight_decay": decay, "input_dropout": dropout, "train_tau": train_tau}
+            records.append({**setting, **likelihoods, **chosen})
         return records
 
     # --- training members together, or apart ---
@@ -250,9 +263,13 @@ class LatentTruth(Method):
         ]
 
     def groups(self, processes: int) -> list[Group]:
-        """Members that are trained together: stacked ones shared out among processes, any others one by one."""
+        """Members that are trained together: stacked ones shared out among processes, any others one by one.
+
+        Members of one setting are trained one by one as well: a stack goes through all items with every member, and one
+        that leaves out half of them would do so in vain.
+        """
         m = len(self.fold)
-        if self.f.stack is None and m > 1:
+        if m > 1 and (self.f.stack is None or m == self.folds):
             return [Group([member], int(self.fold[member])) for member in range(m)]
         n = min(processes, m)
         return [Group(list(range(first, m, n)), None) for first in range(n)]
@@ -262,7 +279,7 @@ class LatentTruth(Method):
         self.f.keep(members)
         self.answers.keep(members)
         index = torch.tensor(members)
-        for name in ("fold", "decay", "sharpness", "tau", "share"):
+        for name in ("fold", "decay", "train_tau", *CHOSEN):
             setattr(self, name, getattr(self, name)[index])
 
     def put(self, members: Sequence[int], part: "Method") -> None:
@@ -282,3 +299,8 @@ class LatentTruth(Method):
 def truthfulness(skill: Tensor) -> Tensor:
     """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
     return 1 - (-skill.clamp(min=0.0)).exp()
+
+
+def of_sum_one(share: Tensor) -> Tensor:
+    """Shares of some members among themselves; equal ones where none has a share."""
+    return (share + TINY) / (share + TINY).sum()

@@ -1,0 +1,120 @@
+"""Posterior, leave-one-answer-out likelihood and tempers, against enumeration and plain loops."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from pidual.methods.held_out import (
+    SHARPNESS,
+    find_sharpness,
+    find_tempers,
+    leave_one_out,
+    log_posterior,
+    mixture_shares,
+)
+
+
+def crowd(n=60, k=3, answers=3, seed=0, right=0.7):
+    """Items with a truth, answers by one rate, and log f that knows something of the truth."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randint(k, (n,), generator=generator)
+    item = torch.arange(n).repeat_interleave(answers)
+    wrong = torch.rand(len(item), generator=generator) > right
+    y = torch.where(wrong, torch.randint(k, (len(item),), generator=generator), z[item])
+    p = torch.full((k, k), (1 - right) / (k - 1)).fill_diagonal_(right)
+    log_f = (torch.nn.functional.one_hot(z, k) * 1.5 + torch.randn(n, k, generator=generator)).log_softmax(-1)
+    return log_f, p.T[y].log(), item, z
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.35])
+def test_the_posterior_is_that_of_enumeration(tau):
+    log_f, log_p, item, _ = crowd(n=5)
+    q = log_posterior(log_f, log_p, item, tau).softmax(-1)
+    for i in range(5):
+        joint = []
+        for k in range(3):
+            value = math.exp(float(log_f[i, k]))
+            for j in torch.nonzero(item == i)[:, 0].tolist():
+                value *= math.exp(float(log_p[j, k])) ** tau
+            joint.append(value)
+        assert q[i].tolist() == pytest.approx([value / sum(joint) for value in joint], rel=1e-5)
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.5])
+def test_leave_one_out_leaves_the_answer_out(tau):
+    log_f, log_p, item, _ = crowd(n=4)
+    found = leave_one_out(log_f, log_p, item, tau)
+    for r in range(len(item)):
+        others = [j for j in torch.nonzero(item == item[r])[:, 0].tolist() if j != r]
+        weights = [
+            math.exp(float(log_f[item[r], k])) * math.prod(math.exp(float(log_p[j, k])) ** tau for j in others)
+            for k in range(3)
+        ]
+        expected = math.log(sum(w / sum(weights) * math.exp(float(log_p[r, k])) for k, w in enumerate(weights)))
+        assert float(found[r]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_with_one_answer_an_item_it_is_the_likelihood_given_x():
+    log_f, log_p, item, _ = crowd(answers=1)
+    expected = (log_f + log_p).logsumexp(-1)
+    torch.testing.assert_close(leave_one_out(log_f, log_p, item, 1.0), expected)
+    assert find_tempers(log_f, log_p, item)[1] == 1.0
+
+
+def test_answers_that_are_independent_are_not_tempered():
+    log_f, log_p, item, _ = crowd(n=3000, answers=5)
+    assert find_tempers(log_f, log_p, item)[1] >= 0.7
+
+
+def test_answers_to_items_that_mislead_everybody_are_tempered():
+    """Alike but for one thing: whether the mistakes are spread over all items, or met in half of them."""
+    generator = torch.Generator().manual_seed(0)
+    n, k, answers = 3000, 4, 8
+    item = torch.arange(n).repeat_interleave(answers)
+    z = torch.randint(k, (n,), generator=generator)
+    p = torch.full((k, k), 0.005)
+    p[torch.arange(k), torch.arange(k)], p[torch.arange(k), (torch.arange(k) + 1) % k] = 0.74, 0.25
+    hard = (torch.rand(n, generator=generator) < 0.5)[item]
+    found = {}
+    for name, rate in (("spread", torch.full((len(item),), 0.26)), ("shared", torch.where(hard, 0.5, 0.02))):
+        misled = torch.rand(len(item), generator=generator) < rate
+        y = torch.where(misled, (z[item] + 1) % k, z[item])
+        found[name] = find_tempers(torch.zeros(n, k), p.T[y].log(), item)[1]
+    assert found["shared"] < found["spread"] == 1.0
+
+
+def test_an_overconfident_network_is_made_less_sharp():
+    log_f, log_p, item, _ = crowd(n=4000, answers=2)
+    honest, _, _ = find_tempers(log_f, log_p, item)
+    sure, _, _ = find_tempers((3 * log_f).log_softmax(-1), log_p, item)
+    assert sure < honest
+    evidence = log_posterior(torch.zeros_like(log_f), log_p, item).log_softmax(-1)
+    assert find_sharpness((3 * log_f).log_softmax(-1), evidence)[0] < find_sharpness(log_f, evidence)[0]
+
+
+def test_a_network_that_knows_nothing_is_left_out_of_the_judging():
+    _, log_p, item, _ = crowd(n=2000, answers=3)
+    useless = torch.randn(2000, 3, generator=torch.Generator().manual_seed(5)).mul(3).log_softmax(-1)
+    assert find_tempers(useless, log_p, item)[0] <= SHARPNESS[1]
+
+
+def test_shares_maximise_the_likelihood_of_the_mixture():
+    torch.manual_seed(0)
+    log_likelihoods = torch.randn(3, 200)
+    shares = mixture_shares(log_likelihoods)
+    assert float(shares.sum()) == pytest.approx(1.0)
+    best = float((shares[:, None] * log_likelihoods.exp()).sum(0).log().sum())
+    grid = [i / 20 for i in range(21)]
+    for a, b in itertools.product(grid, grid):
+        if a + b <= 1:
+            w = torch.tensor([a, b, 1 - a - b])
+            assert float((w[:, None] * log_likelihoods.exp()).sum(0).log().sum()) <= best + 1e-2
+
+
+def test_the_better_setting_gets_the_larger_share():
+    log_f, log_p, item, _ = crowd(n=500)
+    good, bad = leave_one_out(log_f, log_p, item, 1.0), leave_one_out(-log_f, log_p, item, 1.0)
+    shares = mixture_shares(torch.stack([bad, good]))
+    assert shares[1] > 0.95
