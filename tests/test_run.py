@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import run_cli, start_cli, write_crowd
+from command_line import run_cli, start_cli, write_crowd, write_pictures
 from PIL import Image
 
 from pidual.datasets.synthetic import make_crowd
@@ -477,6 +477,35 @@ def test_ten_kills_at_random_moments(crowd, whole_run, tmp_path):
     code, _, err = run_cli(long_fit(crowd, out, "--resume"))
     assert code == 0, err
     assert same_run(out, whole_run)
+
+
+@pytest.mark.slow
+def test_ten_kills_of_a_population(tmp_path):
+    write_pictures(tmp_path, n_items=30)
+    rng = random.Random(0)
+
+    def args(name, *options):
+        fit = ["fit", tmp_path / "pictures.csv", "--x", tmp_path / "pictures", "--method", "latent_truth"]
+        return [*fit, "--epochs", 40, "--batch-size", 8, "--set", "folds=3", "--out", tmp_path / name, *options]
+
+    code, _, err = run_cli(args("whole"))
+    assert code == 0, err
+    assert "Training: 3 networks, each 40 epochs of 2 steps." in err
+    records = tmp_path / "run" / "metrics.jsonl"
+    for kill in range(10):  # spread over all of 120 epochs
+        process = start_cli(args("run", "--resume", "--save-every", "0"))
+        wait_for(lambda n=11 * kill + 5: records.exists() and len(records.read_text().splitlines()) >= n, process)
+        time.sleep(rng.uniform(0, 0.05))
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    assert len([*(tmp_path / "run" / "state").glob("group-*-of-3")]) == 3
+    code, _, err = run_cli(args("run", "--resume"))
+    assert code == 0, err
+    assert "done before" in err
+    assert same_run(tmp_path / "run", tmp_path / "whole")
+    stages = [json.loads(line)["stage"] for line in records.read_text().splitlines()]
+    assert stages == [f"member {at} of 3" for at in (1, 2, 3) for _ in range(40)]
 
 
 # --- a full disk ---

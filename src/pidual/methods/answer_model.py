@@ -126,7 +126,7 @@ class AnswerModel(nn.Module):
 
     def of_pi(self, a: PI) -> Float[Tensor, "M R V"]:
         """What the other PI adds to skill and favourites."""
-        hidden = self.hidden_bias + a.numbers @ self.of_numbers
+        hidden = self.hidden_bias + a.numbers.to(self.of_numbers.dtype) @ self.of_numbers
         for at, offset, size in zip(self.others, self.offsets, self.n_codes, strict=True):
             code = a.codes[:, at].long()
             hidden = hidden + F.embedding(torch.where(code < 0, size - 1, code) + offset, self.of_codes)

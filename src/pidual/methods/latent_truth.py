@@ -187,8 +187,8 @@ class LatentTruth(Method):
             for fold in batch.fold.unique().tolist():
                 part, items, rows = batch.of_fold(fold)
                 members = self.judges(fold)
-                out_f[:, items.cpu()] = self.f(part.x, members).log_softmax(-1).cpu()
-                out_p[:, rows.cpu()] = self.answers.explain(part.a, part.y_noisy, members)[1].cpu()
+                out_f[:, items.cpu()] = self.f(part.x, members).log_softmax(-1).to(out_f)
+                out_p[:, rows.cpu()] = self.answers.explain(part.a, part.y_noisy, members)[1].to(out_p)
             log_f.append(out_f)
             log_p.append(out_p)
             item.append(batch.item.cpu() + n)
