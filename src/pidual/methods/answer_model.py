@@ -192,7 +192,7 @@ class AnswerModel(nn.Module):
         return value if name in FIRST else value.view(*value.shape[:-1], self.n_members, -1).movedim(-2, 0)
 
 
-# Each of these gives, for the answers l: T[k, l] (M, R, K); the sum of exp(T[k, j] + v[j]) over j other than k; T[k, k].
+# Each of these gives, for the answers l: T[k, l] (M, R, K); the sum of exp(T[k, j] + v[j]) over all j but k; T[k, k].
 
 
 def shared(t: Float[Tensor, "M K K"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]) -> tuple[Tensor, Tensor, Tensor]:

@@ -35,15 +35,19 @@ def leave_one_out(
 
 
 def find_tempers(
-    log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"]
+    log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"], *, calibrated: bool = False
 ) -> tuple[float, float, Float[Tensor, " R"]]:
-    """The sharpness and the tau under which the left-out answers are most likely, and LOO with these."""
+    """The sharpness and the tau under which the left-out answers are most likely, and LOO with these.
+
+    An f that is `calibrated` has been given its temperature by the same likelihood where items have one answer each.
+    """
     several = len(item) > len(log_f)
+    sharpnesses = SHARPNESS if several or not calibrated else (1.0,)
     best = (1.0, 1.0 if not several else 0.5)
     known = {best: leave_one_out(log_f, log_p, item, best[1])}
     for _ in range(ROUNDS):
         before = best
-        tries = [(s, best[1]) for s in SHARPNESS]
+        tries = [(s, best[1]) for s in sharpnesses]
         for sharpness, tau in tries:
             if (sharpness, tau) not in known:
                 known[sharpness, tau] = leave_one_out((log_f * sharpness).log_softmax(-1), log_p, item, tau)

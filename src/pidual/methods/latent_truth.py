@@ -53,7 +53,9 @@ class LatentTruth(Method):
     width : int
         Hidden units of the answer model's network of PI.
     answers_lr : float
-        Learning rate of the answer model, which Adam moves.
+        Learning rate of the answer model, which Adam moves; also of f, where it only recalibrates what is given.
+    items_per_epoch : int, optional
+        Not more items than this are visited in an epoch, others in each; None sets no limit.
     """
 
     title = "Latent truth"
@@ -79,8 +81,12 @@ class LatentTruth(Method):
         base_skill: float = 2.0,
         width: int = 16,
         answers_lr: float = 2e-2,
+        items_per_epoch: int | None = None,
     ):
         super().__init__(f, spec)
+        if items_per_epoch is not None and items_per_epoch < 1:
+            raise UsageError(f"items_per_epoch must be at least 1, not {items_per_epoch}.")
+        self.items_per_epoch = items_per_epoch
         if folds < 1:
             raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
@@ -180,7 +186,8 @@ class LatentTruth(Method):
         self, log_f: Float[Tensor, "G B K"], log_p: Float[Tensor, "G R K"], item: Int[Tensor, " R"]
     ) -> list[dict[str, Any]]:
         """Tempers and shares of the settings, by the leave-one-answer-out likelihood; a record of each setting."""
-        found = [find_tempers(f, p, item) for f, p in zip(log_f, log_p, strict=True)]
+        calibrated = self.f.recalibrates
+        found = [find_tempers(f, p, item, calibrated=calibrated) for f, p in zip(log_f, log_p, strict=True)]
         shares = mixture_shares(torch.stack([loo for _, _, loo in found]))
         records = []
         for at, ((sharpness, tau, loo), share) in enumerate(zip(found, shares.tolist(), strict=True)):
@@ -212,15 +219,21 @@ class LatentTruth(Method):
             self.f.add_decay(self.decay)
 
     def param_groups(self) -> list[dict[str, Any]]:
-        own_decay = {"weight_decay": 0.0} if self.settings else {}
+        own_decay: dict[str, Any] = {"weight_decay": 0.0} if self.settings else {}
         people = [p for p in (self.answers.people,) if p is not None and self.answers.sparse]
         others = [p for p in self.answers.parameters() if not any(p is table for table in people)]
         adam = {"adam": True, "constant": False, "lr": self.answers_lr, "weight_decay": 0.0}
+        if self.f.recalibrates:
+            own_decay = {name: value for name, value in adam.items() if name != "weight_decay"}
         return [
             {"params": list(self.f.parameters()), **own_decay},
             {"params": others, **adam},
             *({"params": people, "sparse": True, **adam} for _ in people),
         ]
+
+    def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
+        """The items of an epoch."""
+        return order[: self.items_per_epoch]
 
     def groups(self, processes: int) -> list[Group]:
         """Members that are trained together: stacked ones shared out among processes, any others one by one."""
