@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .errors import DataError, DataWarning, PidualError, RunError, UsageError
     from .estimator import PiDualClassifier
     from .inputs import Inputs, load_inputs
+    from .judging import judge
     from .methods import METHODS, Method, PiDual
     from .run import FitOptions, fit_table
     from .rundir import Run
@@ -45,6 +46,7 @@ _HOMES = {
     "Training": "engine",
     "UsageError": "errors",
     "fit_table": "run",
+    "judge": "judging",
     "load_inputs": "inputs",
     "read_table": "table",
 }
@@ -71,6 +73,7 @@ __all__ = [
     "Training",
     "UsageError",
     "fit_table",
+    "judge",
     "load_inputs",
     "read_table",
 ]

@@ -15,7 +15,10 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 from .encode import EncodedPI
+from .files import release
 from .random_pi import random_pi
+
+MAPPED_BYTES = 1 << 27  # read of a memory map before its pages are released
 
 
 class PI(NamedTuple):
@@ -152,6 +155,35 @@ class LazyCrops(Lazy, Protocol):
         """V random crops of each of the given images (V, len(rows), C, H, W), by draws (V, len(rows), 4) in [0, 1)."""
 
 
+class Mapped:
+    """Rows of a memory map that is only read. What has been read is not kept in memory.
+
+    Parameters
+    ----------
+    array : numpy.memmap
+    """
+
+    def __init__(self, array: np.memmap):
+        self._array, self._read = array, 0
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self._array.shape
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """The given rows; now and then the pages that were read leave this process, not the system's cache."""
+        taken = np.asarray(self._array[rows])
+        self._read += taken.nbytes
+        if self._read > MAPPED_BYTES:
+            self._read = 0
+            release(self._array)
+        return taken
+
+
 @dataclass(frozen=True)
 class Groups:
     """Annotations grouped by item; items are numbered by their codes in ascending order.
@@ -246,6 +278,8 @@ class Rows:
         """
         n = len(x_row)
         rows = writable(x_row, np.int64)
+        if isinstance(x, np.memmap) and not x.flags.writeable:
+            x = Mapped(x)
         pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
         return cls(
             writable(x, x.dtype) if isinstance(x, np.ndarray) else x,

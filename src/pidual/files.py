@@ -1,7 +1,8 @@
-"""Files that are either there in full or not there at all."""
+"""Files that are either there in full or not there at all; and maps of files that are read once."""
 
 import contextlib
 import json
+import mmap
 import os
 import re
 import secrets
@@ -45,6 +46,13 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """The value stored as JSON in `path`."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def release(array: Any) -> None:
+    """Let the pages of a memory map that is only read go out of this process, where the system can; others stay."""
+    file = getattr(array, "_mmap", None)
+    if isinstance(file, mmap.mmap) and not array.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
+        file.madvise(mmap.MADV_DONTNEED)
 
 
 def without_passwords(text: str) -> str:

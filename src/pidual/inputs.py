@@ -15,9 +15,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from .errors import DataError, DataWarning, UsageError
+from .files import release
 from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people, shown
 from .readers import Keys, Source, as_floats, as_text, check_file, is_folder, keys, native, open_source
 from .readers import values as read_values
@@ -48,6 +49,8 @@ _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but
 _LARGE = threading.Semaphore(4)
 _FILTERS = threading.Lock()  # filters of warnings belong to all threads
 _MAX_CODE = 0x10FFFF  # of a character
+_CHECKED = 1 << 18  # probabilities looked at in one go
+SUM_TOLERANCE = 0.01  # by which probabilities may sum to more or less than 1: they may be rounded
 _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
 
 
@@ -161,7 +164,8 @@ class Inputs:
     names : numpy.ndarray of str or None
         The item each row belongs to; None for a bare array.
     kind : str
-        "array", "columns", "images" or "text".
+        "array", "columns", "images" or "text"; "probabilities" where a row is what a classifier says of the classes,
+        "none" where there is no x at all.
     schema : dict
         JSON-able; given back to `load_inputs` it reads inputs for prediction in the same way.
     tensors : dict of numpy.ndarray
@@ -222,6 +226,12 @@ def load_inputs(
     -------
     Inputs
     """
+    if schema is not None and schema["kind"] == "none":
+        raise UsageError(
+            "the run was fitted without inputs (--no-x), so it cannot predict; fit it with --x or --probs."
+        )
+    if schema is not None and schema["kind"] == "probabilities":
+        return _like_schema(load_probabilities(source, schema["shape"][0], item=item), schema)
     if schema is not None:
         columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
         item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
@@ -268,6 +278,48 @@ def table_inputs(
     return _like_schema(_from_source(opened, find_item(opened, item), True, columns, text, schema, tensors), schema)
 
 
+def load_probabilities(
+    source: str | Path | NDArray[Any] | pd.DataFrame,
+    classes: Sequence[str | int] | int,
+    *,
+    item: str | None = None,
+) -> Inputs:
+    """Read what a classifier says of every class, one row per item: probabilities that sum to one.
+
+    Parameters
+    ----------
+    source : path, numpy.ndarray or pandas.DataFrame
+        A .npy file (memory-mapped), a .npz file with `pred_probs` (or `x`) and optionally `item`, a CSV, Parquet or
+        JSON Lines file with a column for every class, or an array or frame in memory. Columns are in the order of
+        the classes, sorted; those of a table may be in any order if they are named as the classes, or p_CLASS.
+    classes : sequence of str or int, or int
+        The classes (`AnnotationTable.classes`), or how many there are.
+    item : str, optional
+        The column that names the rows; by default `item` or `task` where there is one.
+    """
+    if isinstance(source, np.ndarray):
+        array, names, name = source, None, "pred_probs"
+    elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
+        array, names = _load_numpy(source, ("pred_probs", "x"), mode="r")
+        name = str(source)
+    else:
+        opened = open_source(source)
+        item = item if item is not None and item in opened else opened.find("item", "task")
+        read = _from_source(opened, item, False, _columns_of(opened, classes), None, None, None, finite=False)
+        assert isinstance(read.array, np.ndarray)
+        array, names, name = read.array, read.names, read.source
+    read = _from_array(array, names, name, finite=False)
+    assert isinstance(read.array, np.ndarray)
+    _check_probabilities(read.array, classes, read.source)
+    return replace(read, kind="probabilities", schema=_schema("probabilities", read.array))
+
+
+def no_inputs() -> Inputs:
+    """What stands for x where there is none."""
+    array = np.zeros((1, 1), np.float32)
+    return Inputs(array, None, "none", _schema("none", array), source="no x")
+
+
 def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     """The row of x that belongs to every annotation.
 
@@ -278,6 +330,8 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     -------
     numpy.ndarray of int64, shape (len(table),)
     """
+    if inputs.kind == "none":
+        return np.zeros(len(table), np.int64)
     items = table.frame["item"].cat.categories
     n, whole = len(inputs), bool(pd.api.types.is_integer_dtype(items.dtype))
     if inputs.names is not None:
@@ -292,7 +346,8 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     else:
         raise DataError(
             f"{inputs.source} has {n} rows without names and {table.source} has {len(table)} rows whose items are not "
-            "integers, so they cannot be joined; give x one row per row of the table, or a column 'item'."
+            f"integers, so they cannot be joined; give {_called(inputs)} one row per row of the table, or a column "
+            "'item'."
         )
     _check_all_found(inputs, table, items, rows)
     _warn_if_shared(inputs, table, items, rows)
@@ -376,10 +431,15 @@ def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: N
         has = f"its names are such as {shown('', str(inputs.names[0]))}"
     else:
         has = f"it has {len(inputs)} rows, numbered from 0"
+    what = "probabilities" if inputs.kind == "probabilities" else "input"
     raise DataError(
-        f"{inputs.source} has no input for {len(lost)} of the {len(items)} items of {table.source}: "
-        f"{first}{more}; {has}. Add the inputs, correct the items or remove their rows."
+        f"{inputs.source} has no {what} for {len(lost)} of the {len(items)} items of {table.source}: "
+        f"{first}{more}; {has}. Add the {what.removesuffix('s')}s, correct the items or remove their rows."
     )
+
+
+def _called(inputs: Inputs) -> str:
+    return "them" if inputs.kind == "probabilities" else "x"
 
 
 def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool) -> None:
@@ -439,28 +499,33 @@ def _warn_if_shared(inputs: Inputs, table: AnnotationTable, items: Any, rows: ND
 # --- arrays ---
 
 
-def _load_numpy(source: str | Path) -> tuple[NDArray[Any], NDArray[np.str_] | None]:
+def _load_numpy(
+    source: str | Path, keys: Sequence[str] = ("x",), mode: Literal["c", "r"] = "c"
+) -> tuple[NDArray[Any], NDArray[np.str_] | None]:
+    """An array and the names of its rows; of an archive the array under the first of these keys that it has."""
     path = Path(source)
     check_file(path)
     try:
         if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="c", allow_pickle=False), None
+            return np.load(path, mmap_mode=mode, allow_pickle=False), None
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if "x" not in archive:
+            key = next((key for key in keys if key in archive), None)
+            if key is None:
                 raise UsageError(
-                    f"{source} has no array 'x' (it has: {listed(list(archive))}); save it under that name."
+                    f"{source} has no array '{keys[0]}' (it has: {listed(list(archive))}); save it under that name."
                 )
-            unused = [name for name in archive if name not in ("x", "item")]
+            unused = [name for name in archive if name not in (key, "item")]
             if unused:
+                what = "inputs" if key == "x" else "probabilities"
                 warnings.warn(
-                    f"{listed(unused, 5)} of {source} not used: inputs are 'x' and their names 'item'; save what is "
-                    "meant under these names.",
+                    f"{listed(unused, 5)} of {source} not used: {what} are '{key}' and their names 'item'; save what "
+                    "is meant under these names.",
                     DataWarning,
                     stacklevel=3,
                 )
-            x, item = archive["x"], archive.get("item")
+            x, item = archive[key], archive.get("item")
             if not isinstance(x, np.ndarray) or not isinstance(item, np.ndarray | None):
-                raise ValueError(f"its {'item' if isinstance(x, np.ndarray) else 'x'} is not an array")
+                raise ValueError(f"its {'item' if isinstance(x, np.ndarray) else key} is not an array")
             return x, item
     except UsageError:
         raise
@@ -471,7 +536,7 @@ def _load_numpy(source: str | Path) -> tuple[NDArray[Any], NDArray[np.str_] | No
         ) from None
 
 
-def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str) -> Inputs:
+def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str, *, finite: bool = True) -> Inputs:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{source} holds {listed([str(array.dtype)])} values; inputs must be numbers.")
     if array.ndim < 2 or 0 in array.shape:
@@ -481,7 +546,10 @@ def _from_array(array: NDArray[Any], item: NDArray[Any] | None, source: str) -> 
     if array.dtype != native(array.dtype):
         with np.errstate(over="ignore"):
             array = array.astype(native(array.dtype))
-    _check_finite(array, lambda row, rest: f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)")
+    if finite:
+        _check_finite(
+            array, lambda row, rest: f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)"
+        )
     names = None
     if item is not None:
         if item.ndim != 1 or item.dtype.kind in "cV":
@@ -533,6 +601,57 @@ def _check_finite(array: NDArray[Any], place: Callable[[int, tuple[int, ...]], s
         raise DataError(f"{where}: the value is {value}; replace missing and infinite values, or remove the input.")
 
 
+# --- probabilities ---
+
+
+def _columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] | None:
+    """Columns that are named as the classes, in their order; None where there is not one for each."""
+    for form in ("{}", "p_{}"):
+        columns = [] if isinstance(classes, int) else [form.format(one) for one in classes]
+        if columns and all(column in source for column in columns):
+            return columns
+    return None
+
+
+def _check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
+    """Raise for another number of columns than classes, and for the first row that is no distribution over them."""
+    n = classes if isinstance(classes, int) else len(classes)
+    if array.ndim != 2 or array.shape[1] != n:
+        has = f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
+        named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes], 5)})"
+        raise DataError(
+            f"{source} has {has} and the labels have {n} classes{named}; give one column of probabilities for each "
+            "class, in this order."
+        )
+    step = max(1, _CHECKED // n)
+    for start in range(0, len(array), step):
+        with np.errstate(over="ignore", invalid="ignore"):
+            block = array[start : start + step].astype(np.float32, copy=False)
+            sums = block.sum(1)
+            fine = (np.abs(sums - 1) <= SUM_TOLERANCE) & (block.min(1) >= 0)
+        if not fine.all():
+            row = int(np.argmin(fine))
+            _refuse_row(block[row], f"{source}, row {start + row} (counted from 0)")
+        if (start // step) % 64 == 63:
+            release(array)
+
+
+def _refuse_row(row: NDArray[np.floating[Any]], place: str) -> None:
+    """Say what is wrong with a row of probabilities."""
+    strange = np.flatnonzero(~np.isfinite(row))
+    if len(strange):
+        raise DataError(
+            f"{place}, column {strange[0]}: the probability is {row[strange[0]]}; predict it again, or remove the item."
+        )
+    outside = np.flatnonzero((row < 0) | (row > 1 + SUM_TOLERANCE))
+    if len(outside):
+        raise DataError(
+            f"{place}, column {outside[0]}: {row[outside[0]]:.4g} is no probability; if these are logits, give their "
+            "softmax."
+        )
+    raise DataError(f"{place}: the probabilities sum to {row.sum():.4g}, not to 1; divide each row by its sum.")
+
+
 # --- columns and text ---
 
 
@@ -544,8 +663,13 @@ def _from_source(
     text: str | None,
     schema: dict[str, Any] | None,
     tensors: dict[str, NDArray[Any]] | None,
+    *,
+    finite: bool = True,
 ) -> Inputs:
-    """Read columns or text from a table, in which an item may have several rows if `repeats`."""
+    """Read columns or text from a table, in which an item may have several rows if `repeats`.
+
+    Numbers are checked to be finite if `finite`.
+    """
     if columns and text:
         raise UsageError("inputs are numbers or text: give columns= (--x-columns) or text= (--x-text), not both.")
     chosen = [text] if text else _choose(source, item, columns, schema)
@@ -574,7 +698,7 @@ def _from_source(
     if text:
         array, fitted, tensors = _encode_text(source, text, data[text], schema, tensors)
     else:
-        array, fitted, tensors = _numbers(source, data, rows), {"columns": chosen}, {}
+        array, fitted, tensors = _numbers(source, data, rows, finite), {"columns": chosen}, {}
     fitted |= {} if item == source.find("item", "task") else {"item": item}
     kind = "text" if text else "columns"
     digest = _text_digest(data[text]) if text else None
@@ -676,7 +800,9 @@ def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
             )
 
 
-def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None) -> NDArray[np.float32]:
+def _numbers(
+    source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None, finite: bool = True
+) -> NDArray[np.float32]:
     """Columns side by side as float32."""
     array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
     for place, (column, values) in enumerate(data.items()):
@@ -694,7 +820,8 @@ def _numbers(source: Source, data: dict[str, Any], rows: NDArray[np.int64] | Non
     def place_of(row: int, rest: tuple[int, ...]) -> str:
         return f"{source.place(int(rows[row]) if rows is not None else row)}, column {quoted(chosen[rest[0]])}"
 
-    _check_finite(array, place_of)
+    if finite:
+        _check_finite(array, place_of)
     return array
 
 

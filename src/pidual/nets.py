@@ -479,6 +479,48 @@ class Backbone(Network):
         return features
 
 
+class Recalibrated(nn.Module):
+    """Probabilities that are given, as sure of themselves as answers ask for: softmax(temperature * log p + bias).
+
+    It begins with the probabilities as they are.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__()
+        self.log_temperature = nn.Parameter(torch.zeros(1, 1))
+        self.bias = nn.Parameter(torch.zeros(1, n_classes))
+
+    def forward(self, p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """Logits."""
+        return log_probabilities(p) * self.log_temperature.exp() + self.bias
+
+
+class Prior(nn.Module):
+    """How frequent each class is, whatever the input: what is left of a network where there is no x.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1, n_classes))
+
+    def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
+        """Logits."""
+        return self.bias.expand(len(x), -1)
+
+
+def log_probabilities(p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+    """Logarithms of probabilities of any number type; 0 counts as LEAST."""
+    return p.to(torch.float32).clamp(min=LEAST).log()
+
+
 class PILinear(nn.Module):
     """First layer of every network on privileged information: a linear layer on one-hot codes and numbers.
 
@@ -545,6 +587,8 @@ NETWORKS: dict[str, type[Network]] = {
     "resnet34": ResNet34,
     "preact_resnet18": PreActResNet18,
 }
+WITHOUT_X: dict[str, type[nn.Module]] = {"given": Recalibrated, "prior": Prior}  # in the place of a network of x
+LEAST = 1e-8  # of a probability that is given
 LIBRARIES = ("torchvision", "timm")  # further networks, by the name they have there: "timm:vit_tiny_patch16_224"
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 STATISTICS: dict[str, tuple[Sequence[float], Sequence[float]]] = {
@@ -566,13 +610,14 @@ def build_network(
     standardize: Standardize | None = None,
     statistics: str | None = None,
     **options: Any,
-) -> Network:
+) -> nn.Module:
     """The network called `name`, for inputs of shape `in_shape` (without the batch dimension).
 
     Parameters
     ----------
     name : str
-        A key of NETWORKS, or "torchvision:NAME" or "timm:NAME" for a network of these libraries.
+        A key of NETWORKS, or "torchvision:NAME" or "timm:NAME" for a network of these libraries; a key of WITHOUT_X
+        for inputs that are probabilities, or that there are none of.
     in_shape : sequence of int
         (D,) for vectors, (C, H, W) for images.
     n_classes : int
@@ -585,6 +630,9 @@ def build_network(
     **options
         Further arguments of the network, such as `width`.
     """
+    if name in WITHOUT_X:
+        check_options(f"network '{name}'", WITHOUT_X[name], options, taken=("n_classes",))
+        return WITHOUT_X[name](n_classes)
     library, _, inner = name.partition(":")
     if name not in NETWORKS and not (library in LIBRARIES and inner):
         known = ", ".join([*NETWORKS, *(f"{library}:NAME" for library in LIBRARIES)])

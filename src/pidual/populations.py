@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .nets import MLP, Standardize
+from .nets import MLP, WITHOUT_X, Standardize, log_probabilities
 
 
 class MLPs(nn.Module):
@@ -93,8 +93,44 @@ class MLPs(nn.Module):
             mine.data[index] = theirs.detach()
 
 
+class Recalibrations(nn.Module):
+    """M recalibrations of given probabilities, or M class priors where none are given.
+
+    Parameters
+    ----------
+    like : Recalibrated or Prior
+        What every member begins as.
+    n_members : int
+    """
+
+    def __init__(self, like: nn.Module, n_members: int) -> None:
+        super().__init__()
+        for name, value in like.named_parameters():
+            self.register_parameter(name, nn.Parameter(value.detach().expand(n_members, *value.shape).clone()))
+
+    def forward(self, x: Shaped[Tensor, "B ..."], members: Int[Tensor, " M"] | None = None) -> Float[Tensor, "M B K"]:
+        """Logits of every member, or of some of them."""
+        chosen = {name: value if members is None else value[members] for name, value in self.named_parameters()}
+        bias = chosen["bias"]
+        if "log_temperature" not in chosen:
+            return bias.expand(-1, len(x), -1)
+        return torch.addcmul(bias, log_probabilities(x)[None], chosen["log_temperature"].exp())
+
+    def keep(self, members: Sequence[int]) -> None:
+        """Leave out all other members."""
+        index = torch.tensor(members)
+        for name, value in list(self.named_parameters()):
+            setattr(self, name, nn.Parameter(value.detach()[index]))
+
+    def put(self, members: Sequence[int], part: "Recalibrations") -> None:
+        """Take over the numbers of these members from a population of them alone."""
+        index = torch.tensor(members)
+        for mine, theirs in zip(self.parameters(), part.parameters(), strict=True):
+            mine.data[index] = theirs.detach()
+
+
 class Population(nn.Module):
-    """Networks of f's kind: MLPs as one stack, any others side by side.
+    """Networks of f's kind: MLPs as one stack, and what stands for a network where there is no x; others side by side.
 
     Parameters
     ----------
@@ -111,9 +147,18 @@ class Population(nn.Module):
         self, f: nn.Module, n_members: int, input_dropout: Sequence[float], more: Callable[[nn.Module], nn.Module]
     ) -> None:
         super().__init__()
-        self.stack = MLPs(f, n_members, input_dropout) if type(f) is MLP else None
+        self.stack: MLPs | Recalibrations | None = None
+        if type(f) is MLP:
+            self.stack = MLPs(f, n_members, input_dropout)
+        elif type(f) in WITHOUT_X.values():
+            self.stack = Recalibrations(f, n_members)
         alone = [] if self.stack is not None else [f, *(more(f) for _ in range(n_members - 1))]
         self.alone = nn.ModuleList(alone)
+
+    @property
+    def recalibrates(self) -> bool:
+        """Whether there is no network of x to train."""
+        return isinstance(self.stack, Recalibrations)
 
     def forward(self, x: Tensor, members: Tensor | None = None) -> Float[Tensor, "M B K"]:
         """Logits of all members, or of some of them."""
@@ -171,7 +216,9 @@ class Population(nn.Module):
 
     def put(self, members: Sequence[int], part: "Population") -> None:
         """Take over these members from a population of them alone."""
-        if self.stack is not None and part.stack is not None:
+        if isinstance(self.stack, MLPs) and isinstance(part.stack, MLPs):
+            self.stack.put(members, part.stack)
+        if isinstance(self.stack, Recalibrations) and isinstance(part.stack, Recalibrations):
             self.stack.put(members, part.stack)
         for member, network in zip(members, part.alone, strict=False):
             self.alone[member].load_state_dict(network.state_dict())

@@ -45,17 +45,19 @@ from .giveaway import check_giveaway
 from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
 from .metrics import detection_auc, finite_or_none
-from .nets import NETWORKS, Standardize, build_network
+from .nets import NETWORKS, WITHOUT_X, Standardize, build_network
 from .options import check_options, defaults, signature
 from .predictions import Predictions, write_frame
 from .random_pi import derive_seed
 from .rundir import Run, evaluate_issues
 from .schemas import CONFIG, FORMAT, check_record, run_id, sealed
-from .settings import choose_settings, data_settings, network_of
+from .settings import choose_settings, data_settings, judging_settings, network_of
 from .table import SPLITS, AnnotationTable
 from .text import first_line, quoted
 from .training import option_names
 
+JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
+FEW_CLASSES = 128
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
 
@@ -171,6 +173,8 @@ def prepare(
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
     options, choice = choose_method(options, table)
     check_method(options.method)
+    judging = inputs.kind in JUDGING_NETWORKS
+    check_judging(inputs, options, table)
     chosen = data_settings(options.setting, options.method, images=len(in_shape) == 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
@@ -188,7 +192,12 @@ def prepare(
     n_train = int((split == 0).sum())
     n_items = int(np.count_nonzero(np.bincount(table.item_codes[split == 0])))
     training, method_options, network_options = resolve_options(
-        options, n_train, in_shape, n_items, own_module=module is not None
+        options,
+        n_train,
+        in_shape,
+        n_items,
+        own_module=module is not None,
+        judged_classes=len(table.classes) if judging else None,
     )
     rows = Rows.build(
         inputs.array,
@@ -211,16 +220,21 @@ def prepare(
         n_items=n_items,
     )
     network = {
-        "name": options.network or network_of(options.setting, in_shape),
+        "name": JUDGING_NETWORKS.get(inputs.kind) or options.network or network_of(options.setting, in_shape),
         "in_shape": list(in_shape),
         "options": network_options,
     }
     used = one_per_item(table, x_row, split)
-    make = module or network_maker(network, spec.n_classes, standardize_inputs(inputs, used))
+    standardize = None if judging else standardize_inputs(inputs, used)
+    make = module or network_maker(network, spec.n_classes, standardize)
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
-    threads = choose_threads(check_build(build), training.batch_size, options.threads)
+    few = 1 if judging and spec.n_classes <= FEW_CLASSES else None  # rows so short that a second thread only waits
+    threads = choose_threads(check_build(build), training.batch_size, options.threads or few)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+    who = table.annotator_codes
+    if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
+        texts.append("Every annotator has one answer only, which says nothing of how good they are; all count alike.")
     if METHODS[options.method].needs_pi and spec.pi_dim == 0 and not METHODS[options.method].by_item:
         texts.append(
             "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
@@ -262,14 +276,45 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     )
 
 
+def check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:
+    """Refuse what cannot be where probabilities are given in the place of x, or there is no x."""
+    if options.network in WITHOUT_X:
+        raise UsageError(f"There is no network '{options.network}'; choose one of {', '.join(NETWORKS)}.")
+    if inputs.kind not in JUDGING_NETWORKS:
+        return
+    what = "given probabilities" if inputs.kind == "probabilities" else "labels without inputs"
+    if options.method != "latent_truth":
+        raise UsageError(f"Only the method latent_truth can judge {what}, not '{options.method}'; leave --method out.")
+    if options.network is not None or options.setting != "default":
+        which = "--network" if options.network is not None else "--setting"
+        raise UsageError(f"There is no network to train on {what}; leave {which} out.")
+    if inputs.kind == "probabilities" and inputs.array.shape[1] != len(table.classes):
+        raise DataError(
+            f"{inputs.source} has {inputs.array.shape[1]} columns and {table.source} has {len(table.classes)} classes; "
+            "give one column of probabilities for each class, in the order of the classes."
+        )
+
+
 def resolve_options(
-    options: FitOptions, n_train: int, in_shape: Sequence[int], n_items: int | None = None, *, own_module: bool = False
+    options: FitOptions,
+    n_train: int,
+    in_shape: Sequence[int],
+    n_items: int | None = None,
+    *,
+    own_module: bool = False,
+    judged_classes: int | None = None,
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
-    """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
+    """Options of training, method and network for inputs of a shape: the setting's, then the user's own.
+
+    `judged_classes` is the number of classes where there is no network of x to train.
+    """
     images, mlp = len(in_shape) == 3, not own_module and options.network in (None, "mlp")
-    settings = choose_settings(
-        options.setting, options.method, n_train=n_train, images=images, n_items=n_items, mlp=mlp
-    )
+    if judged_classes is None:
+        settings = choose_settings(
+            options.setting, options.method, n_train=n_train, images=images, n_items=n_items, mlp=mlp
+        )
+    else:
+        settings = judging_settings(n_items or n_train, judged_classes)
     unknown = [name for name in options.training if name not in option_names()]
     if unknown:
         raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")

@@ -464,7 +464,7 @@ MODEL = record(
             )
         ),
         "inputs": record(
-            {"kind": one_of("array", "columns", "images", "text"), "shape": shape},
+            {"kind": one_of("array", "columns", "images", "text", "probabilities", "none"), "shape": shape},
             {
                 "columns": list_of(text, least=1, unique=True),
                 "text": text,

@@ -8,13 +8,14 @@ import click
 
 from ..directory import check_directory
 from .common import is_first_process, noted_warnings, say, stop_signals, terminal_progress, writing
-from .job import data_options, load_job, training_options
+from .job import data_options, judging_options, load_job, training_options
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
 @click.command()
 @data_options
+@judging_options
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Run directory.  [default: runs/<name of TABLE>]"
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ..errors import UsageError
 from ..grids import METHOD_GRIDS
@@ -75,6 +76,16 @@ data_options = together(
         "--split", metavar="COLUMN", help="Column with train, valid or test.  [default: split if there is one]"
     ),
 )
+judging_options = together(
+    click.option(
+        "--probs",
+        metavar="PATH",
+        help="Judge labels by probabilities that a classifier of your own has for each item, in place of inputs: .npy, "
+        ".npz with pred_probs, CSV or Parquet, one column for each class, in the order of the classes sorted. They "
+        "should be out of sample: from a classifier that has not seen the label it judges.",
+    ),
+    click.option("--no-x", is_flag=True, help="Judge labels by each other and by PI alone; there are no inputs."),
+)
 training_options = together(
     click.option("--method", help="See `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"),
     click.option(
@@ -126,11 +137,31 @@ def check_method_name(name: str, *groups: str) -> None:
         raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHOD_GRIDS)}{and_groups}.")
 
 
+def check_inputs_given_once(options: dict[str, Any]) -> None:
+    """Refuse two kinds of inputs, and a method that cannot judge labels without a network of x."""
+    without_x = [option for option in ("probs", "no_x") if options.get(option)]
+    if not without_x:
+        return
+    inputs = {"x": "--x", "columns": "--x-columns", "text": "--x-text", "image_size": "--image-size"}
+    given = [name for option, name in inputs.items() if options[option]]
+    first, *others = [*(f"--{option.replace('_', '-')}" for option in without_x), *given]
+    if others:
+        raise UsageError(f"{first} and {others[0]} cannot be used together; give one of them.")
+    chosen = click.get_current_context().get_parameter_source("method") is not ParameterSource.DEFAULT
+    if chosen and options["method"] not in ("auto", "latent_truth"):
+        raise UsageError(
+            f"{first} needs the method latent_truth, which judges all answers of an item together, not "
+            f"'{options['method']}'; leave --method out."
+        )
+    options["method"] = "latent_truth"
+
+
 def check_options(options: dict[str, Any]) -> None:
     """Refuse what can be refused before torch is loaded and data is read."""
     from ..settings import split_settings
     from ..training import Training
 
+    check_inputs_given_once(options)
     check_method_name(options["method"] or "auto", "auto")
     network = options["network"]
     library, _, inner = (network or "").partition(":")
@@ -161,7 +192,7 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     check_options(options)
-    from ..inputs import load_inputs, table_inputs
+    from ..inputs import load_inputs, load_probabilities, no_inputs, table_inputs
     from ..settings import split_settings
     from ..table import read_table
 
@@ -175,8 +206,16 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
     elif columns or text:
         inputs = table_inputs(table, columns=columns, text=text, item=options["item"])
+    elif options.get("probs"):
+        x = options["probs"]
+        inputs = load_probabilities(x, read.classes, item=options["item"])
+    elif options.get("no_x"):
+        x, inputs = "none", no_inputs()
     else:
-        raise UsageError("There is no input to learn from; give it with --x, --x-columns or --x-text.")
+        raise UsageError(
+            "There is no input to learn from; give it with --x, --x-columns or --x-text, or give a classifier's "
+            "probabilities with --probs, or judge labels without any input with --no-x."
+        )
     method_options, training, network = split_settings(options["settings"])
     from ..run import FitOptions
 

@@ -45,11 +45,12 @@ def item_likelihood(log_f: Float[Tensor, "B K"], log_evidence: Float[Tensor, "B 
 
 
 def find_tempers(
-    log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"]
+    log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"], *, calibrated: bool = False
 ) -> tuple[float, float, Float[Tensor, " R"]]:
     """The sharpness and the tau under which the left-out answers are most likely, and LOO with these.
 
-    Each is searched for in turn, until neither changes; where items have one answer each, tau stays 1.
+    Each is searched for in turn, until neither changes. Where items have one answer each, tau stays 1, and so does the
+    sharpness of an f that is `calibrated`: it has been given its temperature by the same likelihood.
     """
     several = len(item) > len(log_f)
     known: dict[tuple[float, float], Tensor] = {}
@@ -63,7 +64,7 @@ def find_tempers(
     best = (1.0, 0.5 if several else 1.0)
     for _ in range(ROUNDS):
         before = best
-        best = best_of([(sharpness, best[1]) for sharpness in SHARPNESS])
+        best = best_of([(s, best[1]) for s in (SHARPNESS if several or not calibrated else (1.0,))])
         best = best_of([(best[0], tau) for tau in (TAUS if several else TAUS[:1])])
         if best == before:
             break

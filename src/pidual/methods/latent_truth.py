@@ -56,7 +56,9 @@ class LatentTruth(Method):
     width : int
         Hidden units of the answer model's network of PI.
     answers_lr : float
-        Learning rate of the answer model, which Adam moves.
+        Learning rate of the answer model, which Adam moves; also of f, where it only recalibrates what is given.
+    items_per_epoch : int, optional
+        Not more items than this are visited in an epoch, others in each; None sets no limit.
     """
 
     title = "Latent truth"
@@ -85,8 +87,12 @@ class LatentTruth(Method):
         base_skill: float = 2.0,
         width: int = 16,
         answers_lr: float = 2e-2,
+        items_per_epoch: int | None = None,
     ):
         super().__init__(f, spec)
+        if items_per_epoch is not None and items_per_epoch < 1:
+            raise UsageError(f"items_per_epoch must be at least 1, not {items_per_epoch}.")
+        self.items_per_epoch = items_per_epoch
         if folds < 1:
             raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
@@ -199,7 +205,8 @@ class LatentTruth(Method):
         self, log_f: Float[Tensor, "G B K"], log_p: Float[Tensor, "G R K"], item: Int[Tensor, " R"]
     ) -> list[dict[str, Any]]:
         """Tempers and shares of the settings, by the leave-one-answer-out likelihood; a record of each setting."""
-        tempers = [find_tempers(f, p, item) for f, p in zip(log_f, log_p, strict=True)]
+        calibrated = self.f.recalibrates
+        tempers = [find_tempers(f, p, item, calibrated=calibrated) for f, p in zip(log_f, log_p, strict=True)]
         judge_shares = mixture_shares(torch.stack([loo for _, _, loo in tempers]))
         evidence = log_posterior(torch.zeros_like(log_f), log_p, item).log_softmax(-1).logsumexp(0)
         found = [find_sharpness(f, evidence) for f in log_f]
@@ -252,15 +259,21 @@ class LatentTruth(Method):
             self.f.add_decay(self.decay)
 
     def param_groups(self) -> list[dict[str, Any]]:
-        own_decay = {"weight_decay": 0.0} if self.settings else {}
+        own_decay: dict[str, Any] = {"weight_decay": 0.0} if self.settings else {}
         people = [p for p in (self.answers.people,) if p is not None and self.answers.sparse]
         others = [p for p in self.answers.parameters() if not any(p is table for table in people)]
         adam = {"adam": True, "constant": False, "lr": self.answers_lr, "weight_decay": 0.0}
+        if self.f.recalibrates:
+            own_decay = {name: value for name, value in adam.items() if name != "weight_decay"}
         return [
             {"params": list(self.f.parameters()), **own_decay},
             {"params": others, **adam},
             *({"params": people, "sparse": True, **adam} for _ in people),
         ]
+
+    def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
+        """The items of an epoch."""
+        return order[: self.items_per_epoch]
 
     def groups(self, processes: int) -> list[Group]:
         """Members that are trained together: stacked ones shared out among processes, any others one by one.
@@ -269,7 +282,7 @@ class LatentTruth(Method):
         that leaves out half of them would do so in vain.
         """
         m = len(self.fold)
-        if m > 1 and (self.f.stack is None or m == self.folds):
+        if m > 1 and (self.f.stack is None or (m == self.folds and not self.f.recalibrates)):
             return [Group([member], int(self.fold[member])) for member in range(m)]
         n = min(processes, m)
         return [Group(list(range(first, m, n)), None) for first in range(n)]

@@ -1,0 +1,135 @@
+"""Judge labels without training a network: by somebody's probabilities, or by the answers and their PI alone.
+
+    judged = judge(table, pred_probs)
+    judged.items, judged.predictions, judged.annotators, judged.summary
+
+A temperature, a bias of the classes and the answer model are fitted; `pidual fit --probs` and `--no-x` do the same into
+a run directory.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from .engine import Fitted, make_fabric
+from .engine.predict import score_rows
+from .engine.threads import using_threads
+from .inputs import Inputs, load_probabilities, no_inputs
+from .run import FitOptions, Job, assess, prepare, train
+from .table import AnnotationTable
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What all answers, and given probabilities, say of the labels; the columns are those of a run directory.
+
+    Parameters
+    ----------
+    items : DataFrame
+        One row per item: the consensus of its answers.
+    predictions : DataFrame
+        One row per annotation, in the order of the table: label_quality, whether it looks wrong, and why.
+    annotators : DataFrame or None
+        One row per annotator, where annotators are known.
+    summary : dict
+        Noise estimate, what held-out answers decided (`model_selection`), warnings.
+    """
+
+    items: pd.DataFrame
+    predictions: pd.DataFrame
+    annotators: pd.DataFrame | None
+    summary: dict[str, Any]
+
+
+def judge(
+    table: AnnotationTable | pd.DataFrame,
+    pred_probs: NDArray[Any] | pd.DataFrame | str | Path | None = None,
+    *,
+    pi: Sequence[str] | None = None,
+    pi_kinds: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Judgement:
+    """Judge all answers of each item together, without training a network.
+
+    Parameters
+    ----------
+    table : AnnotationTable or DataFrame
+        Annotations; a frame has columns `label` and, where these are known, `item` and `annotator`, as for
+        `AnnotationTable.from_frame`. Annotators are then called as they are in the frame.
+    pred_probs : array (n, K), DataFrame or path, optional
+        Probabilities of the classes for every item, from a classifier that has not seen the item's labels (out of
+        sample): columns in the order of the classes, sorted; rows by item number, one per row of the table, or by name
+        where there is a column `item`. A memory map is read in parts. None: there are no inputs, and the answers and
+        their PI alone count.
+    pi : sequence of str, optional
+        Columns of privileged information of a frame; by default the annotator.
+    pi_kinds : mapping, optional
+        Kind of PI columns that should not be guessed.
+    options : mapping, optional
+        Options of the method latent_truth.
+    seed : int
+        Of everything random.
+    threads : int, optional
+        Threads of the processor.
+
+    Returns
+    -------
+    Judgement
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pidual import judge
+    >>> answers = {"item": [0, 0, 0, 1, 1, 1], "label": list("aabbba"), "annotator": list("xyzxyz")}
+    >>> judge(pd.DataFrame(answers)).items["consensus_label"].tolist()
+    ['a', 'b']
+    """
+    if isinstance(table, pd.DataFrame):
+        table = AnnotationTable.from_frame(table, pi=pi, keep_ids=True)
+    inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
+    job = prepare_judging(table, inputs, pi_kinds=pi_kinds, options=options, seed=seed, threads=threads)
+    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+        fabric = make_fabric("cpu")
+        results = assess(job, train(job, fabric=fabric), fabric)
+    return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
+
+
+def prepare_judging(
+    table: AnnotationTable,
+    inputs: Inputs,
+    *,
+    pi_kinds: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    sample_weight: NDArray[np.floating[Any]] | None = None,
+) -> Job:
+    """Check and join what judging needs."""
+    asked = FitOptions(
+        method="latent_truth",
+        method_options=options or {},
+        pi_kinds=pi_kinds or {},
+        seed=seed,
+        accelerator="cpu",
+        threads=threads,
+    )
+    return prepare(table, inputs, asked, sample_weight=sample_weight)
+
+
+def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
+    """q of every item and class, by the order of the table's items; an item without a row has zeros."""
+    codes = job.table.item_codes
+    q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
+    with using_threads(job.threads):
+        for scored in score_rows(fitted.method, job.rows, codes, make_fabric("cpu"), job.split == 0):
+            assert scored.posterior is not None
+            q[scored.items] = scored.posterior
+    return q
