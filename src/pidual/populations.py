@@ -40,6 +40,7 @@ class MLPs(nn.Module):
         linear = [layer for layer in (*like.hidden, like.head) if isinstance(layer, nn.Linear)]
         sizes = [linear[0].in_features, *(layer.out_features for layer in linear)]
         self.standardize: Standardize | None = like.standardize
+        self.drops_inputs = any(input_dropout)  # of the whole population: masks must not depend on who is kept
         self.dropout = next((layer.p for layer in like.hidden if isinstance(layer, nn.Dropout)), 0.0)
         self.weights = nn.ParameterList(torch.empty(n_members, a, b) for a, b in itertools.pairwise(sizes))
         self.biases = nn.ParameterList(torch.zeros(n_members, 1, b) for b in sizes[1:])
@@ -72,7 +73,7 @@ class MLPs(nn.Module):
 
     def drop_inputs(self, x: Tensor, rates: Tensor) -> Float[Tensor, "M B D"]:
         """The inputs as each member sees them: one draw, cut at each member's rate."""
-        if not rates.any():
+        if not self.drops_inputs:
             return x.expand(len(rates), *x.shape)
         draws = torch.rand(x.shape, device=x.device)
         distinct, which = rates.unique(return_inverse=True)

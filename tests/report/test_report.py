@@ -348,6 +348,18 @@ def test_guard_events_are_shown_first(tmp_path, guard, says):
     assert "attempts that the guard ended" in page.words
 
 
+def test_members_that_were_trained_apart_are_one_curve(tmp_path):
+    run = fabricate_run(tmp_path / "members", n_items=150)
+    records = [
+        {"epoch": epoch, "attempt": attempt, "seconds": 1.0, "loss": loss - epoch, "stage": f"member {member} of 2"}
+        for member, attempt, loss in ((1, 0, 9.0), (2, 0, 99.0), (2, 1, 11.0))
+        for epoch in range(5)
+    ]
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
+    labels = [attributes.get("aria-label") for tag, attributes in page_of(run).tags if tag == "svg"]
+    assert "Training loss over 5 epochs, from 10 to 6." in labels
+
+
 def test_clean_data(tmp_path):
     page = page_of(fabricate_run(tmp_path / "clean", n_items=150, noise=0.0))
     assert re.search(r"None of 300 labels looks wrong|\d of 300 labels looks? wrong", page.words)

@@ -43,7 +43,8 @@ class Together:
         if self.world_size == 1:
             return self.fabric
         device, precision = self.fabric.device, self.fabric.strategy.precision.precision
-        fabric = Fabric(accelerator=device.type, strategy=SingleDeviceStrategy(device=device), precision=precision)
+        strategy = SingleDeviceStrategy(device=device)
+        fabric = Fabric(accelerator=device.type, devices=1, strategy=strategy, precision=precision)
         fabric.launch()
         return fabric
 

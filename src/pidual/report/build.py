@@ -375,7 +375,7 @@ def _curves(run: _Run) -> list[Context]:
     found = []
     for key, title in (("loss", "Training loss"), ("valid_accuracy", "Validation agreement"), ("gate", "Mean gate")):
         attempts: dict[Any, list[tuple[int, float]]] = {}
-        for epoch in run.epochs:
+        for epoch in _mean_of_members(run.epochs, key):
             value = _number(epoch.get(key))
             if isinstance(epoch.get(key), (int, float)):
                 line = (str(epoch.get("stage", "")).startswith("first stage"), epoch.get("attempt", 0))
@@ -389,6 +389,18 @@ def _curves(run: _Run) -> list[Context]:
             {"svg": figures.curve_svg(f"curve-{key}", label, title, list(attempts.values()), selected=selected)}
         )
     return found
+
+
+def _mean_of_members(epochs: list[Context], key: str) -> list[Context]:
+    """Where members were trained apart, the mean over them in every epoch, each in its last attempt; else as it is."""
+    apart = [epoch for epoch in epochs if str(epoch.get("stage", "")).startswith(("member ", "group "))]
+    if not apart:
+        return epochs
+    last = {(epoch["stage"], epoch["epoch"]): _number(epoch.get(key)) for epoch in apart}
+    means: dict[int, list[float]] = {}
+    for (_, number), value in last.items():
+        means.setdefault(number, []).extend([] if value is None else [value])
+    return [{"epoch": number, key: sum(of) / len(of)} for number, of in sorted(means.items()) if of]
 
 
 def _evaluation(values: Context | None) -> list[tuple[str, str, str]]:
