@@ -29,7 +29,7 @@ from .held_out import find_tempers, log_posterior, mixture_shares
 from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
-SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
+SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at
 TINY = 1e-12
 
 
