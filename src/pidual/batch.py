@@ -19,6 +19,7 @@ from .files import release
 from .random_pi import random_pi
 
 MAPPED_BYTES = 1 << 27  # read of a memory map before its pages are released
+PAGES_AROUND = 1 << 16  # that the system maps beside one that is read
 
 
 class PI(NamedTuple):
@@ -177,7 +178,8 @@ class Mapped:
     def take(self, rows: np.ndarray) -> np.ndarray:
         """The given rows; now and then the pages that were read leave this process, not the system's cache."""
         taken = np.asarray(self._array[rows])
-        self._read += taken.nbytes
+        span = int(rows.max() - rows.min() + 1) if len(rows) else 0
+        self._read += min(span * taken[:1].nbytes, taken.nbytes + len(rows) * PAGES_AROUND)
         if self._read > MAPPED_BYTES:
             self._read = 0
             release(self._array)

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
 
+from .any_classifier import fit_any, probabilities
 from .batch import Rows
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
@@ -48,6 +49,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         are the starting point; a callable without arguments makes a fresh one. X reaches it as float32 (uint8 stays
         uint8), not standardised. By default an MLP for vectors, a small CNN for images (N, C, H, W), on standardised
         inputs.
+    estimator : scikit-learn classifier, default=None
+        In the place of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
+        copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
+        fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True goes on from its
+        weights in each round.
     epochs, batch_size, lr : optional
         The training options asked for most often.
     training, method_options, network_options : mapping, optional
@@ -90,7 +96,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     summary_ : dict
         Noise estimate, selected epoch, warnings, what the guard did.
     method_ : Method
-        The trained method; its `f` is the prediction network.
+        The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
+    estimator_ : scikit-learn classifier
+        The fitted copy of `estimator`, where one was given; its classes are numbers by the order of `classes_`.
 
     Examples
     --------
@@ -109,6 +117,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         *,
         setting: str = "default",
         module: nn.Module | Callable[[], nn.Module] | None = None,
+        estimator: Any = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         lr: float | None = None,
@@ -125,6 +134,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.method = method
         self.setting = setting
         self.module = module
+        self.estimator = estimator
         self.epochs = epochs
         self.batch_size = batch_size
         self.lr = lr
@@ -166,6 +176,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         frame = pi_frame(pi, len(X), self.keep_ids)
         table = make_table(items, pd.Categorical.from_codes(codes, self.classes_.tolist()), frame, weight)
         self.in_shape_ = x.shape[1:]
+        if self.estimator is not None:
+            return self._fit_any(x, table, self._options(table, pi), weight, index)
         inputs = Inputs(x, None, "array", {}, source="X")
         job = prepare(
             table, inputs, self._options(table, pi), module=self._maker(x[:2]), sample_weight=weight.astype(np.float32)
@@ -177,12 +189,53 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._warn(job)
         return self
 
+    def _fit_any(
+        self,
+        x: NDArray[Any],
+        table: AnnotationTable,
+        options: FitOptions,
+        weight: NDArray[np.float64],
+        index: pd.Index | None,
+    ) -> Self:
+        """Fit the estimator in the place of a network."""
+        self._check_estimator_alone()
+        with torch.random.fork_rng(devices=[]):
+            found = fit_any(
+                self.estimator,
+                x,
+                table,
+                sample_weight=weight.astype(np.float32),
+                seed=options.seed,
+                pi_kinds=options.pi_kinds,
+                options=self.method_options,
+                threads=self.threads,
+            )
+            results = assess(found.best.job, found.best.fitted, make_fabric("cpu"))
+        self._keep(found.best.fitted, results, index)
+        self.estimator_, self.history_ = found.estimator, found.history
+        if found.note:
+            self.summary_["warnings"] = [*self.summary_["warnings"], found.note]
+            warnings.warn(found.note, DataWarning, stacklevel=3)
+        self._warn(found.best.job)
+        return self
+
+    def _check_estimator_alone(self) -> None:
+        """Refuse options of a network beside an estimator."""
+        if self.method not in ("auto", "latent_truth"):
+            raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
+        networks = ("module", "epochs", "batch_size", "lr", "training", "network_options")
+        given = [name for name in networks if getattr(self, name) is not None]
+        if given or self.setting != "default":
+            raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
         check_is_fitted(self)
         x = as_input(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
         if x.shape[1:] != self.in_shape_:
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
+        if self.estimator is not None:
+            return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_)).astype(np.float64)
         rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
         fabric = predicting_fabric(self.accelerator)
         p = np.concatenate(list(predict_probabilities(fabric.to_device(self.method_), rows, fabric))).astype(np.float64)

@@ -179,6 +179,8 @@ def judging_settings(n_items: int, n_classes: int) -> Settings:
         "answers_lr": 5e-2,
         "items_per_epoch": visited if visited < n_items else None,
     }
+    if n_items >= JUDGING[-2]["below"]:
+        options["own_confusions"] = False  # seconds more, and no better where they were measured
     return Settings(training, options, {})
 
 

@@ -99,8 +99,8 @@ class AnswerModel(nn.Module):
         skill, v = self.skill_and_favourites(a, members)
         t = self.confusions if members is None else self.confusions[members]
         if not self.full:
-            confused, wrong, same = reduced(t, v, y)
-        elif self.own is None:
+            return skill, reduced(t, skill, v, y)
+        if self.own is None:
             confused, wrong, same = shared(t, v, y)
         else:
             confused, wrong, same = individual(t[:, None] + self.own_rows(a, members), v, y)
@@ -116,12 +116,17 @@ class AnswerModel(nn.Module):
         n, k = len(a.codes), self.n_classes
         values = self.confusions.new_zeros(self.n_members, n, 1 + k)
         if self.people is not None:
-            rows = F.embedding(self.annotator(a), self.people, sparse=self.sparse and self.training)
-            values = rows.view(n, self.n_members, -1).transpose(0, 1)
+            if members is None:
+                rows = F.embedding(self.annotator(a), self.people, sparse=self.sparse and self.training)
+                values = rows.view(n, self.n_members, -1).transpose(0, 1)
+            else:
+                people = self.people.view(len(self.people), self.n_members, -1)
+                values = people[self.annotator(a)[None], members[:, None]]
             values = values if self.per_person > 1 else F.pad(values, (0, k))
+        elif members is not None:
+            values = values[members]
         if self.has_pi:
-            values = values + self.of_pi(a)
-        values = values if members is None else values[members]
+            values = values + (self.of_pi(a) if members is None else self.of_pi(a)[members])
         return self.base + values[..., 0], values[..., 1:]
 
     def of_pi(self, a: PI) -> Float[Tensor, "M R V"]:
@@ -222,13 +227,22 @@ def individual(
 
 
 def reduced(
-    t: Float[Tensor, "M 2 K"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Confusions T[k, l] = t_k [l = k] + c_l."""
+    t: Float[Tensor, "M 2 K"], skill: Float[Tensor, "M R"], v: Float[Tensor, "M R K"], y: Int[Tensor, " R"]
+) -> Float[Tensor, "M R K"]:
+    """log P(l | k, a) with confusions T[k, l] = t_k [l = k] + c_l.
+
+    With e_k = exp(c_k + v_k), its denominator is sum_j e_j + e_k (exp(skill + t_k) - 1): one exponential and one
+    logarithm for each class.
+    """
     t, c = t.unbind(1)  # (M, K) each
+    said = y.view(1, -1, 1).expand(len(v), -1, 1)
+    of_answer = c[:, y] + v.gather(2, said)[..., 0]
+    right = skill + t[:, y]
     e = (v + c[:, None]).exp()
-    right = F.one_hot(y, t.shape[1]).to(t.dtype) * t[:, None]
-    return c[:, y][..., None] + right, (e.sum(2, keepdim=True) - e).clamp(min=0.0), (t + c)[:, None]
+    more = skill.exp()[..., None] * t.exp()[:, None] - 1
+    denominator = torch.addcmul(e.sum(2, keepdim=True), e, more)
+    log_p = of_answer[..., None] - denominator.clamp(min=TINY).log()
+    return log_p.scatter_add(2, said, right[..., None])
 
 
 def off_diagonal(t: Float[Tensor, "*M K K"]) -> Float[Tensor, "*M K K"]:

@@ -23,7 +23,7 @@ from .held_out import find_sharpness, find_tempers, log_posterior, mixture_share
 from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
-SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
+SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at
 CHOSEN = ("sharpness", "share", "judge_sharpness", "judge_share", "tau")
 
 

@@ -1,0 +1,195 @@
+"""Any classifier of scikit-learn as f, by EM: what it says of items it has not seen, and what all answers say then.
+
+    q  <- votes
+    repeat: p <- out-of-fold probabilities of the classifier, fitted to the classes k of each item with weights q(k)
+            q <- posterior of every item, by p and all answers (`judging`)
+    until held-out answers are no more likely than before
+
+The classifier that predicts is then fitted to all items with the q that made them most likely.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from .engine import Fitted
+from .errors import DataError, UsageError
+from .inputs import load_probabilities
+from .judging import item_posteriors, prepare_judging
+from .random_pi import derive_seed
+from .run import Job, train
+from .table import AnnotationTable
+from .text import first_line
+
+ROUNDS = 5
+FOLDS = 5
+RISE = 1e-4  # of the mean log-likelihood of a held-out answer, below which there is no further round
+LEAST_WEIGHT = 0.02  # a class less likely than this gives no row to fit to
+OLD_NAME = "held_out_log_likelihood"
+FLOOR = 1e-4  # mixed into the classifier's probabilities: a class that it has not seen is not impossible
+
+
+@dataclass
+class Round:
+    """What one round has found.
+
+    Parameters
+    ----------
+    job, fitted
+        The labels judged by the classifier's probabilities.
+    q : array (items, K)
+        Posterior of every item.
+    likelihood : float
+        Mean log-likelihood of a held-out answer.
+    """
+
+    job: Job
+    fitted: Fitted
+    q: NDArray[np.float32]
+    likelihood: float
+
+
+@dataclass
+class AnyFitted:
+    """A classifier fitted by EM: it predicts; `best` is the round whose labels it was fitted to."""
+
+    estimator: Any
+    best: Round
+    history: list[dict[str, Any]]
+    note: str  # how the classifier was given labels that are not certain, where it takes no weights
+
+
+def fit_any(
+    estimator: Any,
+    x: NDArray[Any],
+    table: AnnotationTable,
+    *,
+    sample_weight: NDArray[np.floating[Any]],
+    seed: int = 0,
+    pi_kinds: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> AnyFitted:
+    """Fit a classifier to the answers of a table.
+
+    Parameters
+    ----------
+    estimator : classifier with predict_proba
+        Copied; it stays as it is.
+    x : array (items, ...)
+        Input of every item, by the table's order of items.
+    table : AnnotationTable
+    sample_weight : array (len(table),)
+        Weight of every annotation.
+    seed : int
+        Of folds and of judging.
+    pi_kinds, options, threads
+        As for `judging.judge`.
+    """
+    weight_name = check_classifier(estimator)
+    x = x.reshape(len(x), -1)
+    k = len(table.classes)
+    q = vote_shares(table, sample_weight)
+    learned = np.flatnonzero(q.sum(1) > 0)
+    fold = np.random.default_rng(derive_seed(seed, 11)).permutation(len(learned)) % min(FOLDS, len(learned))
+    machines = [clone(estimator) for _ in range(int(fold.max()) + 1)]
+    best: Round | None = None
+    history: list[dict[str, Any]] = []
+    for number in range(ROUNDS):
+        p = np.full((len(x), k), 1 / k, np.float32)
+        others = np.setdiff1d(np.arange(len(x)), learned)
+        for part, machine in enumerate(machines):
+            machines[part] = fit_soft(machine, x, q, learned[fold != part], weight_name)
+            held_out = np.concatenate([learned[fold == part], others if part == 0 else []]).astype(np.int64)
+            p[held_out] = probabilities(machines[part], x[held_out], k)
+        job = prepare_judging(
+            table,
+            load_probabilities(p, k),
+            pi_kinds=pi_kinds,
+            options=options,
+            seed=seed,
+            threads=threads,
+            sample_weight=sample_weight,
+        )
+        fitted = train(job)
+        found = Round(job, fitted, item_posteriors(job, fitted), held_out_likelihood(fitted))
+        history.append({"round": number, "answer_log_likelihood": found.likelihood})
+        if best is not None and found.likelihood < best.likelihood + RISE:
+            best = max(best, found, key=lambda one: one.likelihood)
+            break
+        best, q = found, found.q
+    assert best is not None
+    final = fit_soft(clone(estimator), x, best.q, learned, weight_name)
+    note = "" if weight_name else f"{type(estimator).__name__} takes no sample weights: it was fitted to the most "
+    note += "" if weight_name else "probable class of each item."
+    return AnyFitted(final, best, history, note)
+
+
+def check_classifier(estimator: Any) -> str | None:
+    """The argument of fit that weighs rows, None where there is none; refuse what is no classifier for us."""
+    for method in ("fit", "predict_proba"):
+        if isinstance(estimator, type) or not hasattr(estimator, method):
+            what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
+            way_out = "make an object of it" if isinstance(estimator, type) else "wrap it in CalibratedClassifierCV"
+            raise UsageError(f"estimator must have {method}, which {what} has not; {way_out}, or use another.")
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    if isinstance(estimator, Pipeline) and has_fit_parameter(estimator.steps[-1][1], "sample_weight"):
+        return f"{estimator.steps[-1][0]}__sample_weight"
+    return None
+
+
+def vote_shares(table: AnnotationTable, weight: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Share of the answers to each item that say each class; zeros for items without an answer of any weight."""
+    votes = np.zeros((len(table.frame["item"].cat.categories), len(table.classes)), np.float32)
+    np.add.at(votes, (table.item_codes, table.label_codes), weight)
+    total = votes.sum(1, keepdims=True)
+    shares: NDArray[np.float32] = np.divide(votes, total, out=np.zeros_like(votes), where=total > 0)
+    return shares
+
+
+def fit_soft(
+    machine: Any, x: NDArray[Any], q: NDArray[np.float32], items: NDArray[np.int64], weight_name: str | None
+) -> Any:
+    """Fit to classes that are not certain: each likely one of an item is a row, weighted by how likely it is."""
+    if not starts_where_it_was(machine):
+        machine = clone(machine)
+    if weight_name is None:
+        rows, classes, weights = items, q[items].argmax(1), {}
+    else:
+        chosen, classes = np.nonzero(q[items] >= np.minimum(LEAST_WEIGHT, q[items].max(1, keepdims=True)))
+        rows = items[chosen]
+        weights = {weight_name: q[rows, classes].astype(np.float64)}
+    try:
+        return machine.fit(x[rows], classes, **weights)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{type(machine).__name__} cannot be fitted to these inputs ({first_line(error)}); use another estimator."
+        ) from error
+
+
+def starts_where_it_was(machine: Any) -> bool:
+    """Whether a further fit goes on from the weights of the last; forests and boosting would add trees instead."""
+    options = machine.get_params(deep=False)
+    return bool(options.get("warm_start")) and not {"n_estimators", "max_leaf_nodes"} & options.keys()
+
+
+def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
+    """What a fitted classifier says of all classes, those among them that it has not seen."""
+    p = np.zeros((len(x), n_classes), np.float64)
+    if len(x):
+        p[:, machine.classes_] = machine.predict_proba(x)
+    p = p.clip(min=0) + FLOOR / n_classes
+    return np.asarray(p / p.sum(1, keepdims=True), np.float32)
+
+
+def held_out_likelihood(fitted: Fitted) -> float:
+    """Mean log-likelihood of a held-out answer."""
+    (record,) = fitted.selection
+    return float(record["answer_log_likelihood"] if "answer_log_likelihood" in record else record[OLD_NAME])
