@@ -13,7 +13,7 @@ LAYERS = [
     {"batch", "nets", "augment", "datasets", "artefacts"},
     {"methods"},
     {"engine"},
-    {"detect"},
+    {"detect", "consensus"},
     {"report", "review"},
     {"rundir", "settings", "show", "recipes", "plots"},
     {"run"},

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import describe_annotators, describe_items, mark_issues
+from pidual.detect import Posteriors, describe_annotators, describe_items, mark_issues
 from pidual.errors import RunError
 from pidual.metrics import detection_auc, finite_or_none, precision_recall
 from pidual.predictions import Predictions, read_frame, write_frame
@@ -30,6 +30,7 @@ def fabricate_run(
     valid: bool = True,
     epochs: int = 20,
     guard: str | None = None,
+    consensus: bool = True,
     warnings: tuple[str, ...] = (),
     noise: float = 0.25,
     seed: int = 0,
@@ -62,6 +63,8 @@ def fabricate_run(
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     predicted = p.argmax(1)[item]
+    posteriors = Posteriors.empty(n_items, n, k)
+    posteriors.put(np.arange(n_items), p.astype(np.float32), np.arange(n), item, given)
     opened = np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1)
     predictions = Predictions.build(
         frame,
@@ -69,6 +72,8 @@ def fabricate_run(
         predicted=predicted,
         predicted_probability=p.max(1)[item],
         label_quality=p[item, given],
+        consensus=predicted if consensus else None,
+        consensus_quality=p.max(1)[item] if consensus else None,
         gate=opened if gate else None,
         noise=given if gate else None,
         split=np.where(rng.random(n) < 0.1, "valid", "train"),
@@ -77,10 +82,10 @@ def fabricate_run(
     predictions, cutoff = mark_issues(predictions)
     path.mkdir(parents=True, exist_ok=True)
     predictions.write(path / "predictions.parquet")
-    table = describe_annotators(predictions)
+    table = describe_annotators(predictions, posteriors.right)
     if table is not None:
         write_frame(path / "annotators.parquet", table)
-    write_frame(path / "items.parquet", describe_items(predictions))
+    write_frame(path / "items.parquet", describe_items(predictions, posteriors))
     _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard, warnings)
     return path
 

@@ -154,6 +154,10 @@ class LatentTruth(Method):
         truthful = posterior[batch.item, batch.y_noisy] * (share @ truthfulness(skill))
         return Judged(torch.einsum("m,mbk->bk", share, log_f.exp()), posterior, 1 - truthful)
 
+    @property
+    def answer_model(self) -> tuple[AnswerModel, Tensor]:
+        return self.answers, self.share
+
     # --- held-out answers decide ---
 
     def on_fit_end(self, scan: ItemScan) -> list[dict[str, Any]]:
