@@ -390,3 +390,42 @@ def test_a_directory_that_is_no_run(tmp_path):
 
 def test_the_same_run_gives_the_same_page(run):
     assert build_report(run).read_bytes() == build_report(run).read_bytes()
+
+
+def test_the_consensus_is_what_is_suggested(tmp_path):
+    run = fabricate_run(tmp_path / "run", n_items=200)
+    page = page_of(run)
+    assert "Given Consensus Clean label" in page.words
+    assert "Model says" not in page.words
+    assert "Often says" in page.words
+    assert "lies clearly below it. “Often says”" in page.words or "lie clearly below it. “Often says”" in page.words
+    frame = read_frame(run / "predictions.parquet")
+    worst = frame[frame["is_label_issue"]].sort_values("label_quality", kind="stable").iloc[0]
+    assert f"{worst['given_label']} {worst['consensus_label']} > 99%" in page.words
+    before = page_of(fabricate_run(tmp_path / "before", n_items=200, consensus=False))
+    assert "Given Model says Clean label" in before.words
+    assert "Consensus" not in before.words
+
+
+def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
+    run = fabricate_run(tmp_path / "run", n_items=100)
+    page = page_of(run)
+    assert "What the run chose" not in page.words
+    assert "What goes with right answers" not in page.words
+    summary = json.loads((run / "summary.json").read_text())
+    records = [
+        {"weight_decay": 0.02, "input_dropout": d, "held_out_log_likelihood": -0.5 - d, "tau": 0.5, "share": s}
+        for d, s in ((0.0, 0.004), (0.5, 0.996))
+    ]
+    effects = [
+        {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.625},
+        {"column": "<b>seconds", "low": 1.5, "high": 12.0, "right_at_low": 0.2, "right_at_high": 0.9},
+    ]
+    extra = {"model_selection": records, "pi_effects": effects, "label_quality": "posterior"}
+    (run / "summary.json").write_text(json.dumps(summary | extra))
+    page = page_of(run)
+    assert "2 settings were tried, and 1 of them counts." in page.words
+    assert "Share Held-out fit weight decay input dropout tau 99.6% -1 0.02 0.5 0.5 0.4% -0.5 0.02 0 0.5" in page.words
+    assert "<b>seconds 1.5 20.0% 12 90.0% tool web 60.0% phone 62.5%" in page.words
+    assert "by the item and all answers to it, from 0" in page.words
+    assert not page.unclosed
