@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -19,7 +20,7 @@ from pidual.errors import RunError
 from pidual.methods import METHODS
 from pidual.nets import Standardize, build_network
 from pidual.options import defaults
-from pidual.predictions import read_frame
+from pidual.predictions import read_frame, write_frame
 from pidual.run import method_maker
 from pidual.rundir import Run
 from pidual.schemas import NAMED_FILES
@@ -433,14 +434,68 @@ def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, m
     assert "next_digests" not in run.summary
 
 
-def test_marking_puts_right_annotators_of_another_run(targets, run):
+def test_marking_refuses_annotators_of_another_run(targets, run):
     path = run.path / "annotators.parquet"
-    right = path.read_bytes()
     shutil.copy(targets.folder / "other" / path.name, path)
     with pytest.raises(RunError, match=r"annotators\.parquet is not the file"):
         _ = run.annotators
-    run.detect()
-    assert path.read_bytes() == right
+    before = contents(run.path)
+    refused(targets.answer("mark", run.path), path, "is not the file this run was finished with")
+    frame = read_frame(path)
+    write_frame(path, frame.assign(annotator=[f"a-{i:012x}" for i in range(len(frame))]))
+    reseal(run.path)
+    refused(targets.answer("mark", run.path), path, "are not of the same annotators")
+    assert contents(run.path)["predictions.parquet"] == before["predictions.parquet"]
+
+
+def test_marking_counts_issues_and_leaves_all_else(targets, run):
+    before, habits = run.annotators, ["annotator_quality", "favourite_label", "worst_confusion"]
+    run.detect(budget=7)
+    after = run.annotators
+    assert {*habits} <= {*after}
+    assert after.drop(columns="num_issues").equals(before.drop(columns="num_issues"))
+    assert after["num_issues"].sum() == 7 != before["num_issues"].sum()
+
+
+def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
+    without = {
+        "predictions": ["consensus_label", "consensus_quality"],
+        "annotators": ["favourite_label", "favourite_excess", "worst_confusion", "worst_confusion_share"],
+        "items": [name for name in run.items if name.startswith("p_")],
+    }
+    for name, columns in without.items():
+        path = run.path / f"{name}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns(columns), path)
+    evaluation = run.summary["evaluation"]
+    del evaluation["consensus_accuracy"]
+    new = dict.fromkeys(["pi_effects", "model_selection", "label_quality"])
+    change_json(run.path / "summary.json", evaluation=evaluation, **new)
+    reseal(run.path)
+    assert not {*without["items"]} & {*run.items}
+    assert (run.predictions.suggested == run.predictions.predicted).all()
+    issues = run.detect(cutoff=0.9)
+    assert len(issues)
+    assert (issues["given_label"] != issues["predicted_label"]).all()
+    assert issues["reason"].str.startswith("The model says").all()
+    page = run.report().read_text()
+    assert "Model says" in page
+    assert "Consensus" not in page
+    assert run.annotators["num_issues"].sum() == len(issues)
+
+
+def test_a_pi_column_called_as_the_consensus_in_an_older_run(run):
+    path = run.path / "predictions.parquet"
+    table = pq.read_table(path).drop_columns(["consensus_label", "consensus_quality"])
+    notes = json.loads(table.schema.metadata[b"pidual"])
+    notes |= {"pi_columns": [*notes["pi_columns"], "consensus_label"], "categories": notes["categories"]}
+    notes["categories"]["consensus_label"] = ["x", "y"]
+    values = pa.array(["x", "y"] * (len(table) // 2)).dictionary_encode()
+    table = table.append_column("consensus_label", values)
+    pq.write_table(table.replace_schema_metadata({"pidual": json.dumps(notes)}), path)
+    reseal(run.path)
+    assert run.predictions.frame["consensus_label"].tolist()[:2] == ["x", "y"]
+    assert (run.predictions.suggested == run.predictions.predicted).all()
 
 
 def test_all_that_a_run_holds_is_checked_from_python(targets, run):

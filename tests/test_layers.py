@@ -14,7 +14,7 @@ LAYERS = [
     {"populations"},
     {"methods"},
     {"engine"},
-    {"detect"},
+    {"detect", "consensus"},
     {"report", "review"},
     {"rundir", "settings", "show", "recipes", "plots"},
     {"run"},

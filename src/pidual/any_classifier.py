@@ -31,7 +31,6 @@ ROUNDS = 5
 FOLDS = 5
 RISE = 1e-4  # of the mean log-likelihood of a held-out answer, below which there is no further round
 LEAST_WEIGHT = 0.02  # a class less likely than this gives no row to fit to
-OLD_NAME = "held_out_log_likelihood"
 FLOOR = 1e-4  # mixed into the classifier's probabilities: a class that it has not seen is not impossible
 
 
@@ -192,4 +191,4 @@ def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.f
 def held_out_likelihood(fitted: Fitted) -> float:
     """Mean log-likelihood of a held-out answer."""
     (record,) = fitted.selection
-    return float(record["answer_log_likelihood"] if "answer_log_likelihood" in record else record[OLD_NAME])
+    return float(record["answer_log_likelihood"])

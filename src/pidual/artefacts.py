@@ -16,8 +16,8 @@ from .errors import RunError
 from .predictions import (
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
+    SHARE,
     THUMBNAILS_COLUMNS,
-    Column,
     Predictions,
     column_names,
     n_rows,
@@ -131,15 +131,22 @@ class RunFiles:
     @property
     def items(self) -> pd.DataFrame:
         """One row per item."""
-        return self._frame("items.parquet", self.config["data"]["n_items"], ITEMS_COLUMNS)
+        path = self._results("items.parquet", self.config["data"]["n_items"])
+        posterior = {name: SHARE for name in column_names(path) if name.startswith("p_")}
+        return read_frame(path, schema=ITEMS_COLUMNS | posterior)
 
     @property
     def annotators(self) -> pd.DataFrame | None:
         """One row per annotator; None where annotators are not known."""
+        return self.read_annotators()
+
+    def read_annotators(self, *, half_marked: bool = False) -> pd.DataFrame | None:
+        """As `annotators`; `half_marked` takes a file with which a killed `detect` was not done."""
         expected = self.config["data"]["n_annotators"]
         if not (self.path / "annotators.parquet").exists() and not expected:
             return None
-        return self._frame("annotators.parquet", expected, ANNOTATORS_COLUMNS)
+        path = self._results("annotators.parquet", expected, half_marked)
+        return read_frame(path, schema=ANNOTATORS_COLUMNS)
 
     @property
     def thumbnails(self) -> dict[str, bytes]:
@@ -184,9 +191,6 @@ class RunFiles:
         if expected is not None and found != expected:
             raise RunError(f"{path} has {found:,} rows where config.json says {expected:,}; {DAMAGED}.")
         return path
-
-    def _frame(self, name: str, expected: int | None, schema: dict[str, Column]) -> pd.DataFrame:
-        return read_frame(self._results(name, expected), schema=schema)
 
 
 @contextlib.contextmanager

@@ -253,8 +253,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         DataFrame
-            is_label_issue (bool), label_quality (in [0, 1], low = likely wrong), given_label, predicted_label, and what
-            the method adds, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
+            is_label_issue (bool), label_quality (in [0, 1], low = likely wrong), given_label, predicted_label,
+            consensus_label (by input and all answers to it: what to put in the place of a wrong label), and what the
+            method adds, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
             these had one.
         """
         check_is_fitted(self)
@@ -321,7 +322,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.annotators_ = results.annotators
         frame = results.predictions.frame
         issues = frame[["is_label_issue", "label_quality"]].copy()
-        for name in ("given_label", "predicted_label", "noise_label"):
+        for name in ("given_label", "predicted_label", "consensus_label", "noise_label"):
             if name in frame:
                 issues[name] = self.classes_[frame[name].cat.codes.to_numpy()]
         native = type(fitted.method).scores[1:]

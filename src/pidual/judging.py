@@ -99,6 +99,7 @@ def judge(
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
         results = assess(job, train(job, fabric=fabric), fabric)
+    assert results.items is not None
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 
@@ -126,10 +127,10 @@ def prepare_judging(
 
 def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
     """q of every item and class, by the order of the table's items; an item without a row has zeros."""
-    codes = job.table.item_codes
     q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
+    codes = job.rows.item[job.rows.groups.first(torch.arange(len(job.rows.groups)))].numpy()
     with using_threads(job.threads):
-        for scored in score_rows(fitted.method, job.rows, codes, make_fabric("cpu"), job.split == 0):
+        for scored in score_rows(fitted.method, job.rows, make_fabric("cpu"), job.split == 0):
             assert scored.posterior is not None
-            q[scored.items] = scored.posterior
+            q[codes[scored.items]] = scored.posterior
     return q

@@ -4,11 +4,14 @@
     item              category
     annotator         category    pseudonym; only where annotators are known
     given_label       category    the label in the table
-    predicted_label   category    the label the model finds most likely
+    predicted_label   category    the label the model finds most likely, from the input alone
     predicted_probability float32 its probability, in [0, 1]
+    consensus_label   category    the most likely label of the item, from the input and all answers to it
+    consensus_quality float32     its probability, in [0, 1]
     label_quality     float32     in [0, 1], high = the given label looks right
     is_label_issue    bool        the given label looks wrong
-    gate              float32     in [0, 1], high = the label looks wrong; Pi-DUAL only
+    gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
+                                  items the probability that the answer did not come from the truth
     noise_label       category    the label the noise network finds most likely; Pi-DUAL only
     ...               float32     other methods' own scores (`pidual methods`), high = the label looks wrong
     split             category    train, valid or test
@@ -38,10 +41,24 @@ from .files import replacing
 from .schemas import DAMAGED, FORMAT, NOTES, check_record
 
 OWN_COLUMNS = (
-    *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability", "label_quality"),
-    *("is_label_issue", "gate", "noise_label", "split", "y", "reason"),
+    *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
+    *(
+        "consensus_label",
+        "consensus_quality",
+        "label_quality",
+        "is_label_issue",
+        "gate",
+        "noise_label",
+        "split",
+        "y",
+        "reason",
+    ),
 )
-LABEL_COLUMNS = ("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class")
+TOP_LABELS = tuple(f"top_{place}" for place in range(1, 6))
+LABEL_COLUMNS = (
+    *("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class", "favourite_label"),
+    *TOP_LABELS,
+)
 CATEGORY_COLUMNS = ("item", "annotator", "split")
 SPLITS = ("train", "valid", "test")
 ROWS_PER_GROUP = 1 << 20
@@ -79,6 +96,8 @@ PREDICTIONS_COLUMNS = {
     "given_label": LABEL,
     "predicted_label": LABEL,
     "predicted_probability": SHARE,
+    "consensus_label": Column("label", required=False),
+    "consensus_quality": OPTIONAL_SHARE,
     "label_quality": SHARE,
     "is_label_issue": Column("flag"),
     "gate": OPTIONAL_SHARE,
@@ -94,7 +113,9 @@ ITEMS_COLUMNS = {
     "num_annotations": COUNT,
     "predicted_label": LABEL,
     "annotator_agreement": SHARE,
-}
+    **dict.fromkeys(TOP_LABELS, Column("label", required=False)),
+    **dict.fromkeys([f"{name}_probability" for name in TOP_LABELS], OPTIONAL_SHARE),
+}  # and of up to 20 classes p_<class>
 ANNOTATORS_COLUMNS = {
     "annotator": NAME,
     "annotator_quality": SHARE,
@@ -103,6 +124,10 @@ ANNOTATORS_COLUMNS = {
     "num_labelled": COUNT,
     "num_issues": COUNT,
     "worst_class": Column("label", missing=True),
+    "favourite_label": Column("label", required=False, missing=True),
+    "favourite_excess": Column("share", required=False, missing=True),
+    "worst_confusion": Column("text", required=False, missing=True),
+    "worst_confusion_share": Column("share", required=False, missing=True),
     "mean_gate": OPTIONAL_SHARE,
 }
 THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
@@ -142,6 +167,8 @@ class Predictions:
         predicted: npt.ArrayLike,
         predicted_probability: npt.ArrayLike,
         label_quality: npt.ArrayLike,
+        consensus: npt.ArrayLike | None = None,
+        consensus_quality: npt.ArrayLike | None = None,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
         scores: Mapping[str, npt.ArrayLike] | None = None,
@@ -160,6 +187,10 @@ class Predictions:
             Codes of the labels that the prediction network, and the noise network, find most likely.
         predicted_probability, label_quality : array (N,)
             Probability of the predicted, and of the given label.
+        consensus : int array (N,), optional
+            Codes of the labels that input and all answers to the item find most likely.
+        consensus_quality : array (N,), optional
+            Their probability; needed with `consensus`.
         gate : array (N,), optional
             Gate of every annotation.
         scores : mapping of name to array (N,), optional
@@ -176,6 +207,9 @@ class Predictions:
         columns["given_label"] = pd.Categorical(annotations["label"], categories=list(classes))
         columns["predicted_label"] = label_column(predicted, classes)
         columns["predicted_probability"] = _float32("predicted_probability", predicted_probability, n)
+        if consensus is not None and consensus_quality is not None:
+            columns["consensus_label"] = label_column(consensus, classes)
+            columns["consensus_quality"] = _float32("consensus_quality", consensus_quality, n)
         columns["label_quality"] = _float32("label_quality", label_quality, n)
         columns["is_label_issue"] = np.zeros(n, dtype=bool)
         if gate is not None:
@@ -200,7 +234,9 @@ class Predictions:
         frame, notes = _read(Path(path), columns, PREDICTIONS_COLUMNS)
         labels = notes["categories"]
         classes = labels["given_label"]
-        for name in ("predicted_label", "noise_label", "y"):
+        for name in ("predicted_label", "noise_label", "y", "consensus_label"):
+            if name in notes["pi_columns"]:
+                continue
             if labels.get(name, classes)[: len(classes) if name == "y" else None] != classes:
                 raise RunError(f"{path} cannot be used: {name} has other classes than given_label; {DAMAGED}.")
         if "row" in frame and not np.array_equal(frame["row"], np.arange(len(frame))):
@@ -256,6 +292,22 @@ class Predictions:
     def predicted(self) -> Codes:
         """Codes of the predicted labels (N,)."""
         return self._codes("predicted_label")
+
+    @property
+    def suggested(self) -> Codes:
+        """Codes of the labels to put in the place of wrong ones: the consensus, or of an older run the predicted."""
+        return self._codes("consensus_label") if self.has_consensus else self.predicted
+
+    @property
+    def suggested_probability(self) -> npt.NDArray[np.float32]:
+        """Probability of the suggested labels (N,), in [0, 1]."""
+        name = "consensus_quality" if self.has_consensus else "predicted_probability"
+        return self.frame[name].to_numpy(dtype=np.float32)
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether items have a consensus; those of older runs have it in items.parquet alone."""
+        return "consensus_label" in self.frame and "consensus_label" not in self.pi_columns
 
     @property
     def item(self) -> Codes:
@@ -377,6 +429,7 @@ def _read(
     for name in columns or ():
         if name not in schema.names:
             raise RunError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}.")
+    expected = {name: column for name, column in expected.items() if name not in notes["pi_columns"]}
     for name, column in expected.items():
         if name not in schema.names and column.required:
             raise RunError(f"{path} was not written by pidual or is damaged: it has no column {name!r}; fit again.")
@@ -415,7 +468,7 @@ def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
     if expected.kind == "share":
         if not pa.types.is_floating(kind):
             return "must hold numbers from 0 to 1"
-        numbers = column.to_numpy()
+        numbers = column.drop_null().to_numpy()
         return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
     known = {
         "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),

@@ -27,10 +27,11 @@ import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from PIL import Image
-from torch import nn
+from torch import Tensor, nn
 
-from .batch import Rows, Spec
-from .detect import Cutoff, describe_annotators, describe_items, mark_issues
+from .batch import Groups, Rows, Spec
+from .consensus import LEAST, fit_judge, pi_effects
+from .detect import Cutoff, Posteriors, describe_annotators, describe_items, mark_issues
 from .directory import NEW, begun_folder, check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
 from .engine import Fitted, Interrupted, Training, fit, guard, make_fabric
@@ -44,6 +45,7 @@ from .files import write_json
 from .giveaway import check_giveaway
 from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
+from .methods.answer_model import AnswerModel
 from .metrics import detection_auc, finite_or_none
 from .nets import NETWORKS, WITHOUT_X, Standardize, build_network
 from .options import check_options, defaults, signature
@@ -58,6 +60,8 @@ from .training import option_names
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
 FEW_CLASSES = 128
+KEPT_NUMBERS = 2**27  # items x classes of which probabilities are kept at once
+JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**23  # items, and answers x classes, that are judged at once
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
 
@@ -142,7 +146,7 @@ class Results:
     """What a fit says of the labels."""
 
     predictions: Predictions
-    items: pd.DataFrame
+    items: pd.DataFrame | None
     annotators: pd.DataFrame | None
     summary: dict[str, Any]
 
@@ -475,34 +479,52 @@ def train(
         )
 
 
-def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
-    """What the fitted method says of every annotation, item and annotator."""
+def assess(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Results:
+    """What the fitted method says of every annotation, item and annotator.
+
+    `consensus=False` leaves it out where the method has none of its own, and items and annotators with it: a benchmark
+    of labels needs neither.
+    """
     table, n = job.table, len(job.table)
-    given, items = table.label_codes, table.item_codes
+    given = table.label_codes
     predicted = np.zeros(n, np.int64)
     probability, quality = np.zeros(n, np.float32), np.zeros(n, np.float32)
     extra: dict[str, NDArray[Any]] = {}
+    by_item = METHODS[job.options.method].by_item
+    posteriors = Posteriors.empty(len(job.rows.groups), n, job.spec.n_classes) if by_item else None
+    given_p = None if by_item or not consensus else ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
     with using_threads(job.threads):
-        for scored in score_rows(fitted.method, job.rows, items, fabric, job.split == 0):
+        for scored in score_rows(fitted.method, job.rows, fabric, job.split == 0):
             at, p = scored.rows, scored.probabilities
-            judged = p if scored.posterior is None else scored.posterior
-            predicted[at], probability[at], quality[at] = p.argmax(1), p.max(1), judged[np.arange(len(at)), given[at]]
+            predicted[at], probability[at] = p.argmax(1)[scored.input], p.max(1)[scored.input]
+            quality[at] = p[scored.input, given[at]]
+            if posteriors is not None and scored.posterior is not None:
+                posteriors.put(scored.items, scored.posterior, at, scored.item, given[at])
+                quality[at] = posteriors.right[at]
+            elif given_p is not None:
+                given_p.put(scored.items, scored.of_items())
             for name, values in scored.columns.items():
                 extra.setdefault(name, np.zeros(n, values.dtype))[at] = values
-    if not np.isfinite(quality).all() or not np.isfinite(extra.get("gate", quality)).all():
-        leave = "" if job.training.guard == "recover" else ", or leave it to the guard with --set guard=recover"
-        raise DivergedError(
-            "Training has diverged: the network's answers are not numbers; use a smaller --lr, or clip gradients with "
-            f"--set clip=1{leave}."
-        )
+        if not np.isfinite(quality).all() or not np.isfinite(extra.get("gate", quality)).all():
+            leave = "" if job.training.guard == "recover" else ", or leave it to the guard with --set guard=recover"
+            raise DivergedError(
+                "Training has diverged: the network's answers are not numbers; use a smaller --lr, or clip gradients "
+                f"with --set clip=1{leave}."
+            )
+        answers = fitted.method.answer_model
+        if given_p is not None:
+            posteriors, answers = judge_together(job, fitted.method, given_p, fabric)
     if "gate" in extra and "noise_label" in extra and not fitted.method.random_pi:  # of which it is the purpose
         warn_of_learning_by_heart(job, extra["noise_label"] == given, extra["gate"])
+    group = group_of_rows(job.rows.groups)
     split = pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS)))
     predictions = Predictions.build(
         table.frame,
         table.classes,
         predicted=predicted,
         predicted_probability=probability,
+        consensus=None if posteriors is None else posteriors.label[group],
+        consensus_quality=None if posteriors is None else posteriors.quality[group],
         label_quality=quality,
         gate=extra.pop("gate", None),
         noise=extra.pop("noise_label", None),
@@ -512,7 +534,69 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     )
     predictions, cutoff = mark_issues(predictions)
     summary = summarise(job, fitted, predictions, cutoff)
-    return Results(predictions, describe_items(predictions), describe_annotators(predictions), summary)
+    if posteriors is None:
+        return Results(predictions, None, None, summary)
+    if answers is not None:
+        with using_threads(job.threads):
+            summary["pi_effects"] = pi_effects(
+                *answers, job.rows, job.spec, table.frame, job.encoder.columns_, posteriors.label[group], job.split != 2
+            )
+    items = describe_items(predictions, posteriors)
+    return Results(predictions, items, describe_annotators(predictions, posteriors.right), summary)
+
+
+class ItemProbabilities:
+    """Log-probabilities of items in half precision: of all, or where these are too many of evenly spaced ones."""
+
+    def __init__(self, n_items: int, n_classes: int):
+        self.every = max(1, -(-n_items * n_classes // KEPT_NUMBERS))
+        self.items = torch.arange(0, n_items, self.every)
+        self.log_p = torch.zeros(len(self.items), n_classes, dtype=torch.float16)
+
+    def put(self, items: NDArray[np.int64], p: NDArray[np.float64]) -> None:
+        """Keep the probabilities p of these items."""
+        kept = items % self.every == 0
+        self.log_p[items[kept] // self.every] = log_of(p[kept]).half()
+
+
+def log_of(p: NDArray[np.float64]) -> Tensor:
+    """Logarithms of probabilities, none of them infinite."""
+    return torch.from_numpy(np.log(np.maximum(p, LEAST))).float()
+
+
+def judge_together(
+    job: Job, method: Method, given: ItemProbabilities, fabric: Fabric
+) -> tuple[Posteriors, tuple[AnswerModel, Tensor]]:
+    """Posteriors of all items, by the probabilities of a method that does not judge items and all answers to each.
+
+    The network answers once more where its probabilities were too many to keep.
+    """
+    rows, k, n = job.rows, job.spec.n_classes, len(job.rows.groups)
+    judge = fit_judge(given.log_p, given.items, rows, job.split, job.spec)
+    posteriors = Posteriors.empty(n, len(rows), k)
+    trained = torch.from_numpy(job.split == 0)[rows.groups.first(torch.arange(n))]
+
+    def put(items: Tensor, log_p: Tensor) -> None:
+        index, item = rows.groups.members(items)
+        q = judge.posterior(log_p, rows.select(index, item=item, with_x=False), trained[items])
+        posteriors.put(items.numpy(), q.numpy(), index.numpy(), item, rows.y_noisy[index])
+
+    if given.every == 1:
+        size = max(1, min(JUDGED_ITEMS, int(JUDGED_NUMBERS * n / (k * len(rows)))))
+        for items in given.items.split(size):
+            put(items, given.log_p[items].float())
+    else:
+        for scored in score_rows(method, rows, fabric, job.split == 0):
+            put(torch.from_numpy(scored.items), log_of(scored.of_items()))
+    return posteriors, (judge.members.answers, judge.shares)
+
+
+def group_of_rows(groups: Groups) -> NDArray[np.int64]:
+    """The number of the item of every annotation."""
+    number = torch.repeat_interleave(groups.starts.diff())
+    of_row = torch.empty_like(number)
+    of_row[groups.order] = number
+    return of_row.numpy()
 
 
 def warn_of_learning_by_heart(job: Job, knows: NDArray[np.bool_], gate: NDArray[np.float32]) -> None:
@@ -541,6 +625,7 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
             "collapsed": fitted.collapsed,
             "events": fitted.events,
         },
+        "label_quality": "posterior" if METHODS[job.options.method].by_item else "confidence",
         "model_selection": fitted.selection,
         "warnings": job.warnings,
         "evaluation": evaluation(job, predictions),
@@ -565,8 +650,18 @@ def evaluation(job: Job, predictions: Predictions) -> dict[str, Any] | None:
         "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
         "score_auc": native_aucs(job, predictions, known),
         **evaluate_issues(predictions),
+        "consensus_accuracy": consensus_accuracy(predictions, known),
         "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
     }
+
+
+def consensus_accuracy(predictions: Predictions, rows: NDArray[np.bool_]) -> float | None:
+    """Share of the items of these rows whose consensus is the clean label; None where there is no consensus."""
+    if "consensus_label" not in predictions.frame:
+        return None
+    _, first = np.unique(predictions.item[rows], return_index=True)
+    right = (predictions.suggested == predictions.y)[rows][first]
+    return float(right.mean()) if len(right) else None
 
 
 def native_aucs(job: Job, predictions: Predictions, rows: NDArray[np.bool_]) -> dict[str, float | None]:
@@ -854,7 +949,8 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     }
     write_json(out / "model.json", model)
     results.predictions.write(out / "predictions.parquet")
-    write_frame(out / "items.parquet", results.items)
+    if results.items is not None:
+        write_frame(out / "items.parquet", results.items)
     if results.annotators is not None:
         write_frame(out / "annotators.parquet", results.annotators)
     write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))

@@ -21,9 +21,9 @@ from typing import Any
 import pandas as pd
 
 from .artefacts import RunFiles
-from .detect import describe_annotators, mark_issues
+from .detect import count_issues, mark_issues
 from .directory import locked, settle
-from .errors import RunError
+from .errors import RunError, UsageError
 from .files import replacing, write_json
 from .metrics import finite_or_none, precision_recall
 from .predictions import Predictions, write_frame
@@ -56,6 +56,7 @@ class Run(RunFiles):
         """Mark issues with another cut-off, in all files of the run, and return them, most suspicious first."""
         before = self.summary
         predictions, chosen = mark_issues(self.read_predictions(half_marked=True), cutoff=cutoff, budget=budget)
+        annotators = self._count_issues(predictions)
         summary = {name: value for name, value in before.items() if name != "next_digests"} | {
             "n_issues": predictions.n_issues,
             "estimated_noise_rate": chosen.estimated_noise_rate,
@@ -68,30 +69,40 @@ class Run(RunFiles):
                     f"labels; {DAMAGED}."
                 )
             summary["evaluation"] = summary["evaluation"] | evaluate_issues(predictions)
-        if summary != before or not self._is_intact("annotators.parquet"):
+        if summary != before:
             with locked(self.path):
                 if self.summary != before:
                     raise RunError(f"The run in {self.path} has been replaced or marked meanwhile; run this again.")
-                self._write_marks(predictions, before, summary)
+                self._write_marks(predictions, annotators, before, summary)
                 with self.writing("report.html"):
                     self.write_report()
         return predictions.issues()
 
-    def _is_intact(self, name: str) -> bool:
-        """Whether a file is the one the run was finished with, where that is known."""
+    def _count_issues(self, predictions: Predictions) -> pd.DataFrame | None:
+        """The annotators with their issues counted anew; None where annotators are not known."""
+        annotators = self.read_annotators(half_marked=True)
+        if annotators is None:
+            return None
         try:
-            self.verify(name)
-        except RunError:
-            return False
-        return True
+            return count_issues(annotators, predictions)
+        except (KeyError, UsageError) as error:
+            raise RunError(
+                f"{self.path / 'annotators.parquet'} and {self.path / 'predictions.parquet'} are not of the same "
+                f"annotators; {DAMAGED}."
+            ) from error
 
-    def _write_marks(self, predictions: Predictions, before: dict[str, Any], summary: dict[str, Any]) -> None:
+    def _write_marks(
+        self,
+        predictions: Predictions,
+        annotators: pd.DataFrame | None,
+        before: dict[str, Any],
+        summary: dict[str, Any],
+    ) -> None:
         """Replace predictions, annotators and summary, all or none.
 
         All are written beside the old ones first. Then summary.json says what the others will be, so that a kill while
         they are put in place one after the other is noticed, and another `detect` puts it right.
         """
-        annotators = describe_annotators(predictions)
         with contextlib.ExitStack() as stack:  # left in the reverse order: summary.json is put in place last
             own = stack.enter_context(self._replacing("summary.json"))
             written = {}

@@ -391,7 +391,18 @@ CUTOFF = record(
         "note": text,
     }
 )
-EVALUATION = ("noise_rate", "detection_auc", "gate_auc", "test_accuracy", "issue_precision", "issue_recall")
+EVALUATION = (
+    *("noise_rate", "detection_auc", "gate_auc", "test_accuracy", "issue_precision", "issue_recall"),
+    "consensus_accuracy",
+)
+
+
+def pi_value(value: Any) -> None:
+    """A value of a PI column: text or a number."""
+    (text if isinstance(value, str) else number())(value)
+
+
+PI_EFFECT = record({"column": text, "low": pi_value, "high": pi_value, "right_at_low": share, "right_at_high": share})
 SUMMARY = record(
     {
         "n_issues": whole(),
@@ -407,8 +418,10 @@ SUMMARY = record(
     },
     {
         "cutoff": CUTOFF,  # where it is missing, `pidual detect` adds it
-        "seconds_total": number(0, LONGEST),
+        "label_quality": one_of("posterior", "confidence"),
         "model_selection": list_of(mapping(plain)),
+        "pi_effects": list_of(PI_EFFECT),
+        "seconds_total": number(0, LONGEST),
         "run_id": text,
         "digest": text,
         "digests": digests,

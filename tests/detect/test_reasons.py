@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import describe_annotators, find_reasons, mark_issues
+from pidual.detect import count_issues, describe_annotators, find_reasons, mark_issues
 from pidual.errors import UsageError
 from pidual.predictions import Predictions
 
@@ -133,9 +133,48 @@ def test_predictions_are_marked_with_reasons_and_annotators_described():
     assert (marked.is_issue == args["is_issue"]).all()
     assert (marked.frame["reason"] != "").to_numpy().tolist() == args["is_issue"].tolist()
     assert not any("a-0000" in reason for reason in marked.frame["reason"])
-    people = describe_annotators(marked)
+    people = describe_annotators(marked, marked.label_quality)
     assert people is not None
     assert people["annotator"][0] == "a-000000000000"
     assert people["num_issues"].sum() == marked.n_issues
     few, _ = mark_issues(marked, budget=3)
     assert few.n_issues == 3
+
+
+def test_an_issue_is_a_label_that_is_not_the_consensus():
+    rng = np.random.default_rng(0)
+    given, predicted, consensus = np.zeros(300, int), np.zeros(300, int), np.zeros(300, int)
+    predicted[:40], consensus[20:60] = 1, 1
+    quality = np.where(np.arange(300) < 60, rng.uniform(0.01, 0.1, 300), rng.uniform(0.9, 0.99, 300))
+    frame = pd.DataFrame(
+        {"item": pd.Categorical(np.arange(300)), "label": pd.Categorical.from_codes(given, ["cat", "dog"])}
+    )
+    known = {"predicted": predicted, "predicted_probability": np.full(300, 0.8), "label_quality": quality}
+    both = known | {"consensus": consensus, "consensus_quality": np.full(300, 0.9)}
+    marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **both))
+    assert np.flatnonzero(marked.is_issue).tolist() == list(range(20, 60))
+    assert marked.frame["reason"][20].startswith("The consensus is dog (90%), not cat (")
+    before, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
+    assert np.flatnonzero(before.is_issue).tolist() == list(range(40))
+    assert before.frame["reason"][20].startswith("The model says dog (80%), not cat (")
+
+
+def test_issues_of_annotators_are_counted_anew():
+    args = crowd()
+    frame = pd.DataFrame(
+        {
+            "item": pd.Categorical(np.arange(2000)),
+            "label": pd.Categorical.from_codes(args["given"], ["cat", "dog"]),
+            "annotator": pd.Categorical.from_codes(args["annotator"], [f"a-{i:012x}" for i in range(10)]),
+        }
+    )
+    known = {name: args[name] for name in ("predicted", "predicted_probability", "label_quality")}
+    marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
+    people = describe_annotators(marked, marked.label_quality)
+    few, _ = mark_issues(marked, budget=7)
+    again = count_issues(people, few)
+    assert again.drop(columns="num_issues").equals(people.drop(columns="num_issues"))
+    for name, count in zip(again["annotator"], again["num_issues"], strict=True):
+        assert count == (few.is_issue & (few.frame["annotator"] == name)).sum()
+    with pytest.raises(UsageError, match="annotators are others"):
+        count_issues(people.assign(annotator=pd.Categorical(["somebody"] * 10)), few)

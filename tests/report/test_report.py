@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import describe_annotators, describe_items, mark_issues
+from pidual.detect import Posteriors, describe_annotators, describe_items, mark_issues
 from pidual.errors import RunError
 from pidual.metrics import detection_auc, finite_or_none, precision_recall
 from pidual.predictions import Predictions, read_frame, write_frame
@@ -30,6 +30,7 @@ def fabricate_run(
     valid: bool = True,
     epochs: int = 20,
     guard: str | None = None,
+    consensus: bool = True,
     warnings: tuple[str, ...] = (),
     noise: float = 0.25,
     seed: int = 0,
@@ -62,6 +63,8 @@ def fabricate_run(
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     predicted = p.argmax(1)[item]
+    posteriors = Posteriors.empty(n_items, n, k)
+    posteriors.put(np.arange(n_items), p.astype(np.float32), np.arange(n), item, given)
     opened = np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1)
     predictions = Predictions.build(
         frame,
@@ -69,6 +72,8 @@ def fabricate_run(
         predicted=predicted,
         predicted_probability=p.max(1)[item],
         label_quality=p[item, given],
+        consensus=predicted if consensus else None,
+        consensus_quality=p.max(1)[item] if consensus else None,
         gate=opened if gate else None,
         noise=given if gate else None,
         split=np.where(rng.random(n) < 0.1, "valid", "train"),
@@ -77,10 +82,10 @@ def fabricate_run(
     predictions, cutoff = mark_issues(predictions)
     path.mkdir(parents=True, exist_ok=True)
     predictions.write(path / "predictions.parquet")
-    table = describe_annotators(predictions)
+    table = describe_annotators(predictions, posteriors.right)
     if table is not None:
         write_frame(path / "annotators.parquet", table)
-    write_frame(path / "items.parquet", describe_items(predictions))
+    write_frame(path / "items.parquet", describe_items(predictions, posteriors))
     _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard, warnings)
     return path
 
@@ -397,3 +402,42 @@ def test_a_directory_that_is_no_run(tmp_path):
 
 def test_the_same_run_gives_the_same_page(run):
     assert build_report(run).read_bytes() == build_report(run).read_bytes()
+
+
+def test_the_consensus_is_what_is_suggested(tmp_path):
+    run = fabricate_run(tmp_path / "run", n_items=200)
+    page = page_of(run)
+    assert "Given Consensus Clean label" in page.words
+    assert "Model says" not in page.words
+    assert "Often says" in page.words
+    assert "lies clearly below it. “Often says”" in page.words or "lie clearly below it. “Often says”" in page.words
+    frame = read_frame(run / "predictions.parquet")
+    worst = frame[frame["is_label_issue"]].sort_values("label_quality", kind="stable").iloc[0]
+    assert f"{worst['given_label']} {worst['consensus_label']} > 99%" in page.words
+    before = page_of(fabricate_run(tmp_path / "before", n_items=200, consensus=False))
+    assert "Given Model says Clean label" in before.words
+    assert "Consensus" not in before.words
+
+
+def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
+    run = fabricate_run(tmp_path / "run", n_items=100)
+    page = page_of(run)
+    assert "What the run chose" not in page.words
+    assert "What goes with right answers" not in page.words
+    summary = json.loads((run / "summary.json").read_text())
+    records = [
+        {"weight_decay": 0.02, "input_dropout": d, "answer_log_likelihood": -0.5 - d, "tau": 0.5, "share": s}
+        for d, s in ((0.0, 0.004), (0.5, 0.996))
+    ]
+    effects = [
+        {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.625},
+        {"column": "<b>seconds", "low": 1.5, "high": 12.0, "right_at_low": 0.2, "right_at_high": 0.9},
+    ]
+    extra = {"model_selection": records, "pi_effects": effects, "label_quality": "posterior"}
+    (run / "summary.json").write_text(json.dumps(summary | extra))
+    page = page_of(run)
+    assert "2 settings were tried, and 1 of them counts." in page.words
+    assert "Share Held-out fit weight decay input dropout tau 99.6% -1 0.02 0.5 0.5 0.4% -0.5 0.02 0 0.5" in page.words
+    assert "<b>seconds 1.5 20.0% 12 90.0% tool web 60.0% phone 62.5%" in page.words
+    assert "by the item and all answers to it, from 0" in page.words
+    assert not page.unclosed

@@ -130,7 +130,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
 
 def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:
     """Accuracy on the clean test set and detection AUCs of the weights the method now has."""
-    predictions = assess(job, fitted, fabric).predictions
+    predictions = assess(job, fitted, fabric, consensus=False).predictions
     with using_threads(job.threads):
         answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
     judged = judged_rows(job, predictions)

@@ -2,21 +2,26 @@
 
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from ..errors import UsageError
 from ..predictions import Predictions
-from .consensus import annotators_table, items_table, shrunk_quality
 from .reasons import find_reasons, reasons_for
 from .scores import confidence_score, gate_score
+from .tables import Posteriors, annotators_table, items_table
 from .threshold import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
 
 __all__ = [
     "Cutoff",
+    "Posteriors",
     "annotators_table",
     "auto_cutoff",
     "budget_cutoff",
     "choose_cutoff",
     "confidence_score",
+    "count_issues",
     "describe_annotators",
     "describe_items",
     "find_issues",
@@ -26,7 +31,6 @@ __all__ = [
     "items_table",
     "mark_issues",
     "reasons_for",
-    "shrunk_quality",
 ]
 
 
@@ -39,7 +43,7 @@ def mark_issues(
     ----------
     predictions : Predictions
     cutoff : float or "auto"
-        Quality below which a label is an issue if another label is predicted.
+        Quality below which a label is an issue if another label is suggested: the consensus of its item.
     budget : int, optional
         Instead: take this many labels of lowest quality.
 
@@ -48,14 +52,21 @@ def mark_issues(
     Predictions, Cutoff
         The predictions with is_label_issue and reason filled in, and the cut-off used.
     """
-    scores = predictions.label_quality, predictions.given, predictions.predicted
+    scores = predictions.label_quality, predictions.given, predictions.suggested
     chosen = choose_cutoff(*scores, cutoff=cutoff, budget=budget)
     is_issue = find_issues(chosen, *scores)
     return predictions.with_issues(is_issue, reasons_for(predictions, is_issue)), chosen
 
 
-def describe_annotators(predictions: Predictions) -> pd.DataFrame | None:
-    """The annotators table of marked predictions, worst first; None where annotators are not known."""
+def describe_annotators(predictions: Predictions, right: npt.ArrayLike) -> pd.DataFrame | None:
+    """The annotators table of marked predictions, worst first; None where annotators are not known.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    right : array (N,)
+        Probability that each label is right.
+    """
     annotator = predictions.annotator
     if annotator is None:
         return None
@@ -63,22 +74,35 @@ def describe_annotators(predictions: Predictions) -> pd.DataFrame | None:
         annotator,
         predictions.frame["annotator"].cat.categories,
         predictions.given,
-        predictions.predicted,
+        right,
+        predictions.suggested,
+        predictions.suggested_probability,
         predictions.is_issue,
         predictions.classes,
         gate=predictions.gate,
     )
 
 
-def describe_items(predictions: Predictions) -> pd.DataFrame:
+def count_issues(annotators: pd.DataFrame, predictions: Predictions) -> pd.DataFrame:
+    """The annotators table with the issues of predictions that were marked anew, and all else as it is."""
+    column = predictions.frame["annotator"]
+    counts = pd.Series(
+        np.bincount(column.cat.codes, weights=predictions.is_issue, minlength=len(column.cat.categories)),
+        index=column.cat.categories.astype(str),
+    )
+    missing = ~annotators["annotator"].astype(str).isin(counts.index)
+    if missing.any():
+        raise UsageError("the annotators are others than those of the predictions")
+    return annotators.assign(num_issues=counts[annotators["annotator"].astype(str)].to_numpy().astype(np.int64))
+
+
+def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:
     """The items table of predictions, in the order of the items."""
     return items_table(
         predictions.item,
         predictions.frame["item"].cat.categories,
         predictions.given,
         predictions.predicted,
-        predictions.label_quality,
-        predictions.predicted_probability,
+        posteriors,
         predictions.classes,
-        annotator=predictions.annotator,
     )

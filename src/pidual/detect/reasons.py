@@ -37,9 +37,10 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> Texts:
         is_issue,
         classes=predictions.classes,
         given=predictions.given,
-        predicted=predictions.predicted,
+        predicted=predictions.suggested,
         label_quality=predictions.label_quality,
-        predicted_probability=predictions.predicted_probability,
+        predicted_probability=predictions.suggested_probability,
+        by_consensus=predictions.has_consensus,
         item=predictions.item,
         annotator=predictions.annotator,
         gate=predictions.gate,
@@ -55,6 +56,7 @@ def find_reasons(
     predicted: npt.ArrayLike,
     label_quality: npt.ArrayLike,
     predicted_probability: npt.ArrayLike,
+    by_consensus: bool = False,
     item: npt.ArrayLike | None = None,
     annotator: npt.ArrayLike | None = None,
     gate: npt.ArrayLike | None = None,
@@ -68,9 +70,11 @@ def find_reasons(
     classes : list
         Class names in the order of their codes.
     given, predicted : int array (N,)
-        Codes of the given and the predicted labels.
+        Codes of the given labels, and of those to put in their place.
     label_quality, predicted_probability : array (N,)
-        Probability of the given, and of the predicted label.
+        Probability of the given, and of the other label.
+    by_consensus : bool
+        Whether the other label is the consensus of the item; else it is what the model predicts.
     item, annotator : int array (N,), optional
         Codes; with items, the other labels of the same item are counted; with annotators, their quality is compared.
     gate : array (N,), optional
@@ -92,11 +96,13 @@ def find_reasons(
     if not len(rows):
         return []
     names = np.array([_short(name) for name in classes], dtype=object)
-    parts = [_model(rows, names, given, predicted, np.asarray(label_quality), np.asarray(predicted_probability))]
+    sure = np.asarray(label_quality), np.asarray(predicted_probability)
+    parts = [_other_label(rows, names, given, predicted, *sure, by_consensus)]
     if item is not None:
         parts.append(_votes(rows, names, given, predicted, np.asarray(item), len(names)))
     if annotator is not None:
-        parts.append(_annotator(rows, given == predicted, np.asarray(annotator)))
+        who = "consensus" if by_consensus else "model"
+        parts.append(_annotator(rows, given == predicted, np.asarray(annotator), who))
     if pi is not None:
         parts += [_pi_column(rows, str(name), pi[name], is_issue) for name in pi]
     if gate is not None:
@@ -104,13 +110,16 @@ def find_reasons(
     return [" ".join(part for part in row if part) for row in zip(*parts, strict=True)]
 
 
-def _model(rows: Array, names: Array, given: Array, predicted: Array, quality: Array, probability: Array) -> Texts:
-    """What the model says, and what it gives the given label."""
+def _other_label(
+    rows: Array, names: Array, given: Array, predicted: Array, quality: Array, probability: Array, by_consensus: bool
+) -> Texts:
+    """What consensus or model say instead, and how likely the given label is."""
+    says = "consensus is" if by_consensus else "model says"
     other = given[rows] != predicted[rows]
     sure, left = _percent(probability[rows]), _percent(quality[rows])
     said, instead = names[predicted[rows]], names[given[rows]]
     return [
-        f"The model says {a} ({p}), not {b} ({q})." if differs else f"The model gives {b} only {q}."
+        f"The {says} {a} ({p}), not {b} ({q})." if differs else f"The model gives {b} only {q}."
         for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
     ]
 
@@ -150,7 +159,7 @@ def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
     return f"{first[0].upper()}{first[1:]}, {same or 'none'} {agree} with this one."
 
 
-def _annotator(rows: Array, agrees: Array, annotator: Array) -> Texts:
+def _annotator(rows: Array, agrees: Array, annotator: Array, who: str) -> Texts:
     """This annotator beside the others, where clearly worse."""
     n = np.bincount(annotator)
     agreed = np.bincount(annotator, weights=agrees)
@@ -159,9 +168,9 @@ def _annotator(rows: Array, agrees: Array, annotator: Array) -> Texts:
     _, high = wilson_interval(agreed, n)
     worse = (share < rest - CLEARLY_LOWER) & (high < rest) & (n < n.sum())
     texts = np.full(len(n), "", dtype=object)
-    for who in np.flatnonzero(worse):
-        texts[who] = (
-            f"The model agrees with {share[who]:.0%} of this annotator's labels, with {rest[who]:.0%} of the others'."
+    for one in np.flatnonzero(worse):
+        texts[one] = (
+            f"The {who} agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the others'."
         )
     found: Texts = texts[annotator[rows]].tolist()
     return found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..batch import Batch, Groups, Rows
+from ..batch import Batch, Rows
 from ..methods.base import Method
 
 CHUNK = 1024
@@ -24,21 +24,35 @@ class Scored:
     ----------
     rows : int array (R,)
         Positions of the annotations of these items, grouped by item.
-    items : int array (R,)
-        Item of each annotation.
-    probabilities : float array (R, K)
-        Class probabilities of each annotation's input.
+    items : int array (B,)
+        The items, numbered as in `Rows.groups`.
+    item : int array (R,)
+        Which of these items each annotation is about.
+    input : int array (R,)
+        Which of the inputs each annotation is about; rows of an item may have several.
+    probabilities : float array (U, K)
+        Class probabilities of the inputs.
     columns : dict of arrays (R,)
         What the method says of each annotation beside that.
-    posterior : float array (R, K), optional
-        Class probabilities of each annotation's item by its input and all answers to it, where the method judges items.
+    posterior : float array (B, K), optional
+        Class probabilities of each item by its input and all answers to it, where the method judges items.
     """
 
     rows: NDArray[np.int64]
     items: NDArray[np.int64]
+    item: NDArray[np.int64]
+    input: NDArray[np.int64]
     probabilities: NDArray[np.float32]
     columns: dict[str, NDArray[np.generic]]
     posterior: NDArray[np.float32] | None = None
+
+    def of_items(self) -> NDArray[np.float64]:
+        """Class probabilities of the items (B, K): the mean over their inputs."""
+        pairs = np.unique(self.item * len(self.probabilities) + self.input)
+        item, chosen = np.divmod(pairs, len(self.probabilities))
+        first = np.flatnonzero(np.diff(item, prepend=-1))
+        sums: NDArray[np.float64] = np.add.reduceat(self.probabilities[chosen].astype(np.float64), first)
+        return sums / np.diff(first, append=len(item))[:, None]
 
 
 def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
@@ -94,7 +108,7 @@ def predict_probabilities(method: Method, rows: Rows, fabric: Fabric) -> Iterato
 
 
 def score_rows(
-    method: Method, rows: Rows, items: NDArray[np.integer], fabric: Fabric, trained: NDArray[np.bool_] | None = None
+    method: Method, rows: Rows, fabric: Fabric, trained: NDArray[np.bool_] | None = None
 ) -> Iterator[Scored]:
     """Predictions for every annotation, grouped by item, a chunk of items at a time.
 
@@ -102,38 +116,39 @@ def score_rows(
     """
     trained = np.ones(len(rows), bool) if trained is None else trained
     position = torch.from_numpy(np.where(trained, np.cumsum(trained) - 1, -1))
-    groups = Groups.of(items)
-    for chunk in torch.arange(len(groups)).split(CHUNK):
-        index, item = groups.members(chunk)
+    for chunk in torch.arange(len(rows.groups)).split(CHUNK):
+        index, item = rows.groups.members(chunk)
         if method.by_item:
-            yield judge_items(method, rows, index, item, items, fabric)
+            yield judge_items(method, rows, chunk, index, item, fabric)
             continue
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
-        logits = predict_logits(method, rows, x_rows, fabric)[where]
+        logits = predict_logits(method, rows, x_rows, fabric)
         columns = [
-            per_row(method, rows, part, position[part], logits_part, fabric)
-            for part, logits_part in zip(index.split(8 * CHUNK), logits.split(8 * CHUNK), strict=True)
+            per_row(method, rows, part, position[part], logits[inputs], fabric)
+            for part, inputs in zip(index.split(8 * CHUNK), where.split(8 * CHUNK), strict=True)
         ]
         yield Scored(
             index.numpy(),
-            items[index.numpy()].astype(np.int64),
+            chunk.numpy(),
+            item.numpy(),
+            where.numpy(),
             logits.softmax(1).numpy(),
             {name: torch.cat([part[name] for part in columns]).numpy() for name in columns[0]},
         )
 
 
-def judge_items(
-    method: Method, rows: Rows, index: Tensor, item: Tensor, items: NDArray[np.integer], fabric: Fabric
-) -> Scored:
-    """What a method that judges items says of the annotations at these positions, which are all of their items'."""
+def judge_items(method: Method, rows: Rows, chunk: Tensor, index: Tensor, item: Tensor, fabric: Fabric) -> Scored:
+    """What a method that judges items says of these items and of the annotations at these positions, all of theirs."""
     with torch.inference_mode(), fabric.autocast():
         judged = method.judge(fabric.to_device(rows.select(index, item=item)))
     return Scored(
         index.numpy(),
-        items[index.numpy()].astype(np.int64),
-        judged.probabilities.cpu()[item].numpy(),
-        {"gate": judged.gate.cpu().numpy()},
-        judged.posterior.cpu()[item].numpy(),
+        chunk.numpy(),
+        item.numpy(),
+        item.numpy(),
+        judged.probabilities.float().cpu().numpy(),
+        {"gate": judged.gate.float().cpu().numpy()},
+        judged.posterior.float().cpu().numpy(),
     )
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
+from .answer_model import AnswerModel
 from .parts import SampleMemory, clip_gradients
 
 
@@ -111,6 +112,11 @@ class Method(nn.Module):
     def judge(self, batch: Batch) -> Judged:
         """Where `by_item` is True: what it says of items and of all answers to them, instead of `per_row`."""
         raise TypeError(f"{type(self).__name__} does not judge items")
+
+    @property
+    def answer_model(self) -> tuple[AnswerModel, Tensor] | None:
+        """How it takes answers to come about, and what each member of that counts (M,); None where it has no view."""
+        return None
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
         """Change phase; True rebuilds the optimizer. What is remembered from here to `forward` has to be a buffer."""

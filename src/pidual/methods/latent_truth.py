@@ -112,6 +112,10 @@ class LatentTruth(CrossFitted):
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
         return Judged(torch.einsum("m,mbk->bk", share, p), posterior, 1 - truthful)
 
+    @property
+    def answer_model(self) -> tuple[AnswerModel, Tensor]:
+        return self.answers, self.judge_share
+
     def param_groups(self) -> list[dict[str, Any]]:
         own_decay: dict[str, Any] = {"weight_decay": 0.0} if self.settings else {}
         people = [p for p in (self.answers.people,) if p is not None and self.answers.sparse]

@@ -27,6 +27,8 @@ MAX_HEAT_CLASSES = 12
 MAX_SETTINGS = 60
 MAX_THUMBNAIL_BYTES = 1_500_000  # of all together
 MAX_EVENTS = 50
+MAX_CHOSEN = 12
+LITTLE = 0.01  # share of a setting that counts next to nothing
 MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 MAX_TEXT = 500
 
@@ -65,6 +67,8 @@ def build_report(
         "selected": isinstance(run.summary.get("selected_epoch"), int),
         "restarted": len({epoch.get("attempt") for epoch in run.epochs}) > 1,
         "evaluation": _evaluation(run.summary.get("evaluation")),
+        "chosen": _chosen(run.summary.get("model_selection") or []),
+        "pi_effects": _pi_effects(run.summary.get("pi_effects") or []),
         "settings": _settings(run.config),
     }
     target = run.path / "report.html"
@@ -96,6 +100,8 @@ class _Run:
             "given_label",
             "predicted_label",
             "predicted_probability",
+            "consensus_label",
+            "consensus_quality",
             "label_quality",
             "is_label_issue",
             "gate",
@@ -147,6 +153,8 @@ def _headline(run: _Run) -> Context:
         "command": _command(run),
         "method": str(run.config.get("method_title") or run.config.get("method", "unknown method")),
         "has_gate": run.predictions.gate is not None,
+        "has_consensus": run.predictions.has_consensus,
+        "judges": run.summary.get("label_quality") == "posterior",
         "created": str(run.config.get("created", ""))[:16].replace("T", " "),
         "version": str(run.config.get("pidual", "")),
         "tiles": tiles,
@@ -220,18 +228,12 @@ def _suspects(run: _Run, thumbnails: Mapping[str, bytes], limit: int) -> Context
     flagged = np.flatnonzero(run.predictions.is_issue)
     quality = run.predictions.label_quality[flagged]
     rows = flagged[np.argsort(quality, kind="stable")[:limit]]
-    names = [
-        "item",
-        "annotator",
-        "given_label",
-        "predicted_label",
-        "predicted_probability",
-        "label_quality",
-        "gate",
-        "y",
-    ]
+    names = ["item", "annotator", "given_label", "label_quality", "gate", "y"]
     columns = [name for name in [*names, "reason"] if name in run.columns]
     frame = take_rows(run.path / "predictions.parquet", rows, columns)
+    classes = np.array([_clean(name) for name in run.predictions.classes], dtype=object)
+    frame["suggested"] = classes[run.predictions.suggested[rows]]
+    frame["suggested_probability"] = run.predictions.suggested_probability[rows]
     records = frame.astype(object).where(frame.notna(), None).to_dict("records")
     pictures = _pictures([str(record["item"]) for record in records], thumbnails)
     told = _model_sentences(run.predictions, rows)
@@ -256,9 +258,10 @@ def _model_sentences(predictions: Predictions, rows: Array) -> list[str]:
         np.ones(len(rows), dtype=bool),
         classes=predictions.classes,
         given=predictions.given[rows],
-        predicted=predictions.predicted[rows],
+        predicted=predictions.suggested[rows],
         label_quality=part["label_quality"].to_numpy(),
-        predicted_probability=part["predicted_probability"].to_numpy(),
+        predicted_probability=predictions.suggested_probability[rows],
+        by_consensus=predictions.has_consensus,
     )
 
 
@@ -275,9 +278,9 @@ def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | N
 
 
 def _confusion(run: _Run) -> Context:
-    """Which given labels the model would replace by which."""
+    """Which given labels would be replaced by which."""
     p, k = run.predictions, len(run.predictions.classes)
-    given, predicted = p.given.astype(np.int64), p.predicted.astype(np.int64)
+    given, predicted = p.given.astype(np.int64), p.suggested.astype(np.int64)
     flagged = p.is_issue & (given != predicted)
     keys, counts = np.unique(given[flagged] * k + predicted[flagged], return_counts=True)
     n_given = np.bincount(given, minlength=k)
@@ -330,6 +333,7 @@ def _annotators(run: _Run) -> Context | None:
         "average": average,
         "n_below": int((frame["quality_high"] < average).sum()),
         "has_gate": "mean_gate" in frame,
+        "has_habits": "favourite_label" in frame,
         "rows": [{str(key): _clean(value) for key, value in row.items()} for row in rows],
     }
 
@@ -411,6 +415,7 @@ def _evaluation(values: Context | None) -> list[tuple[str, str, str]]:
         ("test_accuracy", "Test accuracy", "share of test items the model gets right", _percent),
         ("detection_auc", "Detection AUC", "1 = every wrong label ranks below every right one", _auc),
         ("gate_auc", "Gate AUC", "the same, ranked by the gate", _auc),
+        ("consensus_accuracy", "Consensus accuracy", "share of items whose consensus is right", _percent),
         ("noise_rate", "True noise", "share of labels that are wrong", _percent),
         ("issue_precision", "Precision", "share of flagged labels that are wrong", _percent),
         ("issue_recall", "Recall", "share of wrong labels that are flagged", _percent),
@@ -422,6 +427,46 @@ def _evaluation(values: Context | None) -> list[tuple[str, str, str]]:
         (f"{name.replace('_', ' ').capitalize()} AUC", _auc(_number(auc)), "the same, ranked by the method's own score")
         for name, auc in native.items()
     ]
+
+
+def _chosen(records: list[Context]) -> Context | None:
+    """The settings a run tried, those that count most first, and what held-out answers say of each."""
+    if not records:
+        return None
+    names = [name for name in records[0] if name not in ("share", "answer_log_likelihood")]
+    names = [name for name in names if any(record.get(name) is not None for record in records)]
+    ordered = sorted(records, key=lambda record: -(_number(record.get("share")) or 0.0))
+    rows: list[Context] = [
+        {
+            "share": _number(record.get("share")),
+            "likelihood": _number(record.get("answer_log_likelihood")),
+            "values": [_setting(record.get(name)) for name in names],
+        }
+        for record in ordered
+    ]
+    counting = sum((row["share"] or 0) >= LITTLE for row in rows)
+    shown = rows[:MAX_CHOSEN]
+    return {"names": [name.replace("_", " ") for name in names], "rows": shown, "n": len(rows), "counting": counting}
+
+
+def _setting(value: Any) -> str:
+    number = _number(value) if not isinstance(value, bool) else None
+    return _score(number) if number is not None else "–" if value is None else str(_clean(str(value)))
+
+
+def _pi_effects(records: list[Context]) -> list[Context]:
+    """What PI says of answers, the strongest effect first."""
+    shown = [
+        {
+            "column": _clean(record["column"]),
+            "low": _setting(record["low"]),
+            "high": _setting(record["high"]),
+            "right_at_low": record["right_at_low"],
+            "right_at_high": record["right_at_high"],
+        }
+        for record in records
+    ]
+    return sorted(shown, key=lambda row: -abs(row["right_at_high"] - row["right_at_low"]))[:MAX_EVENTS]
 
 
 def _settings(config: Context) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -1,0 +1,227 @@
+"""The consensus that every method gets: given probabilities and all answers to an item, judged together."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pidual.batch import Rows
+from pidual.consensus import GivenProbabilities, Judge, find_power, fit_judge, step_items, temper
+from pidual.datasets.synthetic import make_crowd
+from pidual.encode import EncodedPI
+from pidual.engine import make_fabric
+from pidual.inputs import Inputs
+from pidual.run import FitOptions, assess, prepare, train
+from pidual.table import read_table
+
+
+def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):
+    """Rows of a crowd, and log-probabilities of a model that knows a little of the truth."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, k, n)
+    item = np.repeat(np.arange(n), per_item)
+    who = rng.integers(0, people, len(item))
+    skill = rng.uniform(0.3, 0.95, people)
+    given = np.where(rng.random(len(item)) < skill[who], y[item], rng.integers(0, k, len(item)))
+    logits = rng.normal(size=(n, k))
+    logits[np.arange(n), y] += sure
+    pi = EncodedPI(who[:, None].astype(np.int32), np.zeros((len(item), 0), np.float32))
+    rows = Rows.build(np.zeros((n, 1), np.float32), item, given, pi, item=item)
+    spec = rows.spec(k, (people,))
+    spec = type(spec)(**{**vars(spec), "code_names": ("annotator",)})
+    return rows, spec, torch.from_numpy(logits).float().log_softmax(1), y
+
+
+def judge_all(judge, log_p, rows, trained=None):
+    index, item = rows.groups.members(torch.arange(len(log_p)))
+    trained = torch.zeros(len(log_p), dtype=torch.bool) if trained is None else trained
+    return judge.posterior(log_p, rows.select(index, item=item, with_x=False), trained).numpy()
+
+
+def test_the_posterior_by_plain_loops():
+    rows, spec, log_p, _ = made(n=12)
+    members = GivenProbabilities(spec, 2)
+    for parameter in members.requires_grad_(False).parameters():
+        parameter.normal_(0, 0.5, generator=torch.Generator().manual_seed(0))
+    judge = Judge(members, sharpness=0.7, tau=0.5, power=0.4)
+    trained = torch.arange(12) % 2 == 0
+    found = judge_all(judge, log_p, rows, trained)
+    answers, last = members.answers, 1
+    for i in range(12):
+        p = log_p[i].exp().double() ** (0.4 if trained[i] else 1.0)
+        p = (p / p.sum()) ** float(members.log_sharpness[last].exp()) * members.bias[last].exp()
+        q = (p / p.sum()) ** 0.7
+        for row in np.flatnonzero(rows.item.numpy() == i):
+            who, label = int(rows.codes[row, 0]), int(rows.y_noisy[row])
+            values = answers.people[who].view(2, -1)[last]
+            for k in range(3):
+                logits = values[1:] + answers.confusions[last, k]
+                logits = logits + (2.0 + values[0]) * (torch.arange(3) == k)
+                q[k] *= float(logits.softmax(0)[label]) ** 0.5
+        assert found[i] == pytest.approx((q / q.sum()).numpy(), abs=1e-5)
+
+
+def test_answers_make_the_consensus_better_than_vote_and_model():
+    rows, spec, log_p, y = made()
+    judge = fit_judge(log_p, torch.arange(400), rows, np.zeros(len(rows), np.int8), spec)
+    q = judge_all(judge, log_p, rows)
+    votes = np.zeros((400, 3))
+    np.add.at(votes, (rows.item.numpy(), rows.y_noisy.numpy()), 1)
+    right = (q.argmax(1) == y).mean()
+    assert right > max((votes.argmax(1) == y).mean(), (log_p.numpy().argmax(1) == y).mean())
+    assert abs(q.max(1).mean() - right) < 0.1
+
+
+def test_the_answers_of_test_rows_teach_nothing():
+    rows, spec, log_p, _ = made()
+    split = np.where(rows.item.numpy() < 100, 2, 0).astype(np.int8)
+    other = rows.subset(torch.arange(len(rows)))
+    other.y_noisy[torch.from_numpy(split) == 2] = 0
+    first, second = (fit_judge(log_p, torch.arange(400), r, split, spec) for r in (rows, other))
+    assert (first.sharpness, first.tau, first.power) == (second.sharpness, second.tau, second.power)
+    for one, two in zip(first.members.parameters(), second.members.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_trained_items_are_made_as_sure_as_held_out_ones():
+    rng = torch.Generator().manual_seed(0)
+    log_p = (3 * torch.randn(400, 5, generator=rng)).log_softmax(1)
+    part = torch.arange(400) % 2
+    log_p[part == 0] = (2.5 * log_p[part == 0]).log_softmax(1)
+    power = find_power(log_p, part)
+    sure = temper(log_p, part == 0, power).exp().amax(1)
+    assert abs(sure[part == 0].mean() - sure[part == 1].mean()) < 0.02
+    assert find_power(log_p, torch.zeros(400)) == 1.0  # nothing is held out
+    assert find_power(log_p, 1 - part) == 1.0  # never surer
+
+
+def test_steps_see_all_items_where_they_are_few_and_a_bounded_number_where_not(monkeypatch):
+    rows, _, _, _ = made()
+    steps = list(step_items(rows.groups, torch.arange(400), 3))
+    assert {len(step) for step in steps} == {400}
+    monkeypatch.setattr("pidual.consensus.STEP_NUMBERS", 30)
+    monkeypatch.setattr("pidual.consensus.FEWEST_ANSWERS", 6)
+    monkeypatch.setattr("pidual.consensus.STEPS", 3)
+    steps = list(step_items(rows.groups, torch.arange(400), 3))
+    assert len(steps) == 134
+    assert len(torch.cat(steps[:133]).unique()) == 399  # and then from the start
+    monkeypatch.setattr("pidual.consensus.MOST_STEPS", 5)
+    assert len(list(step_items(rows.groups, torch.arange(400), 3))) == 5
+
+
+@pytest.mark.parametrize("k", [2, 40])
+def test_two_and_many_classes_one_item_and_one_answer(k):
+    for n, per_item in ((1, 1), (30, 1), (5, 40)):
+        rows, spec, log_p, _ = made(n=n, k=k, per_item=per_item)
+        judge = fit_judge(log_p, torch.arange(n), rows, np.zeros(len(rows), np.int8), spec)
+        assert judge_all(judge, log_p, rows).sum(1) == pytest.approx(np.ones(n), abs=1e-5)
+
+
+def test_fifty_thousand_answers_cost_little():
+    rows, spec, log_p, _ = made(n=16_667, k=10, people=500)
+    started = time.process_time()
+    judge = fit_judge(log_p, torch.arange(len(log_p)), rows, np.zeros(len(rows), np.int8), spec)
+    judge_all(judge, log_p, rows)
+    assert time.process_time() - started < 6  # about 1.5 on a machine with nothing else to do
+
+
+# --- as part of a fit ---
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("crowd")
+    crowd = make_crowd(300, 20, 3, noise=0.35, seed=3)
+    crowd.frame.to_csv(folder / "labels.csv", index=False)
+    table = read_table(folder / "labels.csv", pi=["annotator", "seconds"])
+    return table, Inputs(crowd.x, None, "array", {}, source="x"), crowd
+
+
+def fitted(crowd, method, **options):
+    table, inputs, _ = crowd
+    job = prepare(table, inputs, FitOptions(method=method, accelerator="cpu", **options))
+    fabric = make_fabric("cpu")
+    return job, train(job, fabric=fabric), fabric
+
+
+def truth_and_vote(crowd):
+    frame = crowd[2].frame
+    y = frame.groupby("item")["y"].first()
+    vote = frame.groupby("item")["label"].agg(lambda labels: labels.mode()[0])
+    return y, float((vote == y).mean())
+
+
+@pytest.mark.parametrize("method", ["ce", "pi_dual", "latent_truth"])
+def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
+    job, fit, fabric = fitted(crowd, method, training={"epochs": 20})
+    results = assess(job, fit, fabric)
+    items, y, vote = results.items, *truth_and_vote(crowd)
+    right = (items["consensus_label"].astype(int).to_numpy() == y[items["item"].astype(int)].to_numpy()).mean()
+    assert right >= vote - 0.01
+    assert abs(items["consensus_quality"].mean() - right) < 0.1
+    assert items[[f"p_{k}" for k in range(4)]].sum(axis=1).to_numpy() == pytest.approx(np.ones(300), abs=1e-5)
+    frame = results.predictions.frame
+    joined = frame[["item", "consensus_label", "consensus_quality"]].astype({"item": str}).drop_duplicates()
+    assert joined.merge(items.astype({"item": str}), on=["item", "consensus_quality"]).shape[0] == 300
+    assert results.summary["evaluation"]["consensus_accuracy"] == pytest.approx(right)
+    is_issue = frame["is_label_issue"]
+    assert (frame["consensus_label"] != frame["given_label"])[is_issue].all()
+    (effect,) = results.summary["pi_effects"]
+    assert (effect["column"], effect["low"] < effect["high"]) == ("seconds", True)
+    assert effect["right_at_low"] < effect["right_at_high"]  # quick answers are wrong ones
+    people = results.annotators.set_index("annotator")
+    assert (
+        (people["quality_low"] <= people["annotator_quality"]) & (people["annotator_quality"] <= people["quality_high"])
+    ).all()
+    if method == "latent_truth":
+        posterior = items.set_index("item")[[f"p_{k}" for k in range(4)]].loc[frame["item"]].to_numpy()
+        assert frame["label_quality"].to_numpy() == pytest.approx(
+            posterior[np.arange(900), frame["given_label"].cat.codes]
+        )
+        assert results.summary["label_quality"] == "posterior"
+    else:
+        assert results.summary["label_quality"] == "confidence"
+        monkeypatch.setattr("pidual.run.KEPT_NUMBERS", 600)  # every second item is kept, and the network asked twice
+        again = assess(job, fit, fabric).items
+        assert (again["consensus_label"] == items["consensus_label"]).mean() > 0.95
+
+
+def test_several_inputs_of_one_item_are_averaged():
+    from pidual.engine.predict import Scored
+
+    p = np.array([[0.8, 0.2], [0.4, 0.6], [0.1, 0.9]], np.float32)
+    item, inputs = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 0, 2, 2])
+    scored = Scored(np.arange(5), np.array([7, 8]), item, inputs, p, {})
+    assert scored.of_items() == pytest.approx(np.array([[0.6, 0.4], [0.1, 0.9]]))
+
+
+def test_a_benchmark_leaves_the_consensus_out(crowd):
+    job, fit, fabric = fitted(crowd, "ce", training={"epochs": 2})
+    results = assess(job, fit, fabric, consensus=False)
+    assert results.items is None
+    assert not results.predictions.has_consensus
+    whole = assess(job, fit, fabric).predictions
+    assert (results.predictions.label_quality == whole.label_quality).all()
+
+
+def test_effects_of_categories_and_constants(tmp_path):
+    rng = np.random.default_rng(0)
+    crowd = make_crowd(300, 20, 3, noise=0.3, seed=5)
+    frame = crowd.frame.assign(tool=np.where(crowd.frame["label"] == crowd.frame["y"], "web", "phone"), same=1.5)
+    frame.loc[rng.random(len(frame)) < 0.3, "tool"] = "desk"
+    frame["many"] = [f"v{i}" for i in rng.integers(0, 60, len(frame))]
+    frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 9, len(frame)), unit="D")
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    table = read_table(tmp_path / "labels.csv", pi=["annotator", "tool", "same", "many", "day"])
+    job, fit, fabric = fitted(
+        (table, Inputs(crowd.x, None, "array", {}, source="x"), crowd), "ce", training={"epochs": 15}
+    )
+    effects = {effect["column"]: effect for effect in assess(job, fit, fabric).summary["pi_effects"]}
+    assert {*effects} == {"tool", "day"}
+    tool = effects["tool"]
+    assert (tool["low"], tool["high"]) == ("phone", "web")
+    assert tool["right_at_low"] < 0.5 < tool["right_at_high"]
+    assert effects["day"]["low"].startswith("2026-01-01")
+    assert abs(effects["day"]["right_at_low"] - effects["day"]["right_at_high"]) < 0.15
