@@ -29,6 +29,7 @@ OPTIONS = {
     "cores_star": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
     "het": {"draws": 20},
     "het_xl": {"draws": 20},
+    "latent_truth": {"population": ((1e-3, 0.0, 1.0), (1e-2, 0.5, 0.5))},
     "cores": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
 }
 APART = "latent_truth, members apart"  # whose networks cannot be stacked
