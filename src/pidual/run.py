@@ -592,8 +592,8 @@ def fit_table(
             folder = start_run(out, config, force=force, resume=resume)
             finished = (folder / "summary.json").exists()
         folder, finished = fabric.broadcast((folder, finished))
-        for text in [job.choice] if job.choice else []:
-            progress.note(text)
+        if job.choice:
+            progress.fit(job.choice)
         for text in job.warnings:
             progress.note(f"Warning: {text}")
         if folder != out:

@@ -60,7 +60,7 @@ class LatentTruth(Method):
     """
 
     title = "Latent truth"
-    reference = "ours: docs/methods/latent_truth.md"
+    reference = "Ours, after Dawid and Skene (1979)"
     needs_pi = True
     by_item = True
     scores = ("confidence", "gate")
