@@ -170,7 +170,7 @@ def prepare(
     """
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
     options, choice = choose_method(options, table)
-    check_method(options.method)
+    check_method(options.method, "auto")
     chosen = data_settings(options.setting, options.method, images=len(in_shape) == 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
@@ -188,16 +188,6 @@ def prepare(
     n_train = int((split == 0).sum())
     n_items = int(np.count_nonzero(np.bincount(table.item_codes[split == 0])))
     training, method_options, network_options = resolve_options(options, n_train, in_shape, n_items)
-    rows = Rows.build(
-        inputs.array,
-        x_row,
-        table.label_codes,
-        encoder.transform(table),
-        sample_weight,
-        derive_seed(options.seed, 7),
-        item=table.item_codes,
-        fold=assign_folds(table.item_codes, split == 0, method_options.get("folds", 1), seed),
-    )
     spec = Spec(
         n_train,
         len(table.classes),
@@ -218,6 +208,16 @@ def prepare(
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
     threads = choose_threads(check_build(build), training.batch_size, options.threads)
+    rows = Rows.build(
+        inputs.array,
+        x_row,
+        table.label_codes,
+        encoder.transform(table),
+        sample_weight,
+        derive_seed(options.seed, 7),
+        item=table.item_codes,
+        fold=assign_folds(table.item_codes, split == 0, method_options.get("folds", 1), seed),
+    )
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     if METHODS[options.method].needs_pi and spec.pi_dim == 0 and not METHODS[options.method].by_item:
         texts.append(
