@@ -170,7 +170,7 @@ def prepare(
     """
     in_shape = tuple(int(size) for size in inputs.array.shape[1:])
     options, choice = choose_method(options, table)
-    check_method(options.method, "auto")
+    check_method(options.method)
     chosen = data_settings(options.setting, options.method, images=len(in_shape) == 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
@@ -188,6 +188,16 @@ def prepare(
     n_train = int((split == 0).sum())
     n_items = int(np.count_nonzero(np.bincount(table.item_codes[split == 0])))
     training, method_options, network_options = resolve_options(options, n_train, in_shape, n_items)
+    rows = Rows.build(
+        inputs.array,
+        x_row,
+        table.label_codes,
+        encoder.transform(table),
+        sample_weight,
+        derive_seed(options.seed, 7),
+        item=table.item_codes,
+        fold=assign_folds(table.item_codes, split == 0, method_options.get("folds", 1), seed),
+    )
     spec = Spec(
         n_train,
         len(table.classes),
@@ -208,16 +218,6 @@ def prepare(
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
     threads = choose_threads(check_build(build), training.batch_size, options.threads)
-    rows = Rows.build(
-        inputs.array,
-        x_row,
-        table.label_codes,
-        encoder.transform(table),
-        sample_weight,
-        derive_seed(options.seed, 7),
-        item=table.item_codes,
-        fold=assign_folds(table.item_codes, split == 0, method_options.get("folds", 1), seed),
-    )
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     if METHODS[options.method].needs_pi and spec.pi_dim == 0 and not METHODS[options.method].by_item:
         texts.append(
@@ -247,6 +247,7 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     Latent truth, which judges all answers of an item together, but in the setting "paper", which is that of Pi-DUAL.
     """
     if options.method != "auto":
+        check_method(options.method, "auto")
         return options, ""
     if options.setting == "paper":
         return replace(options, method="pi_dual"), "Method pi_dual, which the setting 'paper' is for."
@@ -272,6 +273,7 @@ def resolve_options(
     training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
+    check_options(f"method '{options.method}'", METHODS[options.method], method)
     return training, method, (settings.network if implied else {}) | dict(options.network_options)
 
 
@@ -312,7 +314,7 @@ def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: 
     """Fold of the item of every row, 0 ... folds - 1 in equal shares; -1 for items that are not trained on."""
     of_item = np.full(int(items.max(initial=0)) + 1, -1, np.int64)
     known = np.flatnonzero(np.bincount(items[trained], minlength=len(of_item)))
-    of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % folds
+    of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % max(1, folds)
     return np.where(trained, of_item[items], -1)
 
 
