@@ -75,8 +75,8 @@ class FitOptions:
         Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and for images a small CNN, or
         WRN-28-10 in the setting "paper".
     valid_fraction : float, optional
-        Share of the items held out as noisy validation rows, where the table has no split of its own; by default 0.1,
-        or 0.02 for images in the setting "paper".
+        Share of the items held out as noisy validation rows, where the table has no split of its own; by default none
+        by the method latent_truth, else 0.1, or 0.02 for images in the setting "paper".
     valid_items : int, optional
         Not more items than this are held out; None sets no limit.
     split_seed : int, optional
