@@ -92,7 +92,7 @@ if __name__ == "__main__":
             for variant, options in variants.items():
                 keys = {"variant": variant, "dataset": dataset, "seed": seed}
                 if log.find(**keys) is None:
-                    log.add(keys | fit_and_score(data, FitOptions(seed=seed, **options)))
+                    log.add(keys | fit_and_score(data, FitOptions(**{"method": "pi_dual", **options}, seed=seed)))
     summary = summarise(log.rows)
     table = pd.DataFrame(summary).pivot_table(index="variant", columns="dataset", values="accuracy")
     print(table.assign(mean=table.mean(axis=1)).reindex(list(variants)).round(3).to_string())

@@ -434,7 +434,7 @@ SETTINGS = [
     *("width=" + "9" * 5000, "clip=none", "x=1", "guard=watch"),
     *("weight_decay=1e300", "augment=true", "flip=true", "crop_pad=4", "\x1b=1", "gate_bias=1e30"),
 ]
-METHODS = [*["pi_dual"] * 8, "ce", "ce", "elr", "tram", "afm", "het", "sop", "nothing"]
+METHODS = [*["pi_dual"] * 6, "auto", "auto", "ce", "ce", "elr", "tram", "afm", "het", "sop", "nothing"]
 
 
 @st.composite

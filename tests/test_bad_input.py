@@ -156,7 +156,7 @@ def test_pi_that_says_nothing_is_left_out_with_a_warning(crowd_files, values, pa
 
 
 def test_without_pi_there_is_a_warning(crowd_files):
-    code, _, err = fit(crowd_files, "--pi", "", *FIT)
+    code, _, err = fit(crowd_files, "--method", "pi_dual", "--pi", "", *FIT)
     assert code == 0
     assert "no privileged information" in err
 
@@ -326,8 +326,22 @@ def test_options_that_cannot_be(crowd_files, options, parts):
         (["--set", "width=-3"], ["width", "-3"]),
         (["--set", "width=abc"], ["width", "'abc'"]),
         (["--set", "width=2.5"], ["width", "2.5"]),
-        (["--set", "random_pi=-1"], ["random_pi", "-1"]),
-        (["--set", "pi_weight_decay=maybe"], ["pi_weight_decay", "'maybe'"]),
+        (["--method", "pi_dual", "--set", "random_pi=-1"], ["random_pi", "-1"]),
+        (["--method", "pi_dual", "--set", "pi_weight_decay=maybe"], ["pi_weight_decay", "'maybe'"]),
+        (["--set", "random_pi=4"], ["'latent_truth' has no option 'random_pi'", "folds"]),
+        (["--set", "folds=0"], ["folds", "0"]),
+        (["--set", "folds=many"], ["folds", "'many'"]),
+        (["--set", "folds=2.5"], ["folds", "2.5"]),
+        (["--set", "population=3"], ["population", "3"]),
+        (["--set", "population=[[0.1, 0.5]]"], ["population", "[0.1, 0.5]"]),
+        (["--set", "population=[[0.1, 0.5, true]]"], ["population", "True"]),
+        (["--set", "population=[[-0.1, 0.5, 1.0]]"], ["population", "-0.1"]),
+        (["--set", "population=[[0.1, 1.5, 1.0]]"], ["population", "1.5"]),
+        (["--set", "population=[[0.1, 0.5, 0.0]]"], ["population", "0.0"]),
+        (["--set", "answers_lr=fast"], ["answers_lr", "'fast'"]),
+        (["--set", "answers_lr=-0.1"], ["answers_lr", "-0.1"]),
+        (["--set", "base_skill=high"], ["base_skill", "'high'"]),
+        (["--set", "own_confusions=maybe"], ["own_confusions", "'maybe'"]),
         (["--set", "network.width=-3"], ["width", "-3"]),
         (["--set", "network.depth=-1"], ["depth", "-1"]),
         (["--set", "network.dropout=2.5"], ["dropout", "2.5"]),
@@ -415,9 +429,10 @@ def test_a_place_for_the_key_that_cannot_be_written(crowd_files):
     [
         (["--epochs", "3"], ["epochs", "2", "3"]),
         (["--seed", "4"], ["seed", "0", "4"]),
-        (["--method", "ce"], ["method", "'pi_dual'", "'ce'"]),
+        (["--method", "ce"], ["method", "'latent_truth'", "'ce'"]),
         (["--set", "width=7"], ["width", "7"]),
-        (["--setting", "paper"], ["setting", "'default'", "'paper'"]),
+        (["--setting", "paper"], ["method", "'latent_truth'", "'pi_dual'"]),
+        (["--method", "latent_truth", "--setting", "paper"], ["setting", "'default'", "'paper'"]),
         (["--valid-fraction", "0.3"], ["n_train"]),
         (["--pi", "seconds"], []),
     ],

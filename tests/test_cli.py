@@ -21,13 +21,14 @@ RUN_FILES = {
     *("state/state.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
     "report.html",
 }
+SHORT = ("--method", "pi_dual", "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64")
 
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
     """A crowd's files and, in `run`, what `pidual fit` makes of them; not to be changed."""
     folder = write_crowd(tmp_path_factory.mktemp("crowd"))
-    code, out, err = fit(folder, "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64")
+    code, out, err = fit(folder, *SHORT)
     assert code == 0, err
     (folder / "stdout").write_text(out)
     (folder / "stderr").write_text(err)
@@ -143,7 +144,8 @@ def test_raw_annotator_ids_are_kept_on_request(crowd_files):
 
 def test_settings_reach_method_training_and_network(crowd_files):
     settings = ["width=32", "random_pi=3", "momentum=0.5", "clip=none", "schedule=constant", "network.dropout=0.1"]
-    run = fitted(crowd_files, *(word for pair in settings for word in ("--set", pair)), "--lr", "0.02")
+    settings = [word for pair in settings for word in ("--set", pair)]
+    run = fitted(crowd_files, "--method", "pi_dual", *settings, "--lr", "0.02")
     config = read_json(run / "config.json")
     assert (config["method_options"]["width"], config["method_options"]["random_pi"]) == (32, 3)
     training = config["training"]
@@ -154,7 +156,7 @@ def test_settings_reach_method_training_and_network(crowd_files):
 
 def test_threads_are_chosen_by_option(crowd_files, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    run = fitted(crowd_files, "--threads", "2")
+    run = fitted(crowd_files, "--method", "ce", "--threads", "2")
     assert read_json(run / "config.json")["hardware"]["threads"] == 2
     code, _, err = fit(crowd_files, "--force", "--threads", "3")
     assert (code, err) == (2, "Error: threads must be a whole number from 1 to 2, the cores there are, not 3.\n")
@@ -193,9 +195,7 @@ def test_tables_of_other_formats_give_the_same_run(crowd, tmp_path, ending):
     table = tmp_path / f"labels.{ending}"
     frame.to_parquet(table) if ending == "parquet" else frame.to_json(table, orient="records", lines=True)
     shutil.copy(crowd / "x.npy", tmp_path)
-    code, _, err = fit(
-        tmp_path, "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64", "-q", table=table.name
-    )
+    code, _, err = fit(tmp_path, *SHORT, "-q", table=table.name)
     assert code == 0, err
     weights = (folder / "run" / "model.safetensors" for folder in (crowd, tmp_path))
     assert next(weights).read_bytes() == next(weights).read_bytes()
@@ -312,7 +312,7 @@ def test_predictions_agree_with_those_of_the_fit(crowd):
 
 
 def test_last_and_selected_weights(crowd_files):
-    run = fitted(crowd_files, "--set", "select=best", "--set", "lr=0.3")
+    run = fitted(crowd_files, "--method", "pi_dual", "--set", "select=best", "--set", "lr=0.3")
     outs = [run_cli(["predict", run, crowd_files / "x.npy", "--weights", which])[1] for which in ("selected", "last")]
     selected = read_json(run / "summary.json")["selected_epoch"]
     assert (outs[0] == outs[1]) == (selected == 1)

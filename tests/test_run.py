@@ -33,6 +33,8 @@ from pidual.training import paper_protocol
 
 EPOCHS = 120
 LONG = (
+    "--method",
+    "pi_dual",
     "--batch-size",
     "64",
     "--epochs",
@@ -44,7 +46,7 @@ LONG = (
     "--set",
     "select=best",
 )
-QUICK = FitOptions(training={"epochs": 3}, method_options={"width": 16, "random_pi": 2})
+QUICK = FitOptions("pi_dual", training={"epochs": 3}, method_options={"width": 16, "random_pi": 2})
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +160,8 @@ def test_pi_that_points_to_single_rows_is_told(tmp_path):
     noise = {f"number_{k}": rng.normal(size=len(crowd.frame)) for k in range(6)}
     crowd.frame.assign(**noise).to_csv(tmp_path / "labels.csv", index=False)
     np.save(tmp_path / "x.npy", crowd.x)
-    fit = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--epochs", 40, "--quiet", "--pi"]
+    fit = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--method", "pi_dual", "--epochs", 40]
+    fit += ["--quiet", "--pi"]
     told = "Labels were learned by heart: the noise network knows"
     code, _, err = run_cli([*fit, ",".join(["annotator", "seconds", *noise]), "--out", tmp_path / "all"])
     assert (code, told in err) == (0, True)
@@ -187,7 +190,7 @@ def splits(item, label=None, split=None, *, fraction=0.25, seed=0, at_most=None)
 
 def test_all_seeds_can_have_one_split(data):
     def held_out(seed, split_seed=None):
-        return prepare(*data, FitOptions(seed=seed, split_seed=split_seed)).split
+        return prepare(*data, replace(QUICK, seed=seed, split_seed=split_seed)).split
 
     assert (held_out(0) != held_out(1)).any()
     assert (held_out(0, split_seed=1) == held_out(1)).all()
@@ -260,7 +263,7 @@ def test_splits_that_cannot_be():
 
 
 def test_a_run_stopped_anywhere_continues_to_the_same_bits(data, tmp_path):
-    options = FitOptions(training={"epochs": 3, "select": "best"}, method_options={"width": 16, "random_pi": 2})
+    options = replace(QUICK, training={"epochs": 3, "select": "best"})
     whole = fit_table(*data, tmp_path / "whole", options)
     for steps in (1, 2, 3, 5):
         out = tmp_path / f"stopped{steps}"
@@ -343,7 +346,7 @@ def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
     del summary["digest"], summary["run_id"]  # of what config.json said when it was finished
     (run.path / "summary.json").write_text(json.dumps(summary))
     fit_table(*data, run.path, QUICK, resume=True)
-    other = FitOptions(training={"epochs": 3, "decay_norms": False}, method_options=QUICK.method_options)
+    other = replace(QUICK, training={"epochs": 3, "decay_norms": False})
     with pytest.raises(RunError, match="decay_norms = True, and now it is False"):
         fit_table(*data, run.path, other, resume=True)
 
@@ -398,7 +401,7 @@ def test_prepare_says_which_item_an_annotation_is_about(data):
     job = prepare(odd, inputs, QUICK)
     assert job.rows.x_row.tolist() == odd.frame["item"].tolist()
     assert job.rows.item.tolist() == odd.item_codes.tolist() != job.rows.x_row.tolist()
-    assert not job.rows.fold.any()
+    assert job.rows.fold.tolist() == np.where(job.split == 0, 0, -1).tolist()
     assert job.spec.n_items == odd.frame["item"][job.split == 0].nunique() == len(job.part(0).groups)
     assert job.spec.n_items < odd.frame["item"].nunique()
 
@@ -542,7 +545,19 @@ def sizes(run):
     "full_at", ["config.json", "first state", "second state", "predictions.parquet", "report.html"]
 )
 def test_a_full_disk_is_said_and_the_run_can_go_on(crowd, small_disk, tmp_path, full_at):
-    options = ["--epochs", 4, "--set", "width=64", "--set", "network.width=64", "--save-every", 0, "--quiet"]
+    options = [
+        "--method",
+        "pi_dual",
+        "--epochs",
+        4,
+        "--set",
+        "width=64",
+        "--set",
+        "network.width=64",
+        "--save-every",
+        0,
+        "--quiet",
+    ]
     args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", *options]
     assert run_cli([*args, "--out", tmp_path / "whole"])[0] == 0
     need = sizes(tmp_path / "whole")

@@ -158,6 +158,17 @@ def test_the_grid_of_the_paper_without_what_is_fixed():
     assert choose_search(options, "imagenet_pi", {"beta": [0.1]}) == {"weight_decay": [1e-5, 1e-4], "beta": [0.1]}
 
 
+def test_a_sweep_is_of_a_method_that_is_named(data, folder, tmp_path):
+    with pytest.raises(UsageError, match="options of one method; name it"):
+        choose_search(FitOptions())
+    with pytest.raises(UsageError, match="options of one method; name it"):
+        run_sweep(*data, tmp_path / "sweep", FitOptions(), LRS)
+    code, _, err = sweep(folder, tmp_path / "sweep", "--method", "auto", *search(lr="0.01,0.1"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "name it, such as --method pi_dual" in err
+    assert not (tmp_path / "sweep").exists()
+
+
 @pytest.mark.parametrize("value", [0.1, 1e-5, 3, True, None, "none", "best", "true", "1", [1, 2], "a b", [], "[1"])
 def test_values_in_commands_are_read_as_they_were(value):
     assert parse_value(plain(value)) == value

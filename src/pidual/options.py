@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from .errors import UsageError
@@ -55,13 +55,28 @@ def is_option(parameter: inspect.Parameter) -> bool:
 
 
 def check_value(name: str, value: Any, kind: Any) -> None:
-    """Refuse a value that is not of this kind; kinds other than int, float and bool are not checked."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    known = {
-        int: (number and isinstance(value, int) and value >= 0, "a whole number of at least 0"),
-        float: (number, "a number"),
-        bool: (isinstance(value, bool), "true or false"),
-    }
-    good, words = known.get(kind, (True, ""))
-    if not good:
+    """Refuse a value that is not of this kind; kinds other than those of KINDS are not checked."""
+    good, words = KINDS.get(kind, (lambda value: True, ""))
+    if not good(value):
         raise UsageError(f"{name} must be {words}, not {quoted(value)}.")
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, and not true or false."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_table(value: Any) -> bool:
+    """Whether it is a list of lists of numbers."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(part, list | tuple) and all(map(is_number, part)) for part in value
+    )
+
+
+KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    int: (lambda value: is_number(value) and isinstance(value, int) and value >= 0, "a whole number of at least 0"),
+    float: (is_number, "a number"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    bool | None: (lambda value: value is None or isinstance(value, bool), "true, false or none"),
+    Sequence[Sequence[float]]: (is_table, "a list of lists of numbers"),
+}

@@ -81,8 +81,8 @@ class FitOptions:
         Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and for images a small CNN, or
         WRN-28-10 in the setting "paper".
     valid_fraction : float, optional
-        Share of the items held out as noisy validation rows, where the table has no split of its own; by default 0.1,
-        or 0.02 for images in the setting "paper".
+        Share of the items held out as noisy validation rows, where the table has no split of its own; by default none
+        by the method latent_truth, else 0.1, or 0.02 for images in the setting "paper".
     valid_items : int, optional
         Not more items than this are held out; None sets no limit.
     split_seed : int, optional
@@ -267,6 +267,7 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     Latent truth, which judges all answers of an item together, but in the setting "paper", which is that of Pi-DUAL.
     """
     if options.method != "auto":
+        check_method(options.method, "auto")
         return options, ""
     if options.setting == "paper":
         return replace(options, method="pi_dual"), "Method pi_dual, which the setting 'paper' is for."
@@ -325,6 +326,7 @@ def resolve_options(
     training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
+    check_options(f"method '{options.method}'", METHODS[options.method], method)
     return training, method, (settings.network if implied else {}) | dict(options.network_options)
 
 
@@ -365,7 +367,7 @@ def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: 
     """Fold of the item of every row, 0 ... folds - 1 in equal shares; -1 for items that are not trained on."""
     of_item = np.full(int(items.max(initial=0)) + 1, -1, np.int64)
     known = np.flatnonzero(np.bincount(items[trained], minlength=len(of_item)))
-    of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % folds
+    of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % max(1, folds)
     return np.where(trained, of_item[items], -1)
 
 
@@ -736,8 +738,8 @@ def fit_table(
             folder = start_run(out, config, force=force, resume=resume)
             finished = (folder / "summary.json").exists()
         folder, finished = fabric.broadcast((folder, finished))
-        for text in [job.choice] if job.choice else []:
-            progress.note(text)
+        if job.choice:
+            progress.fit(job.choice)
         for text in job.warnings:
             progress.note(f"Warning: {text}")
         if folder != out:

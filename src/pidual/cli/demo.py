@@ -28,10 +28,7 @@ def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
     from rich.table import Column, Table
 
     view = Table(
-        *(
-            Column(name, no_wrap=True)
-            for name in ("dataset", "wrong", "method", "accuracy", "AUC", "gate AUC", "seconds")
-        )
+        *(Column(name, no_wrap=True) for name in ("dataset", "wrong", "method", "accuracy", "AUC", "gate AUC", "time"))
     )
     for row in rows:
         gate = "" if row["gate_auc"] is None else f"{row['gate_auc']:.3f}"
@@ -42,7 +39,7 @@ def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
             f"{row['test_accuracy']:.1%}",
             f"{row['detection_auc']:.3f}",
             gate,
-            f"{row['seconds']:.1f}",
+            f"{row['seconds']:.0f} s",
         )
     Console().print(view)
     click.echo(f"Report: {shown}")

@@ -115,7 +115,8 @@ training_options = together(
     click.option(
         "--valid-fraction",
         type=float,
-        help="Share of items held out as noisy validation set.  [default: 0.1; images with --setting paper: 0.02]",
+        help="Share of items held out as noisy validation set.  [default: latent_truth: 0, others: 0.1, images "
+        "with --setting paper: 0.02]",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Of everything random."),
     click.option("--precision", help="32-true, bf16-mixed, ..."),

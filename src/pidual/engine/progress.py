@@ -7,7 +7,7 @@ class Progress:
     """Hears of every step and epoch, and says nothing."""
 
     def fit(self, text: str) -> None:
-        """A fit begins, one of several."""
+        """A fit begins: which of several it is, or by which method and why."""
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
         """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us.

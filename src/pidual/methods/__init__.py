@@ -49,10 +49,11 @@ METHODS: dict[str, type[Method]] = {
 }
 
 
-def check_method(name: str) -> None:
-    """Refuse a name that no method has."""
+def check_method(name: str, *groups: str) -> None:
+    """Refuse a name that no method has; `groups` are further names that were allowed."""
     if name not in METHODS:
-        raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHODS)}.")
+        and_groups = f"; or {' or '.join(groups)}" if groups else ""
+        raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHODS)}{and_groups}.")
 
 
 __all__ = [

@@ -60,6 +60,12 @@ class CrossFitted(Method):
             raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
             raise UsageError("Only an MLP can have a population of several settings; leave population out.")
+        for setting in population:
+            if not (len(setting) == 3 and setting[0] >= 0 and 0 <= setting[1] < 1 and setting[2] > 0):
+                raise UsageError(
+                    "A setting of population is a weight decay of at least 0, an input dropout from 0 to below 1 and a "
+                    f"tau above 0, not {list(setting)}."
+                )
         self.settings = [(float(decay), float(dropout), float(tau)) for decay, dropout, tau in population]
         self.folds = folds
         members = [setting for setting in self.settings or [(0.0, 0.0, 1.0)] for _ in range(folds)]

@@ -53,7 +53,7 @@ class LatentTruth(CrossFitted):
     """
 
     title = "Latent truth"
-    reference = "ours: docs/methods/latent_truth.md"
+    reference = "Ours, after Dawid and Skene (1979)"
     needs_pi = True
     scores = ("confidence", "gate")
 
@@ -73,6 +73,8 @@ class LatentTruth(CrossFitted):
         super().__init__(f, spec, population, folds)
         if items_per_epoch is not None and items_per_epoch < 1:
             raise UsageError(f"items_per_epoch must be at least 1, not {items_per_epoch}.")
+        if answers_lr <= 0:
+            raise UsageError(f"answers_lr must be above 0, not {answers_lr}.")
         self.items_per_epoch, self.n_items, self.answers_lr = items_per_epoch, max(1, spec.n_items), answers_lr
         if own_confusions is None:
             own_confusions = spec.n_classes <= 16 and spec.n_annotators * spec.n_classes**2 <= OWN_BELOW

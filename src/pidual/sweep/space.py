@@ -27,10 +27,17 @@ def choose_search(
     own : mapping, optional
         Option -> values.
     """
+    check_named(options)
     own = own or {}
     base = {} if own and grid is None else paper_grid(options.method, grid or "paper")
     fixed = fixed_names(options)
     return {name: values for name, values in base.items() if name not in fixed} | dict(own)
+
+
+def check_named(options: FitOptions) -> None:
+    """Refuse to search the options of no method in particular."""
+    if options.method == "auto":
+        raise UsageError("A sweep searches the options of one method; name it, such as --method pi_dual.")
 
 
 def fixed_names(options: FitOptions) -> set[str]:
@@ -50,6 +57,7 @@ class Space:
     """
 
     def __init__(self, search: Mapping[str, Sequence[Any]], fixed: FitOptions):
+        check_named(fixed)
         texts = {name: list(dict.fromkeys(json.dumps(value) for value in values)) for name, values in search.items()}
         if not texts:
             raise UsageError("There is nothing to search; name options and values with --search.")

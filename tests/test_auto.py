@@ -1,0 +1,238 @@
+"""The default method, through the command line: what it says, writes and takes, on tables of every shape."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run_cli, write_crowd, write_key
+
+from pidual import PiDualClassifier
+from pidual.engine import Interrupted
+from pidual.inputs import load_inputs
+from pidual.predictions import read_frame
+from pidual.run import FitOptions, fit_table
+from pidual.settings import POPULATIONS
+from pidual.table import read_table
+from pidual.trained import load_method, predict_inputs
+
+CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
+QUICK = FitOptions(training={"epochs": 2})
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """A crowd's files, ten of its items for testing, and in `run` what the default makes of them."""
+    folder = write_crowd(tmp_path_factory.mktemp("crowd"))
+    frame = pd.read_csv(folder / "labels.csv")
+    frame.assign(split=np.where(frame["item"] < 10, "test", "train")).to_csv(folder / "split.csv", index=False)
+    code, out, err = fit(folder, "--pi", "annotator,seconds", table="split.csv")
+    assert code == 0, err
+    (folder / "stdout").write_text(out)
+    (folder / "stderr").write_text(err)
+    return folder
+
+
+def fit(folder, *options, table="labels.csv", out="run"):
+    return run_cli(
+        ["fit", folder / table, "--x", folder / "x.npy", "--out", folder / out, "--epochs", 2, *map(str, options)]
+    )
+
+
+def read_json(path):
+    return json.loads(path.read_text())
+
+
+def of_predict(run, x):
+    """What `pidual predict` prints, as a table."""
+    code, out, err = run_cli(["predict", run, x])
+    assert code == 0, err
+    return pd.read_csv(io.StringIO(out))
+
+
+# --- what is chosen, and said ---
+
+
+def test_the_choice_is_one_sentence_and_in_the_config(crowd):
+    assert (crowd / "stderr").read_text().splitlines()[0] == CHOICE
+    config = read_json(crowd / "run" / "config.json")
+    assert (config["method"], config["method_choice"]) == ("latent_truth", CHOICE)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_asking_for_auto_is_the_default_and_quiet_keeps_it_quiet(crowd, tmp_path, quiet):
+    options = ["--method", "auto", "--pi", "annotator,seconds", *["--quiet"] * quiet]
+    code, _, err = fit(crowd, *options, table="split.csv", out=tmp_path / "run")
+    assert code == 0
+    assert err.count(CHOICE) == (not quiet)
+    assert (tmp_path / "run/model.safetensors").read_bytes() == (crowd / "run/model.safetensors").read_bytes()
+
+
+def test_the_setting_of_the_paper_is_pi_dual(crowd, tmp_path):
+    code, _, err = fit(crowd, "--setting", "paper", "--set", "width=16", out=tmp_path / "run")
+    assert code == 0
+    assert err.startswith("Method pi_dual, which the setting 'paper' is for.\n")
+    config = read_json(tmp_path / "run" / "config.json")
+    assert (config["method"], config["setting"]) == ("pi_dual", "paper")
+    assert config["method_choice"] == "Method pi_dual, which the setting 'paper' is for."
+
+
+def test_a_method_that_is_named_needs_no_reason(crowd, tmp_path):
+    code, _, err = fit(crowd, "--method", "ce", out=tmp_path / "run")
+    assert code == 0
+    assert err.startswith("Training")
+    assert read_json(tmp_path / "run" / "config.json")["method_choice"] == ""
+
+
+def test_the_estimator_has_the_same_default():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    model = PiDualClassifier(epochs=1, random_state=0).fit(x, y)
+    assert type(model.method_).__name__ == "LatentTruth"
+    assert len(model.model_selection_) == len(POPULATIONS[0]["population"])
+
+
+# --- what it writes ---
+
+
+def test_nothing_is_held_out_but_what_the_table_holds_out(crowd):
+    predictions = read_frame(crowd / "run" / "predictions.parquet")
+    assert predictions.groupby("split", observed=True)["item"].nunique().to_dict() == {"train": 50, "test": 10}
+    assert read_json(crowd / "run" / "config.json")["data"]["n_valid"] == 0
+    assert "held-out noisy labels" not in (crowd / "stdout").read_text()
+
+
+def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
+    predictions = read_frame(crowd / "run" / "predictions.parquet")
+    assert predictions["label_quality"].between(0, 1).all()
+    assert predictions["gate"].between(0, 1).all()
+    assert "noise_label" not in predictions
+    selection = read_json(crowd / "run" / "summary.json")["model_selection"]
+    assert [record["weight_decay"] for record in selection] == [decay for decay, _, _ in POPULATIONS[0]["population"]]
+    for share in ("share", "judge_share"):
+        assert sum(record[share] for record in selection) == pytest.approx(1, abs=1e-5)
+
+
+def test_predict_says_of_test_items_what_the_fit_said(crowd):
+    """Items it was trained on are scored by members that have not seen them; all members predict."""
+    rows = read_frame(crowd / "run" / "predictions.parquet").drop_duplicates("item").set_index("item").sort_index()
+    test = (rows["split"] == "test").to_numpy()
+    frame = of_predict(crowd / "run", crowd / "x.npy")
+    assert frame["predicted_label"][test].tolist() == rows["predicted_label"][test].tolist()
+    np.testing.assert_allclose(
+        frame["predicted_probability"][test], rows["predicted_probability"][test], rtol=1e-5, atol=1e-7
+    )
+    assert (frame["predicted_probability"][~test] != rows["predicted_probability"].to_numpy()[~test]).all()
+
+
+def test_a_run_is_read_back_with_all_its_members(crowd, tmp_path):
+    table, inputs = read_table(crowd / "split.csv", pi=["annotator", "seconds"]), load_inputs(crowd / "x.npy")
+    run = fit_table(table, inputs, tmp_path / "run", QUICK)
+    method, _ = load_method(run)
+    assert method.n_members == 25
+    assert method.settings == list(POPULATIONS[0]["population"])
+    assert method.share.sum().item() == pytest.approx(1, abs=1e-5)
+    selected, last = (predict_inputs(run, inputs.array, weights=which) for which in ("selected", "last"))
+    pd.testing.assert_frame_equal(selected, last)
+    pd.testing.assert_frame_equal(selected, predict_inputs(type(run).open(crowd / "run"), inputs.array))
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(crowd, tmp_path):
+    table, inputs = read_table(crowd / "split.csv", pi=["annotator", "seconds"]), load_inputs(crowd / "x.npy")
+    answers = iter([False] * 2 + [True])
+    with pytest.raises(Interrupted):
+        fit_table(table, inputs, tmp_path / "run", QUICK, stop=lambda: next(answers))
+    run = fit_table(table, inputs, tmp_path / "run", QUICK, resume=True)
+    for name in ("model.safetensors", "predictions.parquet", "items.parquet"):
+        assert (run.path / name).read_bytes() == (crowd / "run" / name).read_bytes(), name
+    code, _, err = fit(crowd, "--pi", "annotator,seconds", "--resume", "--quiet", table="split.csv")  # it is finished
+    assert (code, err) == (0, "")
+
+
+def test_members_can_be_chosen_on_the_command_line(crowd, tmp_path):
+    options = ["--set", "population=[[0.001, 0.0, 1.0], [0.01, 0.5, 0.5]]", "--set", "folds=2", "--quiet"]
+    assert fit(crowd, *options, out=tmp_path / "run")[0] == 0
+    selection = read_json(tmp_path / "run" / "summary.json")["model_selection"]
+    assert [record["train_tau"] for record in selection] == [1.0, 0.5]
+    assert fit(crowd, *options, "--resume", out=tmp_path / "run")[0] == 0
+    assert len(of_predict(tmp_path / "run", crowd / "x.npy")) == 60
+
+
+# --- tables of every shape ---
+
+
+def answers(n_items=24, each=3, n_classes=3, n_annotators=4):
+    """Answers of a crowd that is right three times in four, and x."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n_items) % n_classes
+    item = np.repeat(np.arange(n_items), each)
+    right = rng.random(len(item)) < 0.75
+    label = np.where(right, y[item], rng.integers(0, n_classes, len(item)))
+    frame = pd.DataFrame({"item": item, "label": label, "annotator": rng.integers(0, n_annotators, len(item))})
+    x = rng.normal(size=(n_items, 5)) + 2 * np.eye(n_classes, 5)[y]
+    return frame, x.astype(np.float32)
+
+
+def all_equal():
+    frame, x = answers()
+    return frame.assign(label=frame["item"] % 3), x
+
+
+def one_answer_each():
+    frame, x = answers()
+    return frame.assign(annotator=np.arange(len(frame))), x
+
+
+def crowded_item():
+    frame, x = answers()
+    many = pd.DataFrame({"item": 0, "label": np.arange(400) % 3, "annotator": np.arange(400) % 7})
+    return pd.concat([frame, many]), x
+
+
+def nobody():
+    frame, x = answers()
+    return frame.drop(columns="annotator"), x
+
+
+SHAPES = {
+    "all answers to an item are equal": all_equal,
+    "annotators have one answer each": one_answer_each,
+    "an item has hundreds of answers": crowded_item,
+    "two classes": lambda: answers(n_classes=2),
+    "50 classes": lambda: answers(n_items=100, n_classes=50),
+    "no annotator": nobody,
+    "one answer per item": lambda: answers(each=1, n_items=40),
+    "two items": lambda: answers(n_items=2, n_classes=2),
+    "one annotator": lambda: answers(n_annotators=1),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tables_of_every_shape_can_be_fitted(shape, tmp_path, monkeypatch):
+    monkeypatch.setattr("pidual.rundir.build_report", lambda path, thumbnails: path / "report.html")
+    frame, x = SHAPES[shape]()
+    write_key(tmp_path)
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    np.save(tmp_path / "x.npy", x)
+    code, out, err = fit(tmp_path)
+    assert code == 0, err
+    assert out.startswith(f"{len(frame):,} labels of {len(x)} items; ")
+    assert err.startswith("Method latent_truth: ")
+    predictions = read_frame(tmp_path / "run" / "predictions.parquet")
+    assert len(predictions) == len(frame)
+    assert np.isfinite(predictions[["label_quality", "gate", "predicted_probability"]]).all(axis=None)
+    n_classes = frame["label"].nunique()
+    p = of_predict(tmp_path / "run", tmp_path / "x.npy").filter(regex="^p_")
+    assert p.shape == (len(x), n_classes)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-4)
+
+
+def test_where_everybody_says_the_same_there_is_nothing_to_learn(tmp_path):
+    frame, x = answers()
+    frame.assign(label="cat").to_csv(tmp_path / "labels.csv", index=False)
+    np.save(tmp_path / "x.npy", x)
+    code, out, err = fit(tmp_path)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("Error: ")
+    assert not (tmp_path / "run").exists()
