@@ -118,8 +118,8 @@ def accuracy():
         stored = np.load(data / "label-errors" / f"cifar-10n-{which}_resnet18.npz")
         p, given = np.zeros((len(y), 10), np.float16), np.zeros(len(y), np.int64)
         p[stored["image"]], given[stored["image"]] = stored["pred_probs"], stored["labels"]
-        known = ([], ["annotator"], ["annotator", "seconds"])
-        rows += [compare(f"cifar10n:{which}", pd.DataFrame(crowd), p, given, y, pi) for pi in known]
+        kinds = ([], ["annotator"], ["annotator", "seconds"])
+        rows += [compare(f"cifar10n:{which}", pd.DataFrame(crowd), p, given, y, pi) for pi in kinds]
     stored = np.load(data / "label-errors" / "roman-numeral_resnet18.npz")
     given, wrong = stored["labels"].astype(np.int64), stored["wrong"]
     frame = pd.DataFrame({"item": np.arange(len(given)), "label": given})

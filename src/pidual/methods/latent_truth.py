@@ -29,7 +29,7 @@ from .held_out import find_tempers, log_posterior, mixture_shares
 from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
-SAMPLE_NUMBERS = 2**25  # numbers of each kind that the choice of settings looks at
+SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at
 TINY = 1e-12
 
 
@@ -168,8 +168,7 @@ class LatentTruth(Method):
             return []
         k, per_setting = self.answers.n_classes, len(self.fold) // self.folds
         log_f, log_p, item, n = [], [], [], 0
-        sample = SAMPLE_NUMBERS // (per_setting * k)
-        for batch in scan(max_numbers=min(sample // 4, 2**16) if self.f.recalibrates else sample):
+        for batch in scan(max_numbers=SAMPLE_NUMBERS // (per_setting * k)):
             out_f = torch.zeros(per_setting, len(batch.fold), k)
             out_p = torch.zeros(per_setting, len(batch.item), k)
             for fold in batch.fold.unique().tolist():
