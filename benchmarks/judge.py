@@ -133,14 +133,14 @@ def compare(name, frame, p, given, y, pi):
     wrong = given != y
     votes = np.zeros(p.shape)
     np.add.at(votes, (frame["item"], frame["label"]), 1)
-    started = time.perf_counter()
+    started = time.process_time()
     judged = judge(frame, p, pi=pi)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     same = frame["label"].to_numpy() == given[frame["item"]]
     quality = np.zeros(len(y))
     quality[frame["item"][same]] = judged.predictions["label_quality"][same]
     consensus = judged.items.set_index(judged.items["item"].astype(int))["consensus_label"].astype(int).sort_index()
-    row = {"data": name, "pi": pi, "seconds": seconds, "model_selection": judged.summary["model_selection"]}
+    row = {"data": name, "pi": pi, "processor_seconds": seconds, "model_selection": judged.summary["model_selection"]}
     row["auc"] = {
         "probabilities": detection_auc(p[items, given].astype(np.float64), wrong),
         "judged": detection_auc(quality, wrong),
