@@ -367,7 +367,7 @@ TARGETS = {  # run -> file -> the commands that read it
         "model-last.safetensors": ("predict-last",),
         "metrics.jsonl": ("report",),
         "predictions.parquet": ("detect", "mark", "report"),
-        "annotators.parquet": ("detect", "report"),
+        "annotators.parquet": ("detect", "mark", "report"),
         "items.parquet": ("detect",),
     },
     "text": {"model.json": ("predict-text",), "model.safetensors": ("predict-text",)},

@@ -12,8 +12,9 @@ from pidual.consensus import GivenProbabilities, Judge, find_power, fit_judge, s
 from pidual.datasets.synthetic import make_crowd
 from pidual.encode import EncodedPI
 from pidual.engine import make_fabric
+from pidual.engine.predict import Scored
 from pidual.inputs import Inputs
-from pidual.run import FitOptions, assess, prepare, train
+from pidual.run import FitOptions, assess, fit_table, prepare, train
 from pidual.table import read_table
 
 
@@ -155,7 +156,7 @@ def truth_and_vote(crowd):
 
 @pytest.mark.parametrize("method", ["ce", "pi_dual", "latent_truth"])
 def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
-    job, fit, fabric = fitted(crowd, method, training={"epochs": 20})
+    job, fit, fabric = fitted(crowd, method, training={"epochs": 10})
     results = assess(job, fit, fabric)
     items, y, vote = results.items, *truth_and_vote(crowd)
     right = (items["consensus_label"].astype(int).to_numpy() == y[items["item"].astype(int)].to_numpy()).mean()
@@ -188,9 +189,26 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
         assert (again["consensus_label"] == items["consensus_label"]).mean() > 0.95
 
 
-def test_several_inputs_of_one_item_are_averaged():
-    from pidual.engine.predict import Scored
+@pytest.mark.parametrize("method", ["ce", "latent_truth"])
+def test_a_run_of_many_classes(tmp_path, method):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(25), 4)
+    frame = pd.DataFrame({"item": np.repeat(np.arange(100), 2), "label": [f"c{k:02d}" for k in np.repeat(y, 2)]})
+    frame["annotator"] = [f"p{i % 5}" for i in range(200)]
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    table = read_table(tmp_path / "labels.csv", pi=["annotator"])
+    inputs = Inputs(rng.normal(size=(100, 4)).astype(np.float32), None, "array", {}, source="x")
+    run = fit_table(table, inputs, tmp_path / "run", FitOptions(method=method, training={"epochs": 1}))
+    items = run.items
+    assert (items["top_1"] == items["consensus_label"]).all()
+    assert (items["top_1_probability"] == items["consensus_quality"]).all()
+    shares = items[[f"top_{place}_probability" for place in range(1, 6)]].to_numpy()
+    assert (np.diff(shares, axis=1) <= 0).all()
+    assert not [name for name in items if name.startswith("p_")]
+    assert len(run.detect(budget=3)) == 3
 
+
+def test_several_inputs_of_one_item_are_averaged():
     p = np.array([[0.8, 0.2], [0.4, 0.6], [0.1, 0.9]], np.float32)
     item, inputs = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 0, 2, 2])
     scored = Scored(np.arange(5), np.array([7, 8]), item, inputs, p, {})

@@ -27,7 +27,7 @@ from .methods.answer_model import AnswerModel
 from .methods.held_out import find_tempers, log_posterior
 
 FOLDS = 2  # members that each have not seen a part of the items; one more has seen all
-STEPS, MOST_STEPS = 60, 600
+STEPS, MOST_STEPS = 60, 250
 LR = 0.1
 STEP_NUMBERS = 2**16  # answers x classes that a step looks at
 FEWEST_ANSWERS = 512  # of a step
