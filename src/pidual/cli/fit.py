@@ -98,7 +98,28 @@ def print_summary(run: Any) -> None:
     known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
     if known:
         lines.append(f"Against clean labels: {', '.join(known)}.")
+    lines += describe_choice(summary, run.config)
     events = summary["guard"]["events"]
     lines += [f"Guard, epoch {event['epoch'] + 1}: {event['reason']}; {event['action']}." for event in events]
     lines.append(f"Report: {run.path / 'report.html'}")
     click.echo("\n".join(lines))
+
+
+def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:
+    """What held-out answers chose among the settings of a population, by how much, and what it cost; for people."""
+    records = summary.get("model_selection") or []
+    if len(records) < 2:
+        return []
+    best, worst = (choose(records, key=lambda record: record["answer_log_likelihood"]) for choose in (max, min))
+    most = max(records, key=lambda record: record["share"])
+    setting = (
+        f"weight decay {most['weight_decay']:g}, input dropout {most['input_dropout']:g}, tau {most['train_tau']:g}"
+    )
+    folds = config["method_options"].get("folds", 1)
+    gap = best["answer_log_likelihood"] - worst["answer_log_likelihood"]
+    return [
+        f"Held-out answers chose among {len(records)} settings in {len(records) * folds} networks "
+        f"({summary['seconds']:.0f} s): {setting} counts {most['share']:.0%} in predictions.",
+        f"The best and the worst setting differ by {gap:.3f} in the log-likelihood of an answer; answers to one item count "
+        f"with the power {best['tau']:g}.",
+    ]

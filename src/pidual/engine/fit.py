@@ -186,6 +186,8 @@ def conclude(method: Method, learned: Learned, train: Rows, training: Training, 
         method.load_state_dict(learned.selected)
         decided = decide(method, train, training, fabric)
     selection, lost = decided
+    for name in ("answer_log_likelihood", "item_log_likelihood") if selection else ():  # of held-out answers, at best
+        learned.history[-1][name] = max(record[name] for record in selection)
     about = {"epoch": learned.epoch, "attempt": max(record["attempt"] for record in learned.history)}
     all_lost = len(lost) == method.n_members
     action = "went on" if all_lost else "it gets no share"
