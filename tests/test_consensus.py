@@ -208,6 +208,29 @@ def test_a_run_of_many_classes(tmp_path, method):
     assert len(run.detect(budget=3)) == 3
 
 
+@pytest.mark.parametrize("method", ["ce", "latent_truth"])
+def test_answers_of_test_rows_do_not_touch_predictions(tmp_path, method):
+    crowd = make_crowd(120, 10, 3, seed=1)
+    frames = []
+    for shift in (0, 1):
+        frame = crowd.frame.assign(split=np.where(crowd.frame["item"].astype(int) < 30, "test", "train"))
+        test = frame["split"] == "test"
+        frame.loc[test, "label"] = (frame.loc[test, "y"].astype(int) + shift) % 4
+        frame.to_csv(tmp_path / "labels.csv", index=False)
+        table = read_table(tmp_path / "labels.csv", pi=["annotator", "seconds"])
+        inputs = Inputs(crowd.x, None, "array", {}, source="x")
+        job, fit, fabric = fitted((table, inputs, crowd), method, training={"epochs": 2})
+        results = assess(job, fit, fabric)
+        frames.append(results.predictions.frame)
+        right = (frames[-1]["predicted_label"].astype(int) == frames[-1]["y"].astype(int))[test]
+        assert results.summary["evaluation"]["test_accuracy"] == pytest.approx(right.mean())
+    first, second = (frame.sort_values("row") for frame in frames)
+    assert (first["predicted_label"].astype(str) == second["predicted_label"].astype(str)).all()
+    test = first["split"] == "test"
+    assert (first["consensus_label"].astype(str) != second["consensus_label"].astype(str))[test].any()
+    assert np.allclose(first["consensus_quality"][~test], second["consensus_quality"][~test], atol=1e-6)
+
+
 def test_several_inputs_of_one_item_are_averaged():
     p = np.array([[0.8, 0.2], [0.4, 0.6], [0.1, 0.9]], np.float32)
     item, inputs = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 0, 2, 2])
