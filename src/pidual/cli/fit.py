@@ -120,6 +120,6 @@ def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str
     return [
         f"Held-out answers chose among {len(records)} settings in {len(records) * folds} networks "
         f"({summary['seconds']:.0f} s): {setting} counts {most['share']:.0%} in predictions.",
-        f"The best and the worst setting differ by {gap:.3f} in the log-likelihood of an answer; answers to an item count "
-        f"with the power {best['tau']:g}.",
+        f"The best and the worst setting differ by {gap:.3f} in the log-likelihood of an answer; answers to an item "
+        f"count with the power {best['tau']:g}.",
     ]
