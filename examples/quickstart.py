@@ -18,7 +18,7 @@ found = issues["is_label_issue"]
 wrong = frame["label"] != frame["y"]  # known here, because the crowd is made up
 print(f"labels that look wrong: {found.sum()} of {len(issues)}; rightly so: {wrong[found].mean():.3f}")
 for row, issue in issues.sort_values("label_quality").head(3).iterrows():
-    print(f"  row {row}: {issue['given_label']} -> {issue['predicted_label']}. {issue['reason']}")
+    print(f"  row {row}: {issue['given_label']} -> {issue['consensus_label']}. {issue['reason']}")
 
 print("annotators, worst first:")
 print(model.annotators_[["annotator", "annotator_quality", "num_labelled", "num_issues"]].head(4))

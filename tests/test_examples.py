@@ -48,7 +48,7 @@ def test_quickstart(tmp_path):
     assert int(rows) == 1800
     assert 500 < int(found) < 900
     assert float(precision) > 0.85
-    assert len(re.findall(r"row \d+: \d -> \d\. The model says", printed)) == 3
+    assert len(re.findall(r"row \d+: \d -> \d\. The consensus is", printed)) == 3
     assert "annotator_quality" in printed
 
 
