@@ -15,7 +15,7 @@ from pidual.predictions import read_frame
 from pidual.run import FitOptions, fit_table
 from pidual.settings import POPULATIONS
 from pidual.table import read_table
-from pidual.trained import load_method, predict_inputs
+from pidual.trained import load_method, method_of, predict_inputs, sizes_of
 
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
 QUICK = FitOptions(training={"epochs": 2})
@@ -136,6 +136,16 @@ def test_a_run_is_read_back_with_all_its_members(crowd, tmp_path):
     selected, last = (predict_inputs(run, inputs.array, weights=which) for which in ("selected", "last"))
     pd.testing.assert_frame_equal(selected, last)
     pd.testing.assert_frame_equal(selected, predict_inputs(type(run).open(crowd / "run"), inputs.array))
+
+
+def test_members_of_a_damaged_run_are_counted_before_they_are_made(crowd, monkeypatch):
+    model = read_json(crowd / "run" / "model.json")
+    model["method_options"]["folds"] = 100_000
+    drawn = []
+    monkeypatch.setattr("torch.nn.init.xavier_uniform_", lambda weights: drawn.append(weights))
+    build = method_of(crowd / "run" / "model.json", model, 1_000_000)
+    assert sizes_of(build, 1_000, of_library=False)["fold"] == (500_000,)
+    assert len(drawn) < 10  # of the one network that the members are made like
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits(crowd, tmp_path):

@@ -38,7 +38,7 @@ def largest_difference(a, b):
 
 def job(crowd, *options):
     args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", "--pi", "annotator,seconds", "--epochs", 6]
-    return [*args, "--set", "random_pi=2", *options]
+    return [*args, "--method", "pi_dual", "--set", "random_pi=2", *options]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_two_processes_with_dropout(crowd, tmp_path):
 def test_two_processes_with_batch_norm_on_images(tmp_path):
     write_pictures(tmp_path, n_items=64)
     args = ["fit", tmp_path / "pictures.csv", "--x", tmp_path / "pictures", "--epochs", 8, "--set", "batch_size=32"]
-    fit_on_two([*args, "--out", tmp_path / "two"])
+    fit_on_two([*args, "--method", "pi_dual", "--out", tmp_path / "two"])
     predictions = read_frame(tmp_path / "two" / "predictions.parquet")
     assert (predictions["predicted_label"].astype(str) == predictions["y"].astype(str)).mean() > 0.8
 

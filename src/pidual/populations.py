@@ -46,7 +46,7 @@ class MLPs(nn.Module):
         self.biases = nn.ParameterList(torch.zeros(n_members, 1, b) for b in sizes[1:])
         self.register_buffer("input_dropout", torch.tensor(input_dropout, dtype=torch.float32))
         for weights in self.weights:
-            for member in weights:
+            for member in () if weights.is_meta else weights:  # of sizes alone, a damaged file may ask for any number
                 nn.init.xavier_uniform_(member)
 
     @property
