@@ -72,17 +72,19 @@ class Range:
         pd.read_csv(crowd / "texts.csv").drop_duplicates("item").to_csv(crowd / "new.csv", index=False)
         x = load_inputs(crowd / "x.npy")
         table = read_table(crowd / "labels.csv", pi=["annotator", "seconds"])
-        options = FitOptions(training=BATCH, method_options={"width": 8, "random_pi": 2}, network_options={"width": 8})
+        sizes = {"method_options": {"width": 8, "random_pi": 2}, "network_options": {"width": 8}}
+        options = FitOptions("pi_dual", training=BATCH, **sizes)
         elr = FitOptions(method="elr", training=BATCH, network_options={"width": 8})
         self.fit(table, x, "finished", options)
-        self.fit(table, x, "other", FitOptions(training=BATCH, method_options={"width": 12}, seed=1))
+        self.fit(table, x, "other", FitOptions("pi_dual", training=BATCH, method_options={"width": 12}, seed=1))
         self.fit(table, x, "unfinished", options, stop_after=5)
         self.fit(table, x, "elr", elr)
         self.fit(table, x, "elr-unfinished", elr, stop_after=5)
         texts = read_table(crowd / "texts.csv", pi=["annotator"], x_columns=["words"])
         self.fit(texts, table_inputs(crowd / "texts.csv", text="words"), "text", options)
         pictures = read_table(folder / "pictures.csv", pi=["annotator"])
-        small = FitOptions(training={**BATCH, "epochs": 1}, method_options={"width": 8}, network_options={"width": 4})
+        training, sizes = {**BATCH, "epochs": 1}, {"method_options": {"width": 8}, "network_options": {"width": 4}}
+        small = FitOptions("pi_dual", training=training, **sizes)
         self.fit(pictures, load_inputs(folder / "pictures"), "images", small)
         self.whole = {name: read_frame(folder / done / "predictions.parquet") for name, done in WHOLE.items()}
         self.commands = self.make_commands()
@@ -118,7 +120,7 @@ class Range:
             "detect": ["detect", "RUN"],
             "mark": ["detect", "RUN", "--budget", 9],
             "report": ["report", "RUN"],
-            "resume": ["fit", *pi, *width, "--set", "width=8", "--set", "random_pi=2"],
+            "resume": ["fit", *pi, *width, "--method", "pi_dual", "--set", "width=8", "--set", "random_pi=2"],
             "resume-elr": ["fit", *pi, *width, "--method", "elr"],
             "sweep": ["sweep", *self.sweep_args[:-1], "RUN", "--resume", "--trials", 2],
         }

@@ -102,7 +102,7 @@ def test_detect_with_the_same_cutoff_writes_nothing(run):
     assert times(run.path) == before
 
 
-@pytest.mark.parametrize("options", [{"cutoff": 0.0}, {"cutoff": 0.9}, {"budget": 100}])
+@pytest.mark.parametrize("options", [{"cutoff": 0.0}, {"cutoff": 0.1}, {"budget": 100}])
 def test_detect_evaluates_the_issues_it_marks(run, finished, options):
     issues = run.detect(**options)
     frame = run.predictions.frame
