@@ -57,7 +57,6 @@ from .text import first_line, quoted
 from .training import option_names
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
-FEW_CLASSES = 128
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
 
@@ -222,8 +221,8 @@ def prepare(
     make = module or network_maker(network, spec.n_classes, standardize)
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
-    few = 1 if judging and spec.n_classes <= FEW_CLASSES else None  # rows so short that a second thread only waits
-    threads = choose_threads(check_build(build), training.batch_size, options.threads or few)
+    asked = options.threads or (1 if judging else None)  # steps so short that a second thread mostly waits
+    threads = choose_threads(check_build(build), training.batch_size, asked)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     who = table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
