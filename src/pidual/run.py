@@ -40,7 +40,7 @@ from .engine.predict import score_rows
 from .engine.progress import Progress
 from .engine.threads import choose_threads, goes_on_with, using_threads
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
-from .files import write_json
+from .files import release, write_json
 from .giveaway import check_giveaway
 from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
@@ -782,6 +782,7 @@ def fingerprint(inputs: Inputs) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in np.array_split(rows, max(1, len(rows) // 4096)):
         digest.update(np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes())
+        release(x)
     return digest.hexdigest()
 
 
