@@ -41,7 +41,7 @@ from .engine.predict import score_rows
 from .engine.progress import Progress
 from .engine.threads import choose_threads, goes_on_with, using_threads
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
-from .files import write_json
+from .files import release, write_json
 from .giveaway import check_giveaway
 from .inputs import Inputs, x_rows
 from .methods import METHODS, Method, check_method
@@ -59,7 +59,6 @@ from .text import first_line, quoted
 from .training import option_names
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
-FEW_CLASSES = 128
 KEPT_NUMBERS = 2**27  # items x classes of which probabilities are kept at once
 JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**23  # items, and answers x classes, that are judged at once
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
@@ -233,8 +232,8 @@ def prepare(
     make = module or network_maker(network, spec.n_classes, standardize)
     own = module is None and network["name"] in NETWORKS
     build = method_maker(options.method, method_options, spec, make, twice=not own)
-    few = 1 if judging and spec.n_classes <= FEW_CLASSES else None  # rows so short that a second thread only waits
-    threads = choose_threads(check_build(build), training.batch_size, options.threads or few)
+    asked = options.threads or (1 if judging else None)  # steps so short that a second thread mostly waits
+    threads = choose_threads(check_build(build), training.batch_size, asked)
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     who = table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
@@ -924,6 +923,7 @@ def fingerprint(inputs: Inputs) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in np.array_split(rows, max(1, len(rows) // 4096)):
         digest.update(np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes())
+        release(x)
     return digest.hexdigest()
 
 

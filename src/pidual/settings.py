@@ -62,7 +62,7 @@ def choose_settings(
     """
     check_setting(setting)
     if setting == "default" and method == "latent_truth":
-        return population_settings(n_train if n_items is None else n_items, images, mlp and not images)
+        return population_settings(n_train, n_train if n_items is None else n_items, images, mlp and not images)
     return SETTINGS[setting](method, n_train, images)
 
 
@@ -138,9 +138,13 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     return Settings(training, options, network)
 
 
-def population_settings(n_items: int, images: bool, mlp: bool) -> Settings:
-    """Latent truth by the number of items: fewer and fewer members, as the data itself leaves less to choose."""
+def population_settings(n_train: int, n_items: int, images: bool, mlp: bool) -> Settings:
+    """Latent truth by the number of items: fewer and fewer members, as the data itself leaves less to choose.
+
+    Where items have one answer each, tau says nothing.
+    """
     size = next(size for size in POPULATIONS if n_items < size["below"])
+    population = ONE_ANSWER if size["population"] is WIDE and n_train < 1.2 * n_items else size["population"]
     training = {
         "epochs": size["epochs"],
         "batch_size": size["batch_size"],
@@ -151,7 +155,7 @@ def population_settings(n_items: int, images: bool, mlp: bool) -> Settings:
     }
     if images:
         training |= AUGMENTATION | {"epochs": min(20, size["epochs"])}
-    options: Options = {"population": size["population"] if mlp else (), "folds": size["folds"] if mlp else 2}
+    options: Options = {"population": population if mlp else (), "folds": size["folds"] if mlp else 2}
     network = {"convs": 2} if images else {"width": 128, "depth": 1, "dropout": 0.5}
     return Settings(training, options, network)
 
@@ -193,6 +197,7 @@ JUDGING_STEPS = 240
 JUDGING_NUMBERS = 2**18  # probabilities of a step
 # Weight decay, input dropout and tau of each setting.
 WIDE = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (3e-3, 0.5, 0.5), (2e-2, 0.5, 1.0), (2e-2, 0.0, 1.0))
+ONE_ANSWER = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (5e-4, 0.0, 1.0), (3e-3, 0.0, 1.0), (2e-2, 0.0, 1.0))
 NARROW = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 0.5), (3e-3, 0.0, 1.0))
 POPULATIONS: tuple[dict[str, Any], ...] = (
     {"below": 500, "epochs": 60, "batch_size": 32, "population": WIDE, "folds": 5},

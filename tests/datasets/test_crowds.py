@@ -199,7 +199,9 @@ def test_damaged_files_are_named(tmp_path):
         load_dataset("llm_emotion", tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"no gzip at all", gzip.compress(b"item,label\n" * 1000)[:-20]])
+@pytest.mark.parametrize(
+    "content", [b"no gzip at all", gzip.compress(b"item,label\n" * 1000, mtime=0)[:-20]], ids=["no gzip", "cut off"]
+)
 def test_a_damaged_gzip_file_is_named(tmp_path, content):
     write_medical(tmp_path)
     (tmp_path / "crowds" / "medical_treat.csv.gz").write_bytes(content)
