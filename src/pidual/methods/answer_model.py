@@ -23,6 +23,7 @@ from ..batch import PI, Spec
 FULL_CLASSES = 32
 FAVOURITES_BELOW = 2**22  # annotators x classes; beyond, an annotator has a skill only
 SPARSE_ABOVE = 2**21  # numbers of all annotators, beyond which a step moves those of its own annotators alone
+CODE_SCALE = 0.1
 TINY = 1e-30
 
 
@@ -82,9 +83,9 @@ class AnswerModel(nn.Module):
         self.has_pi = bool(sizes) or spec.n_numbers > 0
         if not self.has_pi:
             return
-        scale = 1 / math.sqrt(len(sizes) + spec.n_numbers)
-        self.of_codes = nn.Parameter(torch.randn(sum(sizes), m * width) * scale)
-        self.of_numbers = nn.Parameter(torch.randn(spec.n_numbers, m * width) * scale)
+        # Categories begin nearly alike: many idle ones would drown what the other columns say.
+        self.of_codes = nn.Parameter(torch.randn(sum(sizes), m * width) * CODE_SCALE)
+        self.of_numbers = nn.Parameter(torch.randn(spec.n_numbers, m * width) / math.sqrt(max(1, spec.n_numbers)))
         self.hidden_bias = nn.Parameter(torch.zeros(m * width))
         self.last = nn.Parameter(torch.zeros(m, width, 1 + self.n_classes))
 

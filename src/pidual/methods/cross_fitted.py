@@ -24,6 +24,7 @@ from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at
+FEW_ROWS = 2**16  # items and answers that are enough where f is given
 CHOSEN = ("sharpness", "share", "judge_sharpness", "judge_share", "tau")
 
 
@@ -123,7 +124,8 @@ class CrossFitted(Method):
             return []
         k, per_setting = self.answers.n_classes, len(self.fold) // self.folds
         log_f, log_p, item, n = [], [], [], 0
-        for batch in scan(max_numbers=SAMPLE_NUMBERS // (per_setting * k)):
+        sample = SAMPLE_NUMBERS // (per_setting * k)
+        for batch in scan(max_numbers=min(sample, FEW_ROWS) if self.f.recalibrates else sample):
             out_f = torch.zeros(per_setting, len(batch.fold), k)
             out_p = torch.zeros(per_setting, len(batch.item), k)
             for fold in batch.fold.unique().tolist():
