@@ -12,7 +12,7 @@ from pidual import PiDualClassifier
 from pidual.engine import Interrupted
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, fit_table
+from pidual.run import FitOptions, assign_folds, fit_table
 from pidual.settings import POPULATIONS
 from pidual.table import read_table
 from pidual.trained import load_method, method_of, predict_inputs, sizes_of
@@ -246,3 +246,50 @@ def test_where_everybody_says_the_same_there_is_nothing_to_learn(tmp_path):
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("Error: ")
     assert not (tmp_path / "run").exists()
+
+
+# --- what must not go wrong ---
+
+
+def test_an_item_with_rows_in_two_splits_is_judged_by_members_that_have_not_seen_it():
+    items, trained = np.array([0, 0, 1, 1, 2, 2]), np.array([False, True, True, True, False, False])
+    fold = assign_folds(items, trained, 2, 0)
+    assert fold[0] == fold[1] >= 0
+    assert fold[2] == fold[3] >= 0
+    assert fold[4] == fold[5] == -1
+
+
+def test_shares_and_likelihoods_are_in_their_range(crowd):
+    summary = read_json(crowd / "run" / "summary.json")
+    for record in summary["model_selection"]:
+        assert record["item_log_likelihood"] <= 1e-6
+        assert record["answer_log_likelihood"] <= 1e-6
+    frame = read_frame(crowd / "run" / "predictions.parquet")
+    for name in ("label_quality", "consensus_quality", "gate"):
+        assert frame[name].between(0, 1).all()
+    assert summary["cutoff"]["rule"] == "posterior"
+    assert summary["estimated_noise_rate"] == pytest.approx(1 - frame["label_quality"].mean(), abs=1e-5)
+    differs = frame["consensus_label"].astype(str) != frame["given_label"].astype(str)
+    assert (frame["is_label_issue"] == differs & (frame["label_quality"] < 0.5)).all()
+
+
+def test_lower_precision(crowd):
+    code, _, err = fit(crowd, "--precision", "bf16-mixed", out="low")
+    assert code == 0, err
+    assert read_frame(crowd / "low" / "items.parquet")["consensus_quality"].between(0, 1).all()
+
+
+def test_a_crowd_of_mostly_one_label_has_not_collapsed(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(200) < 0.1).astype(int)
+    np.save(tmp_path / "x.npy", rng.normal(size=(200, 5)) + 0.3 * y[:, None])
+    item = np.repeat(np.arange(200), 3)
+    label = np.where(rng.random(600) < 0.05, 1 - y[item], y[item])
+    frame = pd.DataFrame({"item": item, "annotator": [f"a{k}" for k in rng.integers(0, 8, 600)], "label": label})
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    write_key(tmp_path)
+    code, _, err = run_cli(
+        ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--out", tmp_path / "run", "--epochs", 12]
+    )
+    assert code == 0, err
+    assert read_json(tmp_path / "run" / "summary.json")["guard"]["events"] == []

@@ -1,11 +1,10 @@
-"""Any classifier of scikit-learn as f, by EM: what it says of items it has not seen, and what all answers say then.
+"""Any classifier of scikit-learn as f: what it says of items it has not seen, and what all answers say then.
 
-    q  <- votes
-    repeat: p <- out-of-fold probabilities of the classifier, fitted to the classes k of each item with weights q(k)
-            q <- posterior of every item, by p and all answers (`judging`)
-    until held-out answers are no more likely than before
+    p  <- out-of-fold probabilities of the classifier, fitted to the classes of each item with their votes as weights
+    q  <- posterior of every item, by p and all answers (`judging`)
 
-The classifier that predicts is then fitted to all items with the q that made them most likely.
+The classifier that predicts is then fitted to all items, with the weights q. There is no second round of p from q: the
+q of other items were made with the help of an item's own label, which so would reach the classifier that judges it.
 """
 
 from collections.abc import Mapping
@@ -27,40 +26,18 @@ from .run import Job, train
 from .table import AnnotationTable
 from .text import first_line
 
-ROUNDS = 5
 FOLDS = 5
-RISE = 1e-4  # of the mean log-likelihood of a held-out answer, below which there is no further round
 LEAST_WEIGHT = 0.02  # a class less likely than this gives no row to fit to
 FLOOR = 1e-4  # mixed into the classifier's probabilities: a class that it has not seen is not impossible
 
 
 @dataclass
-class Round:
-    """What one round has found.
-
-    Parameters
-    ----------
-    job, fitted
-        The labels judged by the classifier's probabilities.
-    q : array (items, K)
-        Posterior of every item.
-    likelihood : float
-        Mean log-likelihood of a held-out answer.
-    """
-
-    job: Job
-    fitted: Fitted
-    q: NDArray[np.float32]
-    likelihood: float
-
-
-@dataclass
 class AnyFitted:
-    """A classifier fitted by EM: it predicts; `best` is the round whose labels it was fitted to."""
+    """A classifier that predicts, and the labels judged by what it says of items that it has not seen."""
 
     estimator: Any
-    best: Round
-    history: list[dict[str, Any]]
+    job: Job
+    fitted: Fitted
     note: str  # how the classifier was given labels that are not certain, where it takes no weights
 
 
@@ -97,37 +74,26 @@ def fit_any(
     q = vote_shares(table, sample_weight)
     learned = np.flatnonzero(q.sum(1) > 0)
     fold = np.random.default_rng(derive_seed(seed, 11)).permutation(len(learned)) % min(FOLDS, len(learned))
-    machines = [clone(estimator) for _ in range(int(fold.max()) + 1)]
-    best: Round | None = None
-    history: list[dict[str, Any]] = []
-    for number in range(ROUNDS):
-        p = np.full((len(x), k), 1 / k, np.float32)
-        others = np.setdiff1d(np.arange(len(x)), learned)
-        for part, machine in enumerate(machines):
-            machines[part] = fit_soft(machine, x, q, learned[fold != part], weight_name)
-            held_out = np.concatenate([learned[fold == part], others if part == 0 else []]).astype(np.int64)
-            p[held_out] = probabilities(machines[part], x[held_out], k)
-        job = prepare_judging(
-            table,
-            load_probabilities(p, k),
-            pi_kinds=pi_kinds,
-            options=options,
-            seed=seed,
-            threads=threads,
-            sample_weight=sample_weight,
-        )
-        fitted = train(job)
-        found = Round(job, fitted, item_posteriors(job, fitted), held_out_likelihood(fitted))
-        history.append({"round": number, "answer_log_likelihood": found.likelihood})
-        if best is not None and found.likelihood < best.likelihood + RISE:
-            best = max(best, found, key=lambda one: one.likelihood)
-            break
-        best, q = found, found.q
-    assert best is not None
-    final = fit_soft(clone(estimator), x, best.q, learned, weight_name)
+    p = np.full((len(x), k), 1 / k, np.float32)
+    others = np.setdiff1d(np.arange(len(x)), learned)
+    for part in range(int(fold.max()) + 1):
+        machine = fit_soft(clone(estimator), x, q, learned[fold != part], weight_name)
+        held_out = np.concatenate([learned[fold == part], others if part == 0 else []]).astype(np.int64)
+        p[held_out] = probabilities(machine, x[held_out], k)
+    job = prepare_judging(
+        table,
+        load_probabilities(p, k),
+        pi_kinds=pi_kinds,
+        options=options,
+        seed=seed,
+        threads=threads,
+        sample_weight=sample_weight,
+    )
+    fitted = train(job)
+    final = fit_soft(clone(estimator), x, item_posteriors(job, fitted), learned, weight_name)
     note = "" if weight_name else f"{type(estimator).__name__} takes no sample weights: it was fitted to the most "
     note += "" if weight_name else "probable class of each item."
-    return AnyFitted(final, best, history, note)
+    return AnyFitted(final, job, fitted, note)
 
 
 def check_classifier(estimator: Any) -> str | None:
@@ -157,8 +123,6 @@ def fit_soft(
     machine: Any, x: NDArray[Any], q: NDArray[np.float32], items: NDArray[np.int64], weight_name: str | None
 ) -> Any:
     """Fit to classes that are not certain: each likely one of an item is a row, weighted by how likely it is."""
-    if not starts_where_it_was(machine):
-        machine = clone(machine)
     if weight_name is None:
         rows, classes, weights = items, q[items].argmax(1), {}
     else:
@@ -173,12 +137,6 @@ def fit_soft(
         ) from error
 
 
-def starts_where_it_was(machine: Any) -> bool:
-    """Whether a further fit goes on from the weights of the last; forests and boosting would add trees instead."""
-    options = machine.get_params(deep=False)
-    return bool(options.get("warm_start")) and not {"n_estimators", "max_leaf_nodes"} & options.keys()
-
-
 def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
     """What a fitted classifier says of all classes, those among them that it has not seen."""
     p = np.zeros((len(x), n_classes), np.float64)
@@ -186,9 +144,3 @@ def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.f
         p[:, machine.classes_] = machine.predict_proba(x)
     p = p.clip(min=0) + FLOOR / n_classes
     return np.asarray(p / p.sum(1, keepdims=True), np.float32)
-
-
-def held_out_likelihood(fitted: Fitted) -> float:
-    """Mean log-likelihood of a held-out answer."""
-    (record,) = fitted.selection
-    return float(record["answer_log_likelihood"])

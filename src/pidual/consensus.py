@@ -114,7 +114,7 @@ def fit_judge(
         Train (0), valid (1) or test (2): what part each annotation is of. Those of test are not learned from.
     spec : Spec
     """
-    part = torch.from_numpy(split)[rows.groups.first(items)]
+    part = torch.from_numpy(first_part(split, rows, items))
     power = find_power(log_p, part)
     learned = (part != 2).nonzero()[:, 0]
     log_p, items, part = log_p[learned], items[learned], part[learned]
@@ -179,6 +179,13 @@ def choose_tempers(
 def temper(log_p: Float[Tensor, "B K"], trained: Tensor, power: float) -> Float[Tensor, "B K"]:
     """Log-probabilities, those of items that the network was trained on to a power."""
     return torch.where(trained[:, None], (log_p * power).log_softmax(-1), log_p)
+
+
+def first_part(split: NDArray[np.int8], rows: Rows, items: Tensor) -> NDArray[np.int8]:
+    """What these items are of: train (0) if any of their annotations is, else valid (1), else test (2)."""
+    least = np.minimum.reduceat(split[rows.groups.order.numpy()], rows.groups.starts[:-1].numpy())
+    found: NDArray[np.int8] = least[items.numpy()]
+    return found
 
 
 def find_power(log_p: Float[Tensor, "n K"], part: Tensor) -> float:

@@ -199,6 +199,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Fit the estimator in the place of a network."""
         self._check_estimator_alone()
+        if (self.method_options or {}).get("folds", 2) == 1:
+            raise UsageError("folds must be at least 2 with an estimator: its probabilities are judged out of fold.")
         with torch.random.fork_rng(devices=[]):
             found = fit_any(
                 self.estimator,
@@ -210,13 +212,13 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 options=self.method_options,
                 threads=self.threads,
             )
-            results = assess(found.best.job, found.best.fitted, make_fabric("cpu"))
-        self._keep(found.best.fitted, results, index)
-        self.estimator_, self.history_ = found.estimator, found.history
+            results = assess(found.job, found.fitted, make_fabric("cpu"))
+        self._keep(found.fitted, results, index)
+        self.estimator_ = found.estimator
         if found.note:
             self.summary_["warnings"] = [*self.summary_["warnings"], found.note]
             warnings.warn(found.note, DataWarning, stacklevel=3)
-        self._warn(found.best.job)
+        self._warn(found.job)
         return self
 
     def _check_estimator_alone(self) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .engine import Fitted, make_fabric
 from .engine.predict import score_rows
 from .engine.threads import using_threads
+from .errors import UsageError
 from .inputs import Inputs, load_probabilities, no_inputs
 from .run import FitOptions, Job, assess, prepare, train
 from .table import AnnotationTable
@@ -94,6 +95,10 @@ def judge(
     """
     if isinstance(table, pd.DataFrame):
         table = AnnotationTable.from_frame(table, pi=pi, keep_ids=True)
+    if not isinstance(table, AnnotationTable):
+        raise UsageError(f"table must be an AnnotationTable or a DataFrame, not {type(table).__name__}.")
+    if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
+        pred_probs = np.asarray(pred_probs)
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
     job = prepare_judging(table, inputs, pi_kinds=pi_kinds, options=options, seed=seed, threads=threads)
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is

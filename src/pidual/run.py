@@ -30,7 +30,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from .batch import Groups, Rows, Spec
-from .consensus import LEAST, fit_judge, pi_effects
+from .consensus import LEAST, first_part, fit_judge, pi_effects
 from .detect import Cutoff, Posteriors, describe_annotators, describe_items, mark_issues
 from .directory import NEW, begun_folder, check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
@@ -272,7 +272,8 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
         return replace(options, method="pi_dual"), "Method pi_dual, which the setting 'paper' is for."
     n_items = len(table.frame["item"].cat.categories)
     per_item = len(table) / max(1, n_items)
-    who = f" by {table.frame['annotator'].nunique():,} annotators" if "annotator" in table.frame else ""
+    people = table.frame["annotator"].nunique() if "annotator" in table.frame else 0
+    who = f" by {people:,} annotator{'s' if people != 1 else ''}" if people else ""
     answers = "one answer" if per_item == 1 else f"{per_item:.1f} answers"
     return (
         replace(options, method="latent_truth"),
@@ -363,11 +364,12 @@ def split_rows(
 
 
 def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: int, seed: int) -> NDArray[np.int64]:
-    """Fold of the item of every row, 0 ... folds - 1 in equal shares; -1 for items that are not trained on."""
+    """Fold of the item of every row, 0 ... folds - 1 in equal shares; -1 for items without a row that is trained on."""
     of_item = np.full(int(items.max(initial=0)) + 1, -1, np.int64)
     known = np.flatnonzero(np.bincount(items[trained], minlength=len(of_item)))
     of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % max(1, folds)
-    return np.where(trained, of_item[items], -1)
+    of_row: NDArray[np.int64] = of_item[items]
+    return of_row
 
 
 def warn_of_split(table: AnnotationTable) -> None:
@@ -533,7 +535,7 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) 
         split=split,
         pi_columns=table.pi_columns,
     )
-    predictions, cutoff = mark_issues(predictions)
+    predictions, cutoff = mark_issues(predictions, posterior=by_item)
     summary = summarise(job, fitted, predictions, cutoff)
     if posteriors is None:
         return Results(predictions, None, None, summary)
@@ -575,7 +577,7 @@ def judge_together(
     rows, k, n = job.rows, job.spec.n_classes, len(job.rows.groups)
     judge = fit_judge(given.log_p, given.items, rows, job.split, job.spec)
     posteriors = Posteriors.empty(n, len(rows), k)
-    trained = torch.from_numpy(job.split == 0)[rows.groups.first(torch.arange(n))]
+    trained = torch.from_numpy(first_part(job.split, rows, torch.arange(n)) == 0)
 
     def put(items: Tensor, log_p: Tensor) -> None:
         index, item = rows.groups.members(items)

@@ -55,7 +55,12 @@ class Run(RunFiles):
     def detect(self, cutoff: Any = "auto", budget: int | None = None) -> pd.DataFrame:
         """Mark issues with another cut-off, in all files of the run, and return them, most suspicious first."""
         before = self.summary
-        predictions, chosen = mark_issues(self.read_predictions(half_marked=True), cutoff=cutoff, budget=budget)
+        predictions, chosen = mark_issues(
+            self.read_predictions(half_marked=True),
+            cutoff=cutoff,
+            budget=budget,
+            posterior=before.get("label_quality") == "posterior",
+        )
         annotators = self._count_issues(predictions)
         summary = {name: value for name, value in before.items() if name != "next_digests"} | {
             "n_issues": predictions.n_issues,

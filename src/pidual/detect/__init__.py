@@ -11,7 +11,7 @@ from ..predictions import Predictions
 from .reasons import find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, annotators_table, items_table
-from .threshold import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
+from .threshold import Cutoff, auto_cutoff, budget_cutoff, by_posterior, choose_cutoff, find_issues, fixed_cutoff
 
 __all__ = [
     "Cutoff",
@@ -35,7 +35,11 @@ __all__ = [
 
 
 def mark_issues(
-    predictions: Predictions, *, cutoff: float | Literal["auto"] = "auto", budget: int | None = None
+    predictions: Predictions,
+    *,
+    cutoff: float | Literal["auto"] = "auto",
+    budget: int | None = None,
+    posterior: bool = False,
 ) -> tuple[Predictions, Cutoff]:
     """Mark the labels that look wrong, with the reason for each.
 
@@ -46,6 +50,9 @@ def mark_issues(
         Quality below which a label is an issue if another label is suggested: the consensus of its item.
     budget : int, optional
         Instead: take this many labels of lowest quality.
+    posterior : bool
+        Whether label_quality is a posterior probability, by the input and all answers: then it says itself how many
+        labels are wrong.
 
     Returns
     -------
@@ -54,8 +61,10 @@ def mark_issues(
     """
     scores = predictions.label_quality, predictions.given, predictions.suggested
     chosen = choose_cutoff(*scores, cutoff=cutoff, budget=budget)
+    if posterior:
+        chosen = by_posterior(chosen, predictions.label_quality)
     is_issue = find_issues(chosen, *scores)
-    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue)), chosen
+    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=posterior)), chosen
 
 
 def describe_annotators(predictions: Predictions, right: npt.ArrayLike) -> pd.DataFrame | None:

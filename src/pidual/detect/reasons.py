@@ -30,8 +30,11 @@ MAX_NAME = 40
 PERCENT = np.array(["under 1%", *(f"{i}%" for i in range(1, 100)), "over 99%"], dtype=object)
 
 
-def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> Texts:
-    """Reasons for these issues of `predictions`, in row order; see `find_reasons`."""
+def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior: bool = False) -> Texts:
+    """Reasons for these issues of `predictions`, in row order; see `find_reasons`.
+
+    Where the quality is a `posterior`, the gate follows from it and says nothing more.
+    """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
     return find_reasons(
         is_issue,
@@ -43,7 +46,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> Texts:
         by_consensus=predictions.has_consensus,
         item=predictions.item,
         annotator=predictions.annotator,
-        gate=predictions.gate,
+        gate=None if posterior else predictions.gate,
         pi=pi,
     )
 
@@ -114,12 +117,12 @@ def _other_label(
     rows: Array, names: Array, given: Array, predicted: Array, quality: Array, probability: Array, by_consensus: bool
 ) -> Texts:
     """What consensus or model say instead, and how likely the given label is."""
-    says = "consensus is" if by_consensus else "model says"
+    says, gives = ("consensus is", "consensus gives") if by_consensus else ("model says", "model gives")
     other = given[rows] != predicted[rows]
     sure, left = _percent(probability[rows]), _percent(quality[rows])
     said, instead = names[predicted[rows]], names[given[rows]]
     return [
-        f"The {says} {a} ({p}), not {b} ({q})." if differs else f"The model gives {b} only {q}."
+        f"The {says} {a} ({p}), not {b} ({q})." if differs else f"The {gives} {b} only {q}."
         for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
     ]
 

@@ -6,7 +6,7 @@ normal components of one common width ("looks wrong" and "looks right"), and the
 Where the scores do not fall into two groups, or are too few, a simpler rule is used, and `Cutoff.note` says which.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -75,6 +75,19 @@ def choose_cutoff(
     if cutoff == "auto":
         return auto_cutoff(label_quality, given, predicted)
     return fixed_cutoff(label_quality, given, predicted, cutoff)
+
+
+def by_posterior(cutoff: Cutoff, label_quality: npt.ArrayLike) -> Cutoff:
+    """The same cut-off where the quality is a posterior probability: its mean says how many labels are wrong.
+
+    The automatic one is then MAX_CUT: a label that is less likely than not, and not the consensus.
+    """
+    noise = float(1 - np.mean(np.asarray(label_quality, np.float64))) if len(np.atleast_1d(label_quality)) else 0.0
+    cutoff = replace(cutoff, estimated_noise_rate=min(max(noise, 0.0), 1.0))
+    if cutoff.kind != "auto":
+        return cutoff
+    note = "A label is an issue if the consensus of its item is another one, by the input and all answers together."
+    return replace(cutoff, value=MAX_CUT, rule="posterior", note=note)
 
 
 def find_issues(cutoff: Cutoff, label_quality: npt.ArrayLike, given: npt.ArrayLike, predicted: npt.ArrayLike) -> Mask:

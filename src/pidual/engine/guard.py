@@ -22,6 +22,7 @@ CHECKPOINTS = (0.25, 0.5, 0.75, 1.0)  # parts of the run after which it looks
 MIN_STEPS = 50
 SUSPICIOUS_GATE = 0.9
 AT_CHANCE = 1.64  # a network at chance lies below this in 19 of 20 cases
+MOSTLY_ONE = 0.6  # share of a label from which a network that always gives it need not have failed
 AT_CHANCE_OPEN_GATE = 3.0  # under an open gate, the benefit of the doubt is smaller
 SAMPLE_ROWS = 4096
 MAX_ATTEMPTS = 4
@@ -55,7 +56,11 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     gate, accuracy = record.get("gate", 0.0), record.get("valid_accuracy")
     if gate > SUSPICIOUS_GATE:
         suspicion, enough = f"the mean gate is {gate:.3f}", AT_CHANCE_OPEN_GATE
-    elif accuracy is None or accuracy <= majority:
+    elif accuracy is None and gives_mostly_one(*answers()):  # there are no held-out labels to ask
+        return None
+    elif accuracy is None:
+        suspicion, enough = "the prediction network may have learned nothing", AT_CHANCE
+    elif accuracy <= majority:
         suspicion, enough = "the prediction network does not beat the most frequent class", AT_CHANCE
     else:
         return None
@@ -79,15 +84,24 @@ def find_collapsed_members(
     labels : int array (N,)
         Their given labels.
     """
-    found = {}
+    found: dict[int, str] = {}
     for member, (own, rows) in enumerate(zip(answers, seen, strict=True)):
         z = agreement_z(own[rows], labels[rows]) if rows.any() else math.inf
-        if z <= AT_CHANCE:
+        if z <= AT_CHANCE and not gives_mostly_one(own[rows], labels[rows]):
             found[member] = (
                 f"the answers of member {member + 1} of {len(answers)} on training rows agree with the given labels no "
                 f"more than chance (z = {z:.1f})"
             )
     return found
+
+
+def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
+    """Whether most labels are of one class, and the answers too, so that they agree as often as they can by that alone.
+
+    Where inputs say little, that is the right answer, and held-out answers decide what it counts.
+    """
+    most = np.bincount(labels).max() / len(labels)
+    return bool(most > MOSTLY_ONE and (answers == labels).mean() >= most - 0.02)
 
 
 def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:

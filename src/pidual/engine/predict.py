@@ -14,6 +14,7 @@ from ..batch import Batch, Rows
 from ..methods.base import Method
 
 CHUNK = 1024
+CHUNK_ANSWERS = 8192  # that are judged at once
 
 
 @dataclass
@@ -116,7 +117,8 @@ def score_rows(
     """
     trained = np.ones(len(rows), bool) if trained is None else trained
     position = torch.from_numpy(np.where(trained, np.cumsum(trained) - 1, -1))
-    for chunk in torch.arange(len(rows.groups)).split(CHUNK):
+    size = max(1, min(CHUNK, CHUNK_ANSWERS * len(rows.groups) // max(1, len(rows)))) if method.by_item else CHUNK
+    for chunk in torch.arange(len(rows.groups)).split(size):
         index, item = rows.groups.members(chunk)
         if method.by_item:
             yield judge_items(method, rows, chunk, index, item, fabric)
@@ -139,7 +141,7 @@ def score_rows(
 
 def judge_items(method: Method, rows: Rows, chunk: Tensor, index: Tensor, item: Tensor, fabric: Fabric) -> Scored:
     """What a method that judges items says of these items and of the annotations at these positions, all of theirs."""
-    with torch.inference_mode(), fabric.autocast():
+    with torch.inference_mode():  # in full precision
         judged = method.judge(fabric.to_device(rows.select(index, item=item)))
     return Scored(
         index.numpy(),
@@ -196,5 +198,4 @@ def scan_items(rows: Rows, fabric: Fabric, max_numbers: int) -> Iterator[Batch]:
     every = max(1, -(-(n + len(rows)) // max(1, max_numbers)))
     for chunk in torch.arange(0, n, every).split(CHUNK):
         index, item = rows.groups.members(chunk)
-        with fabric.autocast():
-            yield fabric.to_device(rows.select(index, item=item))
+        yield fabric.to_device(rows.select(index, item=item))

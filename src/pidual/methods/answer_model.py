@@ -96,7 +96,14 @@ class AnswerModel(nn.Module):
     def explain(
         self, a: PI, y: Int[Tensor, " R"], members: Int[Tensor, " M"] | None = None
     ) -> tuple[Float[Tensor, "M R"], Float[Tensor, "M R K"]]:
-        """The skill b + s(a) behind the given answers l, and log P(l | k, a) for every class k."""
+        """The skill b + s(a) behind the given answers l, and log P(l | k, a) for every class k, in full precision."""
+        with torch.autocast(y.device.type, enabled=False):
+            return self.explain_fully(a, y, members)
+
+    def explain_fully(
+        self, a: PI, y: Int[Tensor, " R"], members: Int[Tensor, " M"] | None = None
+    ) -> tuple[Float[Tensor, "M R"], Float[Tensor, "M R K"]]:
+        """The same, in the precision of the moment."""
         skill, v = self.skill_and_favourites(a, members)
         t = self.confusions if members is None else self.confusions[members]
         if not self.full:

@@ -5,6 +5,7 @@ are tempered, and its share in the average. An item is judged by the members tha
 counts twice. Here is what this takes beside the likelihood, which `LatentTruth` has.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -115,7 +116,10 @@ class CrossFitted(Method):
         for name, share in self.named_buffers():
             if name.endswith("share") and len(collapsed):
                 share[list(collapsed)] = 0.0
-                share /= share.sum()
+                share /= share.sum() if share.sum() > 0 else 1.0
+                if not share.any():
+                    share.fill_(1 / (len(share) - len(collapsed)))
+                    share[list(collapsed)] = 0.0
         return records
 
     def weigh(self, scan: ItemScan) -> list[dict[str, Any]]:
@@ -147,6 +151,7 @@ class CrossFitted(Method):
         tempers = [find_tempers(f, p, item, calibrated=calibrated) for f, p in zip(log_f, log_p, strict=True)]
         judge_shares = mixture_shares(torch.stack([loo for _, _, loo in tempers]))
         evidence = log_posterior(torch.zeros_like(log_f), log_p, item).log_softmax(-1).logsumexp(0)
+        evidence = evidence - math.log(len(log_f))  # the mean over settings
         found = [find_sharpness(f, evidence) for f in log_f]
         shares = mixture_shares(torch.stack([likelihood for _, likelihood in found]))
         records = []

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
@@ -94,13 +95,13 @@ class LatentTruth(CrossFitted):
     def logits(self, x: Tensor) -> Tensor:
         """Logarithm of the members' average probability, each as sharp as held-out answers ask for."""
         p = (self.f(x) * self.sharpness[:, None, None]).softmax(-1)
-        return torch.einsum("m,mbk->bk", self.share, p).log()
+        return mean_by_share(self.share, p).log()
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """The gate alone, of annotations without the others of their items: by f and the answer itself."""
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy)
         q = (logits.log_softmax(-1) + log_p).softmax(-1)[:, torch.arange(len(batch.y_noisy)), batch.y_noisy]
-        return {"gate": self.judge_share @ (1 - q * truthfulness(skill))}
+        return {"gate": mean_by_share(self.judge_share, 1 - q * truthfulness(skill))}
 
     def judge_with(self, batch: Batch, members: Tensor) -> Judged:
         """What these members say."""
@@ -109,10 +110,10 @@ class LatentTruth(CrossFitted):
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
         log_q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, self.tau[members, None, None])
         share, judge_share = of_sum_one(self.share[members]), of_sum_one(self.judge_share[members])
-        posterior = torch.einsum("m,mbk->bk", judge_share, log_q.softmax(-1))
-        truthful = posterior[batch.item, batch.y_noisy] * (judge_share @ truthfulness(skill))
+        posterior = mean_by_share(judge_share, log_q.softmax(-1))
+        truthful = posterior[batch.item, batch.y_noisy] * mean_by_share(judge_share, truthfulness(skill))
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
-        return Judged(torch.einsum("m,mbk->bk", share, p), posterior, 1 - truthful)
+        return Judged(mean_by_share(share, p), posterior, 1 - truthful)
 
     @property
     def answer_model(self) -> tuple[AnswerModel, Tensor]:
@@ -146,6 +147,11 @@ class LatentTruth(CrossFitted):
 def truthfulness(skill: Tensor) -> Tensor:
     """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
     return 1 - (-skill.clamp(min=0.0)).exp()
+
+
+def mean_by_share(share: Float[Tensor, " M"], shares: Float[Tensor, "M ..."]) -> Float[Tensor, "..."]:
+    """The mean over members of numbers from 0 to 1; a sum, as products may be of lower precision."""
+    return (share.view(-1, *[1] * (shares.ndim - 1)) * shares).sum(0).clamp(max=1.0)
 
 
 def of_sum_one(share: Tensor) -> Tensor:
