@@ -18,8 +18,9 @@ from .encode import EncodedPI
 from .files import release
 from .random_pi import random_pi
 
-MAPPED_BYTES = 1 << 27  # read of a memory map before its pages are released
-PAGES_AROUND = 1 << 16  # that the system maps beside one that is read
+MAPPED_BYTES = 2**29  # of a memory map that may be in this process at a time
+PAGES_AROUND = 2**21  # bytes that reading a row may bring in beside it
+MAPPED_ROWS = 256  # rows that are read at a time
 
 
 class PI(NamedTuple):
@@ -177,6 +178,11 @@ class Mapped:
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """The given rows; now and then the pages that were read leave this process, not the system's cache."""
+        if len(rows) <= MAPPED_ROWS:
+            return self._take(rows)
+        return np.concatenate([self._take(rows[at : at + MAPPED_ROWS]) for at in range(0, len(rows), MAPPED_ROWS)])
+
+    def _take(self, rows: np.ndarray) -> np.ndarray:
         taken = np.asarray(self._array[rows])
         span = int(rows.max() - rows.min() + 1) if len(rows) else 0
         self._read += min(span * taken[:1].nbytes, taken.nbytes + len(rows) * PAGES_AROUND)
