@@ -196,7 +196,7 @@ JUDGING: tuple[dict[str, Any], ...] = (
 JUDGING_STEPS = 240
 JUDGING_NUMBERS = 2**18  # probabilities of a step
 # Weight decay, input dropout and tau of each setting.
-WIDE = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (3e-3, 0.5, 0.5), (2e-2, 0.5, 1.0), (2e-2, 0.0, 1.0))
+WIDE = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (3e-3, 0.5, 0.5), (3e-3, 0.0, 0.25), (2e-2, 0.0, 1.0))
 ONE_ANSWER = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (5e-4, 0.0, 1.0), (3e-3, 0.0, 1.0), (2e-2, 0.0, 1.0))
 NARROW = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 0.5), (3e-3, 0.0, 1.0))
 POPULATIONS: tuple[dict[str, Any], ...] = (
