@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 
-from pidual.benchmark.score import prepare_data, score, score_last
 from pidual.datasets import load_dataset
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.files import write_json
+from pidual.paper.score import prepare_data, score, score_last
 from pidual.run import train
 
 RESULTS = Path(__file__).parent / "results"

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from common import RESULTS, Log, crowd, data_folder, fit_and_score, load, write_result
 
-from pidual.datasets.cifar import CLASSES_10, load_cifar10
+from pidual.paper.datasets.cifar import CLASSES_10, load_cifar10
 from pidual.run import FitOptions
 
 VARIANTS = {

@@ -13,7 +13,7 @@ import pandas as pd
 from common import RESULTS
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
-from pidual.benchmark.summary import TITLES, markdown, paper_table, read_results, summarise, summary_cells
+from pidual.paper.summary import TITLES, markdown, paper_table, read_results, summarise, summary_cells
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "benchmarks.md", DOCS / "results.md")

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from common import RESULTS, data_folder
 
-from pidual.benchmark import Fit, load_data, load_recipe, run_fits
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import Fit, load_data, run_fits
 
 GATE_START = "gate bias"
 ONE_ANSWER = "1 an image"

@@ -14,28 +14,18 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 
-from pidual import recipes
-from pidual.benchmark import (
-    choose_methods,
-    fit_and_score,
-    paper_table,
-    plan,
-    read_results,
-    run_fits,
-    summarise,
-    try_out,
-)
-from pidual.benchmark import runs as runs_module
-from pidual.benchmark import score as score_module
-from pidual.benchmark.runs import claimed, draw_items, read_result
-from pidual.benchmark.score import prepare_data, score, score_last
-from pidual.benchmark.summary import summary_cells, write_summary
 from pidual.engine import Interrupted, make_fabric
 from pidual.engine.predict import predict_labels
 from pidual.errors import DivergedError, RunError, UsageError
 from pidual.inputs import Inputs
 from pidual.methods import METHODS
-from pidual.recipes import load_recipe
+from pidual.paper import recipes
+from pidual.paper import runs as runs_module
+from pidual.paper import score as score_module
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import choose_methods, claimed, draw_items, plan, read_result, run_fits
+from pidual.paper.score import fit_and_score, prepare_data, score, score_last, try_out
+from pidual.paper.summary import paper_table, read_results, summarise, summary_cells, write_summary
 from pidual.run import assess, train
 
 LAST = {"select": "last"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pidual import paper_numbers
 from pidual.methods import METHODS
-from pidual.paper_numbers import CIFAR, COLUMNS, DATASETS, VARIANTS, paper_number
+from pidual.paper import numbers as paper_numbers
+from pidual.paper.numbers import CIFAR, COLUMNS, DATASETS, VARIANTS, paper_number
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import published
 import pytest
 
-from pidual.datasets import cifar
+from pidual.paper.datasets import cifar
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from command_line import run_cli
 from PIL import Image
 from published import raw_csv, raw_rows, write_cifar10
 
-from pidual.datasets import cifar
 from pidual.datasets.relabel import sample_annotations, write_imagenet_pi
 from pidual.nets import build_network
+from pidual.paper.datasets import cifar
 
 pytestmark = pytest.mark.slow
 

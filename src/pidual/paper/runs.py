@@ -33,9 +33,9 @@ from ..files import read_json, write_json, write_text
 from ..inputs import Inputs
 from ..methods import METHODS
 from ..options import check_options, signature
-from ..recipes import Recipe
 from ..run import FitOptions
 from ..settings import split_settings
+from .recipes import Recipe
 from .score import Result, fit_and_score
 
 try:

@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .benchmark.runs import MAIN_METHODS, Fit, plan
-from .benchmark.score import BINS, Result, try_out
-from .benchmark.summary import draw_rows, summarise, write_csv
-from .datasets.base import NoisyDataset
-from .errors import UsageError
-from .inputs import Inputs
-from .methods import METHODS
-from .options import defaults, signature
+from ..datasets.base import NoisyDataset
+from ..errors import UsageError
+from ..inputs import Inputs
+from ..methods import METHODS
+from ..options import defaults, signature
+from ..report.figures import ALERT, CALM, INK, MUTED
 from .plots import panel, write_svg
 from .recipes import Recipe
-from .report.figures import ALERT, CALM, INK, MUTED
+from .runs import MAIN_METHODS, Fit, plan
+from .score import BINS, Result, try_out
+from .summary import draw_rows, summarise, write_csv
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 DEPTHS = (2, 3, 4)

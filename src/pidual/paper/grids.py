@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .errors import UsageError
+from ..errors import UsageError
 
 Grid = Mapping[str, Sequence[Any]]
 

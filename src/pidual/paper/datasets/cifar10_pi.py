@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, DataWarning
-from ..files import read_json, write_json
+from ...datasets.base import NoisyDataset
+from ...datasets.relabel import accuracy, calibrate_rate, read_imagenet_pi, sample_annotations, write_imagenet_pi
+from ...errors import DataError, DataWarning
+from ...files import read_json, write_json
 from . import cifar
-from .base import NoisyDataset
 from .cifar import CLASSES_10, Images, load_cifar10
-from .relabel import accuracy, calibrate_rate, read_imagenet_pi, sample_annotations, write_imagenet_pi
 
 NOISE = {"low": 0.50, "high": 0.72}
 LEAST_ACCURACY = 0.75
@@ -131,7 +131,7 @@ def fit_annotator(
     import torch
     from torch.nn import functional as F
 
-    from ..nets import SmallCNN, Standardize
+    from ...nets import SmallCNN, Standardize
 
     def half_size(images: NDArray[np.uint8]) -> torch.Tensor:
         return F.avg_pool2d(torch.from_numpy(images).float(), 2)

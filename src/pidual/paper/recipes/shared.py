@@ -1,14 +1,14 @@
 """What recipes share.
 
-The paper searches options on grids (`pidual.grids`) and does not say what it chose: MIDDLE_OF_GRID has the middle of
-each grid, of two values one. Rate and weight decay are 0.1 and 1e-4 of the paper's grid. Where the paper is silent its
-code base counts (`paper_protocol(codebase=True)`).
+The paper searches options on grids (`pidual.paper.grids`) and does not say what it chose: MIDDLE_OF_GRID has the middle
+of each grid, of two values one. Rate and weight decay are 0.1 and 1e-4 of the paper's grid. Where the paper is silent
+its code base counts (`paper_protocol(codebase=True)`).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..training import PI_DUAL_PLUS_SCHEDULE, paper_protocol
+from ..protocol import PI_DUAL_PLUS_SCHEDULE, paper_protocol
 
 Methods = Mapping[str, Mapping[str, Any]]
 

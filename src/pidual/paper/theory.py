@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import UsageError
+from ..errors import UsageError
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -256,8 +256,8 @@ def draw_risks(path: Path, by_wrong: Curves, by_mistakes: Curves) -> None:
     by_mistakes : dict
         From `risk_by_gate_mistakes`.
     """
+    from ..report.figures import ALERT, CALM, MUTED
     from .plots import panel, write_svg
-    from .report.figures import ALERT, CALM, MUTED
 
     def draw(axes: Sequence[Any]) -> None:
         for place, curves, x, title, lines in (

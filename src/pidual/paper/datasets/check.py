@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, DataWarning
-from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, crowds, find_entry, imagenet_pi, labelme
-from .digits import load_digits_pi
+from ...datasets import find_entry
+from ...datasets.digits import load_digits_pi
+from ...datasets.relabel import read_imagenet_pi
+from ...errors import DataError, DataWarning
+from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, crowds, imagenet_pi, labelme
 from .locate import find_file, load_array, read_columns
-from .relabel import read_imagenet_pi
 
 Status = Literal["ok", "note", "missing", "wrong"]
 Read = TypeVar("Read")

@@ -20,11 +20,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, UsageError
-from ..inputs import Inputs, LazyImages
-from .base import NoisyDataset
+from ...datasets.base import NoisyDataset
+from ...datasets.relabel import read_imagenet_pi
+from ...errors import DataError, UsageError
+from ...inputs import Inputs, LazyImages
 from .locate import read_columns
-from .relabel import read_imagenet_pi
 
 SOURCE = "https://github.com/google-research-datasets/imagenet_pi (with `git lfs pull`)"
 IMAGES_SOURCE = "https://www.image-net.org"
