@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ...datasets import find_entry
 from ...datasets.digits import load_digits_pi
-from ...datasets.relabel import read_imagenet_pi
 from ...errors import DataError, DataWarning
 from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, crowds, imagenet_pi, labelme
+from .imagenet_pi_files import read_imagenet_pi
 from .locate import find_file, load_array, read_columns
 
 Status = Literal["ok", "note", "missing", "wrong"]

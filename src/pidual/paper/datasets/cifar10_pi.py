@@ -20,11 +20,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...datasets.base import NoisyDataset
-from ...datasets.relabel import accuracy, calibrate_rate, read_imagenet_pi, sample_annotations, write_imagenet_pi
+from ...datasets.relabel import accuracy, calibrate_rate, sample_annotations
 from ...errors import DataError, DataWarning
 from ...files import read_json, write_json
 from . import cifar
 from .cifar import CLASSES_10, Images, load_cifar10
+from .imagenet_pi_files import read_imagenet_pi, write_imagenet_pi
 
 NOISE = {"low": 0.50, "high": 0.72}
 LEAST_ACCURACY = 0.75

@@ -21,9 +21,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...datasets.base import NoisyDataset
-from ...datasets.relabel import read_imagenet_pi
 from ...errors import DataError, UsageError
 from ...inputs import Inputs, LazyImages
+from .imagenet_pi_files import read_imagenet_pi
 from .locate import read_columns
 
 SOURCE = "https://github.com/google-research-datasets/imagenet_pi (with `git lfs pull`)"
