@@ -96,4 +96,4 @@ if __name__ == "__main__":
     summary = summarise(log.rows)
     table = pd.DataFrame(summary).pivot_table(index="variant", columns="dataset", values="accuracy")
     print(table.assign(mean=table.mean(axis=1)).reindex(list(variants)).round(3).to_string())
-    write_result(out, {"summary": summary, "fits": log.rows}, seeds=arguments.seeds)
+    write_result(out, summary, seeds=arguments.seeds)

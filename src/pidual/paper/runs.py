@@ -7,21 +7,14 @@ OUT/<scale>/<dataset>/<method>-<seed>.claim, .state/   one that a process is doi
 import contextlib
 import dataclasses
 import json
-import os
-import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..datasets import load_dataset
 from ..datasets.base import NoisyDataset
@@ -35,6 +28,7 @@ from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions
 from ..settings import split_settings
+from .about import about
 from .recipes import Recipe
 from .score import Result, fit_and_score
 
@@ -77,9 +71,8 @@ class Fit:
 
     def path(self, out: Path) -> Path:
         """Its result file."""
-        words = [self.method, *self.variant.replace("%", "").replace(",", "").split(), str(self.seed)]
         folder = re.sub(r"[^\w.-]|^\.+", "-", self.recipe.dataset)  # the name of somebody's own data may be any text
-        return out / self.recipe.scale / folder / f"{'-'.join(words)}.json"
+        return out / self.recipe.scale / folder / "-".join([self.method, *words_of(self.variant), f"{self.seed}.json"])
 
     def identity(self) -> Result:
         """What makes it this fit and no other."""
@@ -123,6 +116,11 @@ class Fit:
             pi_min_count=1,
             seed=self.seed,
         )
+
+
+def words_of(variant: str) -> list[str]:
+    """A variant in the name of a result file."""
+    return variant.replace("%", "").replace(",", "").split()
 
 
 def choose_methods(names: Sequence[str]) -> list[str]:
@@ -205,8 +203,8 @@ def run_fits(
     dataset: NoisyDataset | None = None
     for number, fit in enumerate(fits, start=1):
         path = fit.path(out)
-        is_done(fit, path)  # all processes refuse what must be refused
-        with claimed(fit, path) if first else contextlib.nullcontext(False) as mine:
+        done = is_done(fit, path)  # all processes refuse what must be refused
+        with claimed(path) if first and not done else contextlib.nullcontext(False) as mine:
             if not fabric.broadcast(mine):
                 continue
             if first:
@@ -232,13 +230,17 @@ def run_fits(
 def check_same_data(fit: Fit, path: Path, fingerprint: str, *, beside_plain: bool) -> None:
     """Refuse a fit on other data than that of the results it will stand beside: those of its variant, and plain ones.
 
-    Who brings a dataset of their own may have changed it for a variant: then plain ones do not count.
+    As none of them was refused, one of each says what data that is. Who brings a dataset of their own may have changed
+    it for a variant: then plain ones do not count.
     """
-    variants = {fit.variant, "" if beside_plain else fit.variant}
-    for other in path.parent.glob("*.json"):
-        result = read_result(other)
-        if result["variant"] in variants and result["data"]["fingerprint"] != fingerprint:
-            raise RunError(f"{other} was made with other data, or with another part of it; use another --out.")
+    names = sorted(other.name for other in path.parent.glob("*.json"))
+    for variant in {fit.variant, "" if beside_plain else fit.variant}:
+        pattern = re.compile("-".join([r"\w+", *map(re.escape, words_of(variant)), r"\d+\.json"]))
+        one = next(filter(pattern.fullmatch, names), None)
+        if one is not None and read_result(path.with_name(one))["data"]["fingerprint"] != fingerprint:
+            raise RunError(
+                f"{path.with_name(one)} was made with other data, or with another part of it; use another --out."
+            )
 
 
 def begin(fit: Fit, path: Path, fingerprint: str) -> None:
@@ -269,14 +271,11 @@ def is_done(fit: Fit, path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def claimed(fit: Fit, path: Path) -> Iterator[bool]:
-    """Whether this process is to do the fit: it is not done, and no other process is doing it.
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether this process is to do the fit of a result file: no other process is doing it, or has just done it.
 
     The claim of a process is a lock, which ends with the process even if that is killed.
     """
-    if is_done(fit, path):
-        yield False
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     claim = path.with_suffix(CLAIM)
     with claim.open("a") as file:
@@ -286,7 +285,7 @@ def claimed(fit: Fit, path: Path) -> Iterator[bool]:
             except BlockingIOError:
                 yield False
                 return
-        yield not path.exists()  # another process may just have finished it
+        yield not path.exists()
         if path.exists():
             claim.unlink(missing_ok=True)
 
@@ -306,30 +305,3 @@ def read_result(path: Path) -> Result:
     if not isinstance(result, dict) or "fingerprint" not in (result.get("data") or {}):
         raise RunError(f"{path} is not a result file of this version; move it elsewhere, or use another --out.")
     return result
-
-
-def about() -> Result:
-    """Commit, date, versions and hardware of what runs now."""
-    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return {
-        "commit": commit(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "pidual": version("pidual"),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, {cuda}",
-    }
-
-
-@cache
-def commit() -> str | None:
-    """Commit of the checkout this package is part of, "-dirty" where files have been changed; None outside of one."""
-    root = Path(__file__).parents[3]
-    if not (root / ".git").exists():
-        return None
-    command = ["git", "describe", "--always", "--dirty"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
-    except OSError:  # no git
-        return None
-    return found.stdout.strip() or None
