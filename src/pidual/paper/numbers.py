@@ -15,13 +15,6 @@ Row = tuple[Number | None, ...]
 DATASETS = ("cifar10h", "cifar10n", "cifar100n", "imagenet_pi:low", "imagenet_pi:high")
 CIFAR = DATASETS[:3]
 
-ABOUT_DATASETS = {  # rows, quality of the PI, annotators, share of wrong labels
-    "cifar10h": (10_000, "high", "humans", 0.646),
-    "cifar10n": (50_000, "low", "humans", 0.402),
-    "cifar100n": (50_000, "low", "humans", 0.402),
-    "imagenet_pi:low": (1_280_000, "high", "models", 0.481),
-    "imagenet_pi:high": (1_280_000, "high", "models", 0.838),
-}
 DESIGN = {  # uses PI, models the noise, scales in rows, scales in classes, models, stages
     "forward_t": (False, True, True, False, 1, 2),
     "co_teaching": (False, False, True, True, 2, 1),

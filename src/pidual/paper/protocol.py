@@ -1,4 +1,7 @@
-"""How the paper trains, and how the code base it was built on does."""
+"""How the paper trains, and how the code base it was built on does where the paper does not say.
+
+Momentum is Nesterov's in both, the default of `Training`.
+"""
 
 from typing import Any
 
@@ -39,12 +42,14 @@ def paper_protocol(images: str = "cifar", *, codebase: bool = False) -> dict[str
 
 
 PI_DUAL_PLUS_SCHEDULE: dict[str, Any] = {"epochs": 300, "batch_size": 128, "schedule": "cosine"}  # METHODS 3.2
+# Decay is that of the penalty weight_decay * w^2, the rate is inside the velocity, and of 400 noisy validation rows 256
+# are seen at a batch of 256.
 KERAS = {"decay_convention": "keras", "momentum_convention": "keras", "valid_whole_batches": True}
 CIFAR_CODEBASE: dict[str, Any] = {
     **KERAS,
     "lr_scale_batch": 128,
     "warmup_epochs": 1,
-    "crop_pad": 2,
+    "crop_pad": 2,  # the repositories of ELR, SOP, DivideMix, PES and CORES have 4
     "flip": True,
 }
 IMAGENET_CODEBASE: dict[str, Any] = {
