@@ -70,7 +70,7 @@ def test_sizes(run):
 def test_ablations_take_away_a_part_each(run):
     table = ablations(RECIPE, run, seeds=1).set_index("variant")
     assert list(table.index) == ["", *ABLATIONS]
-    assert list(ABLATIONS) == list(paper_numbers.ABLATIONS)
+    assert list(ABLATIONS) == list(paper_numbers.PAPER_ABLATIONS)
     assert table["parameters"]["no gate"] < table["parameters"][""]
     assert table["last_gate_auc"].notna().to_dict() == {name: name != "no gate" for name in table.index}
 

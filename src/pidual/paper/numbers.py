@@ -12,8 +12,8 @@ from collections.abc import Mapping
 Number = tuple[float, float | None]
 Row = tuple[Number | None, ...]
 
-DATASETS = ("cifar10h", "cifar10n", "cifar100n", "imagenet_pi:low", "imagenet_pi:high")
-CIFAR = DATASETS[:3]
+PAPER_DATASETS = ("cifar10h", "cifar10n", "cifar100n", "imagenet_pi:low", "imagenet_pi:high")
+CIFAR = PAPER_DATASETS[:3]
 
 DESIGN = {  # uses PI, models the noise, scales in rows, scales in classes, models, stages
     "forward_t": (False, True, True, False, 1, 2),
@@ -28,7 +28,7 @@ DESIGN = {  # uses PI, models the noise, scales in rows, scales in classes, mode
     "pi_dual": (True, True, True, True, 1, 1),
 }
 
-# --- by method; one number for each of DATASETS ---
+# --- by method; one number for each of PAPER_DATASETS ---
 
 SELECTED_ACCURACY: Mapping[str, Row] = {
     "ce": ((51.1, 2.2), (80.6, 0.2), (60.4, 0.5), (68.2, 0.2), (47.2, 0.2)),
@@ -88,7 +88,7 @@ COLUMNS: Mapping[str, Mapping[str, Row]] = {
 
 # --- variants of Pi-DUAL, accuracy at the selected epoch ---
 
-ABLATIONS: Mapping[str, Row] = {  # one for each of DATASETS
+PAPER_ABLATIONS: Mapping[str, Row] = {  # one for each of PAPER_DATASETS
     "no gate": ((61.5, 1.2), (84.5, 0.2), (59.0, 0.2), (67.9, 0.1), (47.8, 0.8)),
     "no noise network": ((59.7, 3.6), (82.4, 1.0), (59.7, 0.3), (71.6, 0.2), (62.3, 0.1)),
     "gate on probabilities": ((62.2, 1.3), (81.6, 0.8), (59.4, 1.1), (71.0, 0.1), (60.4, 0.1)),
@@ -134,7 +134,7 @@ LEAVE_OUT: Mapping[str, Row] = {
     "without random PI": ((71.6, 2.9), (82.1, 0.3), (61.5, 0.4)),
     "without trial_index": ((74.4, 0.1), None, None),
 }
-VARIANTS = {**ABLATIONS, **BACKBONE, **WIDTH, **DEPTH, **NOISE_INPUT, **TRAM_LOSS, **CORRUPTED_PI, **LEAVE_OUT}
+VARIANTS = {**PAPER_ABLATIONS, **BACKBONE, **WIDTH, **DEPTH, **NOISE_INPUT, **TRAM_LOSS, **CORRUPTED_PI, **LEAVE_OUT}
 
 COST = {  # on ImageNet-PI: million parameters ("over 1B" as 1000), seconds per step
     "ce": (26, 0.510),
@@ -152,7 +152,7 @@ def paper_number(dataset: str, method: str, column: str) -> Number | None:
     Parameters
     ----------
     dataset : str
-        Of DATASETS; the paper's labels of CIFAR-N may be named ("cifar10n:worst", "cifar100n:fine").
+        Of PAPER_DATASETS; the paper's labels of CIFAR-N may be named ("cifar10n:worst", "cifar100n:fine").
     method : str
         A method, or a key of VARIANTS, whose only column is "selected_accuracy".
     column : str
@@ -161,6 +161,6 @@ def paper_number(dataset: str, method: str, column: str) -> Number | None:
     table = COLUMNS[column]
     row = table.get(method) or (VARIANTS.get(method) if column == "selected_accuracy" else None)
     dataset = {"cifar10n:worst": "cifar10n", "cifar100n:fine": "cifar100n"}.get(dataset, dataset)
-    if row is None or dataset not in DATASETS[: len(row)]:
+    if row is None or dataset not in PAPER_DATASETS[: len(row)]:
         return None
-    return row[DATASETS.index(dataset)]
+    return row[PAPER_DATASETS.index(dataset)]

@@ -11,7 +11,7 @@ from ..files import replacing, write_json
 from ..methods import METHODS
 from ..report.figures import ALERT, CALM
 from ..text import write_csv as write_plain_csv
-from .numbers import ABLATIONS, COLUMNS, DATASETS, Number, paper_number
+from .numbers import COLUMNS, PAPER_ABLATIONS, PAPER_DATASETS, Number, paper_number
 from .plots import panel, write_svg
 from .runs import read_result
 from .score import Result
@@ -203,7 +203,7 @@ def paper_table(summary: pd.DataFrame) -> str:
     Where a dataset cannot be had, ours is of the one that stands in for it, and named.
     """
     rows = []
-    for dataset in DATASETS:
+    for dataset in PAPER_DATASETS:
         ours, source = our_rows(summary, dataset)
         for method, variant, values in paper_rows():
             numbers = {title: paper_number(dataset, variant or method, name) for title, name in values.items()}
@@ -228,7 +228,7 @@ def paper_rows() -> list[tuple[str, str, Mapping[str, str]]]:
     return [
         *((method, "", values) for method in METHODS if method in known),
         ("pi_dual", "", GATE_VALUES),
-        *(("pi_dual", variant, values) for variant in ABLATIONS),
+        *(("pi_dual", variant, values) for variant in PAPER_ABLATIONS),
     ]
 
 

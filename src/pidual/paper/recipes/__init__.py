@@ -14,8 +14,6 @@ from ...errors import UsageError
 
 SCALES = ("cpu", "paper")
 
-Settings = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -51,19 +49,19 @@ class Recipe:
 
     dataset: str
     scale: str
-    settings: Settings
-    methods: Mapping[str, Settings] = field(default_factory=dict)
+    settings: Mapping[str, Any]
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     n_train: int | None = None
     n_test: int | None = None
     valid_fraction: float = 0.1
     split_seed: int | None = None
     pi_kinds: Mapping[str, str] = field(default_factory=dict)
-    other_network: Settings = field(default_factory=dict)
+    other_network: Mapping[str, Any] = field(default_factory=dict)
     widths: tuple[int, ...] = (512, 1024, 2048, 4096)
     seeds: int = 5
-    dataset_options: Settings = field(default_factory=dict)
+    dataset_options: Mapping[str, Any] = field(default_factory=dict)
 
-    def method_settings(self, method: str, changes: Settings | None = None) -> dict[str, Any]:
+    def method_settings(self, method: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All settings of a fit with this method; those of the recipe's network do not go with another network."""
         settings, changes = {**self.settings, **self.methods.get(method, {})}, changes or {}
         if changes.get("network", settings.get("network")) != settings.get("network"):
