@@ -1,45 +1,43 @@
-"""What the benchmarks share: result files, a log that a later run continues, datasets, and one fit scored twice."""
+"""What the benchmarks share: result files, a log that a later run continues, datasets, and one fit with its scores."""
 
 import dataclasses
 import json
 import os
-import platform
-import subprocess
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
-from pidual.benchmark.score import prepare_data, score, score_last
 from pidual.datasets import load_dataset
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.files import write_json
+from pidual.paper import score
+from pidual.paper.about import about
+from pidual.paper.score import prepare_data
 from pidual.run import train
 
 RESULTS = Path(__file__).parent / "results"
+FITS = RESULTS / "benchmark"  # of `pidual benchmark`, as pack.py keeps them
 
 
 def write_result(path: Path, results, **settings):
-    """Write results with the command's settings, commit, date, versions and hardware."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
-    )
+    """Write results with the command's settings, and where and when they were made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    about = {
-        "benchmark": path.stem,
-        "settings": settings,
-        "commit": commit.stdout.strip() or None,
-        "date": datetime.now(UTC).date().isoformat(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if not torch.cuda.is_available() else "GPU",
-        "threads": torch.get_num_threads(),
-    }
-    write_json(path, {**about, "results": results})
+    made = {"benchmark": path.stem, "settings": settings, **about(), "threads": torch.get_num_threads()}
+    write_json(path, {**made, "results": results})
     print(f"written: {path}")
+
+
+def read_rows(path: Path):
+    """The rows of a JSON Lines file; none where there is no file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def read_fits(folder: Path = FITS):
+    """The fits of `pidual benchmark` that are kept, all datasets."""
+    return [row for path in sorted(folder.glob("*.jsonl")) for row in read_rows(path)]
 
 
 class Log:
@@ -51,8 +49,7 @@ class Log:
     def __init__(self, out: Path, *keys: str):
         self.path, self.keys = out.with_suffix(".jsonl"), keys
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        self.rows = [json.loads(line) for line in lines]
+        self.rows = read_rows(self.path)
 
     def find(self, **wanted):
         """The row with these values, or None."""
@@ -62,7 +59,7 @@ class Log:
         """Keep a row, and show it."""
         self.rows.append(row)
         with self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
         print(json.dumps(row), flush=True)
         return row
 
@@ -96,17 +93,5 @@ def training_seconds(data: NoisyDataset, options):
 
 def fit_and_score(data: NoisyDataset, options):
     """One fit: clean test accuracy and detection AUC at the selected and at the last epoch, and how long it took."""
-    started = time.perf_counter()
-    job = prepare_data(data, options)
-    fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
-    seconds = time.perf_counter() - started
-    selected, _ = score(job, fitted, data, fabric)
-    record = next(r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch)
-    return {
-        "selected": selected,
-        "last": score_last(job, fitted, data, fabric),
-        "valid_accuracy": record.get("valid_accuracy"),
-        "recoveries": len(fitted.events),
-        "seconds": round(seconds, 2),
-    }
+    result = score.fit_and_score(data, dataclasses.replace(options, accelerator="cpu"))
+    return {name: result[name] for name in ("selected", "last", "valid_accuracy", "recoveries", "seconds")}

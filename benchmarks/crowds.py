@@ -38,12 +38,12 @@ from crowd_data import CROWDS, GROUPS, STRESS_CROWDS
 from crowd_peers import PEERS, UnfitError
 from crowd_scores import Judged, score, summarise, table
 
-from pidual.benchmark.score import prepare_data, test_rows
 from pidual.engine import make_fabric
 from pidual.engine.guard import agreement_z
 from pidual.engine.predict import predict_labels
 from pidual.engine.threads import using_threads
 from pidual.errors import UsageError
+from pidual.paper.score import prepare_data, test_rows
 from pidual.run import FitOptions, assess, train
 
 OURS = ("auto", "pi_dual", "ce")

@@ -95,5 +95,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     log = Log(arguments.out, "seed")
     rows = fit_crowds(log, range(FIRST_SEED, FIRST_SEED + arguments.seeds), FITS, look=told)
-    write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
+    write_result(arguments.out, summarise(rows), seeds=arguments.seeds)
     print(json.dumps(summarise(rows), indent=2))

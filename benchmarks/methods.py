@@ -8,8 +8,8 @@ by item, is kept. It is then fitted with five other seeds. Reported: clean test 
 that noisy validation selects and at the last one, and training time relative to cross-entropy: processor time of whole
 trainings with the chosen setting, all stages, all methods in turn. Cross-entropy on clean labels, at its chosen
 setting, shows what there is to gain. The ablations take Pi-DUAL's chosen setting on Digits-PI and change one thing.
-Fits that are there already are not repeated; datasets that DIR does not have are left out. Writes results/methods.json
-and results/ablations.json.
+Fits that are there already are not repeated; datasets that DIR does not have are left out. The fits are lines of
+results/methods.jsonl, of which benchmarks/tables.py makes the tables.
 """
 
 import argparse
@@ -152,6 +152,8 @@ def time_methods(log, dataset, data, points):
 
 def summarise(rows, by, timed=()):
     """Mean and standard deviation over seeds at both epochs, and time relative to cross-entropy."""
+    if not rows:
+        return pd.DataFrame()
     flat = pd.DataFrame(
         [
             {"dataset": row["dataset"], by: row[by]}
@@ -167,6 +169,20 @@ def summarise(rows, by, timed=()):
         ratio = seconds.div(seconds["ce"], axis=0).groupby("dataset").median()
         table["time_relative_to_ce"] = [round(float(ratio.loc[dataset, method]), 2) for dataset, method in table.index]
     return table.reset_index()
+
+
+def summaries(rows):
+    """Name -> table, and the column that names its rows: of the methods, of clean labels, of the ablations."""
+
+    def of(*variants):
+        return [row for row in rows if row["variant"] in variants]
+
+    made = {
+        "methods": (summarise(of("final"), "method", of("time")), "method"),
+        "clean labels": (summarise(of("clean labels"), "variant"), "variant"),
+        "ablations": (summarise(of(*ABLATIONS), "variant"), "variant"),
+    }
+    return {name: (table, by) for name, (table, by) in made.items() if len(table)}
 
 
 def show(title, table, by):
@@ -211,20 +227,8 @@ if __name__ == "__main__":
                 log.add(
                     keys | {"point": point} | fit_and_score(data, options_of("pi_dual", dataset, point, seed, **change))
                 )
-    final = [row for row in log.rows if row["variant"] == "final"]
-    ablations = [row for row in log.rows if row["variant"] in ABLATIONS]
-    methods_table = summarise(final, "method", [row for row in log.rows if row["variant"] == "time"])
-    clean = summarise([row for row in log.rows if row["variant"] == "clean labels"], "variant")
-    show("Methods", methods_table, "method")
+    for title, (table, by) in summaries(log.rows).items():
+        show(title, table, by)
+    hours = sum(row["seconds"] for row in log.rows) / 3600
     about = {"seeds": arguments.seeds, "budget": BUDGET, "scale": "cpu"}
-    chosen = {f"{row['dataset']} {row['method']}": row["point"] for row in final}
-    results = {
-        "summary": methods_table.to_dict("records"),
-        "clean_labels": clean.drop(columns=[name for name in clean if "auc" in name]).to_dict("records"),
-        "chosen": chosen,
-    }
-    write_result(arguments.out, results, **about)
-    if ablations:
-        ablation_table = summarise(ablations, "variant")
-        show("Ablations of Pi-DUAL", ablation_table, "variant")
-        write_result(arguments.out.with_name("ablations.json"), {"summary": ablation_table.to_dict("records")}, **about)
+    write_result(arguments.out, {"fits": len(log.rows), "hours": round(hours, 1)}, **about)

@@ -26,9 +26,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.preprocessing import TargetEncoder
 
-from pidual.benchmark import load_data, load_recipe
 from pidual.datasets import load_dataset
 from pidual.errors import DataError
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import load_data
 
 DATASETS = (
     *("cifar10_pi:high", "cifar10_pi:low", "digits_pi:high", "digits_pi:low"),

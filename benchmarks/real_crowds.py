@@ -120,5 +120,5 @@ if __name__ == "__main__":
                     key = {"dataset": dataset, "method": method, "select": select, "seed": seed}
                     if log.find(**key) is None:
                         log.add(key | fit_and_score(Path(temporary), options, test, method, seed, select))
-    write_result(arguments.out, {"summary": summarise(log.rows), "fits": log.rows}, seeds=arguments.seeds)
+    write_result(arguments.out, summarise(log.rows), seeds=arguments.seeds)
     print(pd.DataFrame(summarise(log.rows)).to_string())

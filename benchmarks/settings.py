@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from common import RESULTS, Log, crowd, data_folder, fit_and_score, load, write_result
 
-from pidual.datasets.cifar import CLASSES_10, load_cifar10
+from pidual.paper.datasets.cifar import CLASSES_10, load_cifar10
 from pidual.run import FitOptions
 
 VARIANTS = {
@@ -96,4 +96,4 @@ if __name__ == "__main__":
     summary = summarise(log.rows)
     table = pd.DataFrame(summary).pivot_table(index="variant", columns="dataset", values="accuracy")
     print(table.assign(mean=table.mean(axis=1)).reindex(list(variants)).round(3).to_string())
-    write_result(out, {"summary": summary, "fits": log.rows}, seeds=arguments.seeds)
+    write_result(out, summary, seeds=arguments.seeds)

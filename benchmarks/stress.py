@@ -136,5 +136,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     log = Log(arguments.out, "seed")
     rows = fit_crowds(log, range(arguments.seeds), FITS)
-    write_result(arguments.out, {"summary": summarise(rows), "fits": rows}, seeds=arguments.seeds)
+    write_result(arguments.out, summarise(rows), seeds=arguments.seeds)
     print(json.dumps(summarise(rows), indent=2))

@@ -1,29 +1,121 @@
-"""Put the numbers of the result files into the docs.
+"""Put the numbers of the result files into docs/results.md.
 
-    python benchmarks/tables.py          # rewrites the tables of docs/benchmarks.md and docs/results.md
+    python benchmarks/tables.py
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in the pages is left as it is.
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in the page is left as it is.
 """
 
 import json
 import re
 from pathlib import Path
 
+import methods
 import pandas as pd
-from common import RESULTS
+import symmetric_noise
+from common import RESULTS, read_fits, read_rows
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
-from pidual.benchmark.summary import TITLES, markdown, paper_table, read_results, summarise, summary_cells
+from pidual.paper.summary import TITLES, markdown, paper_table, summarise, summary_cells
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "benchmarks.md", DOCS / "results.md")
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 PERCENT = ("selected_accuracy", "last_accuracy")
+MADE = ("date", "commit", "hardware", "torch")
+
+
+def tables():
+    """Every table of the page by name."""
+    return (
+        recipe_tables(read_fits())
+        | method_tables(read_rows(RESULTS / "methods.jsonl"))
+        | {
+            "symmetric": symmetric_table(read_rows(RESULTS / "symmetric_noise.jsonl")),
+            "sample_memory": memory_table(load("sample_memory")["results"]),
+            "pi_information": information_table(load("pi_information")["results"]),
+        }
+    )
 
 
 def load(name):
-    """A result file, or None where it is not there yet."""
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    """A result file."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def percent(value):
+    """A share in % with one digit."""
+    return f"{100 * value:.1f}"
+
+
+# --- the recipes, by `pidual benchmark` ---
+
+
+def recipe_tables(fits):
+    """A table for every dataset, the paper's numbers beside ours, what-if questions, and what the fits cost."""
+    summary = summarise(fits)
+    made = {"paper": paper_table(summary), "what if": what_if_table(fits)}
+    for dataset, rows in summary[summary["variant"].isin(["", CLEAN])].groupby("dataset"):
+        made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
+    made["gate start"] = gate_table([fit for fit in fits if fit["method"] == "pi_dual"])
+    about = {key: sorted({fit["about"][key] for fit in fits}) for key in MADE}
+    made["results about"] = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
+    hours = sum(fit["seconds"] for fit in fits) / 3600
+    made["results cost"] = f"{len(fits)} fits, {hours:.1f} hours of training on one core each, two at a time."
+    return made
+
+
+def what_if_table(fits):
+    """Cross-entropy and Pi-DUAL on a crowd's data as it is and as it might be, after the last epoch."""
+    asked = ["", *(name for name, question in QUESTIONS.items() if set(CROWD) <= set(question.datasets))]
+    fits = [fit for fit in fits if fit["dataset"] in CROWD and fit["variant"] in asked and fit["method"] in BOTH]
+    summary = summarise(fits).sort_values("variant", key=lambda names: names.map(asked.index), kind="stable")
+    shown = summary_cells(summary)[["method", *(TITLES[value] for value in ("last_accuracy", "last_auc"))]]
+    ends = [fit | {key: fit["end"].get(key) for key in ("f_wrong", "gate")} for fit in fits]
+    means = pd.DataFrame(ends).groupby(["variant", "method"])[["f_wrong", "gate"]].mean()
+    means = means.loc[list(zip(summary["variant"], summary["method"], strict=True))]
+    columns = {"f repeats wrong labels": ("f_wrong", "{:.0%}"), "mean gate": ("gate", "{:.2f}")}
+    for title, (key, how) in columns.items():
+        shown[title] = ["" if pd.isna(value) else how.format(value) for value in means[key]]
+    return markdown(shown)
+
+
+def gate_table(fits):
+    """How Pi-DUAL does with each initial bias of the gate that was tried: means over seeds."""
+    rows = [
+        {
+            "dataset": fit["dataset"],
+            "gate_bias": fit["settings"]["gate_bias"],
+            "noisy validation": 100 * fit["valid_accuracy"],
+            "test accuracy, last epoch": 100 * fit["last"]["accuracy"],
+            "AUC, last epoch": fit["last"]["auc"],
+        }
+        for fit in fits
+        if fit["variant"] == "" or fit["variant"].startswith(GATE_START)
+    ]
+    table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean().round(4)  # 50.45 is 50.5 here too
+    tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
+    digits = dict(zip(tried.columns[2:], (1, 1, 3), strict=True))
+    return markdown(tried.assign(**{name: [f"{value:.{n}f}" for value in tried[name]] for name, n in digits.items()}))
+
+
+# --- other protocols ---
+
+
+def method_tables(rows):
+    """All methods with searched settings, and the ablations of Pi-DUAL: a table for every value."""
+    made, summaries = {}, methods.summaries(rows)
+    clean = summaries["clean labels"][0].assign(method="ce on clean labels")
+    shown_values = {"methods": (*PERCENT, "selected_auc", "last_auc"), "ablations": (*PERCENT, "last_auc")}
+    for name, values in shown_values.items():
+        table, by = summaries[name]
+        for value in values:
+            shown = pd.concat([table, clean]) if name == "methods" and value in PERCENT else table
+            made[f"{name} {value}"] = over_seeds(shown, by, value)
+    table, by = summaries["methods"]
+    ratio = table.assign(ratio=[f"{value:.1f}" for value in table["time_relative_to_ce"]])
+    made["methods time"] = by_dataset(ratio, by, "ratio")
+    result = load("methods")
+    about = {key: result[key] for key in MADE} | result["settings"]
+    made["methods about"] = ", ".join(f"{key} {value}" for key, value in about.items())
+    return made
 
 
 def over_seeds(table, index, value):
@@ -42,122 +134,53 @@ def by_dataset(table, index, value):
     return markdown(wide.rename_axis(columns=None).reset_index())
 
 
-def tables():
-    """Every table of the page by name."""
-    made = {}
-    for file, index in (("methods", "method"), ("ablations", "variant")):
-        result = load(file)
-        if result is None:
-            continue
-        summary = pd.DataFrame(result["results"]["summary"])
-        clean = pd.DataFrame(result["results"].get("clean_labels", [])).assign(**{index: "ce on clean labels"})
-        for value in ("selected_accuracy", "last_accuracy", "selected_auc", "last_auc"):
-            shown = pd.concat([summary, clean]) if value in PERCENT else summary
-            made[f"{file} {value}"] = over_seeds(shown, index, value)
-        if "time_relative_to_ce" in summary:
-            ratio = summary.assign(ratio=[f"{value:.1f}" for value in summary["time_relative_to_ce"]])
-            made[f"{file} time"] = by_dataset(ratio, index, "ratio")
-        about = {key: result[key] for key in ("date", "commit", "hardware", "torch")} | result["settings"]
-        made[f"{file} about"] = ", ".join(f"{key} {value}" for key, value in about.items())
-    result = load("sample_memory")
-    if result is not None:
-        rows = [
-            {
-                "method and store": name,
-                "memory (GB)": f"{row['peak_bytes'] / 1e9:.2f}",
-                "store (GB)": f"{row['store_bytes'] / 1e9:.2f}",
-                "step / ce": f"{result['results']['step_time_relative_to_ce'][name]['median']:.1f}",
-            }
-            for name, row in result["results"]["alone"].items()
-        ]
-        made["sample_memory"] = markdown(pd.DataFrame(rows))
-    result = load("symmetric_noise")
-    if result is not None:
-        rows = [
-            {
-                "method": row["method"],
-                "accuracy (%)": f"{100 * row['accuracy']:.1f}",
-                "over ce": f"{100 * row['gain_over_ce']:+.1f}",
-                "detection AUC": f"{row['auc']:.3f}",
-            }
-            for row in result["results"]
-        ]
-        made["symmetric"] = markdown(pd.DataFrame(rows))
-    result = load("pi_information")
-    if result is not None:
-        rows = [
-            {
-                "dataset": row["dataset"],
-                "PI": ", ".join(row["pi"]),
-                "wrong labels": f"{100 * row['noise_rate']:.0f}%",
-                "AUC of PI alone": f"{row['auc']:.3f}",
-                "same mistake": "" if row["same_mistake"] is None else f"{row['same_mistake']:.0%}",
-                "by class alone": "" if row["same_mistake"] is None else f"{row['same_mistake_by_class']:.0%}",
-                "vote": "" if row["vote"] is None else f"{row['vote']:.1%}",
-                "vote by PI": "" if row["vote"] is None else f"{row['weighted_vote']:.1%}",
-            }
-            for row in result["results"]
-        ]
-        made["pi_information"] = markdown(pd.DataFrame(rows))
-    return made
+def symmetric_table(rows):
+    """Symmetric noise and no PI: every method after its last epoch, and what it has over cross-entropy."""
+    lines = [
+        {
+            "method": row["method"],
+            "accuracy (%)": percent(row["accuracy"]),
+            "over ce": f"{100 * row['gain_over_ce']:+.1f}",
+            "detection AUC": f"{row['auc']:.3f}",
+        }
+        for row in symmetric_noise.summarise(rows).to_dict("records")
+    ]
+    return markdown(pd.DataFrame(lines))
 
 
-def benchmark_tables():
-    """The tables that `pidual benchmark` made, one for every dataset, and the paper's numbers beside ours."""
-    results = read_results(RESULTS / "benchmark")
-    summary = summarise(results)
-    if not len(summary):
-        return {}
-    made = {"paper": paper_table(summary)}
-    for dataset, rows in summary[summary["variant"].isin(["", CLEAN])].groupby("dataset"):
-        made[f"results {dataset}"] = markdown(summary_cells(rows).drop(columns="seconds"))
-    made["what if"] = what_if_table(results)
-    made["gate start"] = gate_table([result for result in results if result["method"] == "pi_dual"])
-    abouts = [result["about"] for result in results]
-    about = {key: sorted({one[key] for one in abouts}) for key in ("date", "commit", "hardware", "torch")}
-    made["results about"] = ", ".join(f"{key} {' and '.join(values)}" for key, values in about.items())
-    hours = sum(result["seconds"] for result in results) / 3600
-    made["results cost"] = f"{len(results)} fits, {hours:.1f} hours of training on one core each, two at a time."
-    return made
-
-
-def what_if_table(results):
-    """Cross-entropy and Pi-DUAL on a crowd's data as it is and as it might be, after the last epoch."""
-    asked = ["", *(name for name, question in QUESTIONS.items() if set(CROWD) <= set(question.datasets))]
-    results = [result for result in results if result["dataset"] in CROWD and result["variant"] in asked]
-    results = [result for result in results if result["method"] in BOTH]
-    if not results:
-        return ""
-    summary = summarise(results).sort_values("variant", key=lambda names: names.map(asked.index), kind="stable")
-    shown = summary_cells(summary)[["method", *(TITLES[value] for value in ("last_accuracy", "last_auc"))]]
-    ends = [result | {key: result["history"][-1].get(key) for key in ("f_wrong", "gate")} for result in results]
-    means = pd.DataFrame(ends).groupby(["variant", "method"])[["f_wrong", "gate"]].mean()
-    means = means.loc[list(zip(summary["variant"], summary["method"], strict=True))]
-    columns = {"f repeats wrong labels": ("f_wrong", "{:.0%}"), "mean gate": ("gate", "{:.2f}")}
-    for title, (key, how) in columns.items():
-        shown[title] = ["" if pd.isna(value) else how.format(value) for value in means[key]]
-    return markdown(shown)
-
-
-def gate_table(results):
-    """How Pi-DUAL does with each initial bias of the gate that was tried: means over seeds."""
+def memory_table(results):
+    """Memory and time of a store of a value per row and class."""
     rows = [
         {
-            "dataset": result["dataset"],
-            "gate_bias": result["resolved"]["method"]["gate_bias"],
-            "noisy validation": 100 * result["valid_accuracy"],
-            "test accuracy, last epoch": 100 * result["last"]["accuracy"],
-            "AUC, last epoch": result["last"]["auc"],
+            "method and store": name,
+            "memory (GB)": f"{row['peak_bytes'] / 1e9:.2f}",
+            "store (GB)": f"{row['store_bytes'] / 1e9:.2f}",
+            "step / ce": f"{results['step_time_relative_to_ce'][name]['median']:.1f}",
         }
-        for result in results
-        if result["variant"] == "" or result["variant"].startswith(GATE_START)
+        for name, row in results["alone"].items()
     ]
-    if not rows:
-        return ""
-    table = pd.DataFrame(rows).groupby(["dataset", "gate_bias"]).mean().round(4)  # 50.45 is 50.5 here too
-    tried = table.groupby("dataset").filter(lambda rows: len(rows) > 1).reset_index()
-    digits = dict(zip(tried.columns[2:], (1, 1, 3), strict=True))
-    return markdown(tried.assign(**{name: [f"{value:.{n}f}" for value in tried[name]] for name, n in digits.items()}))
+    return markdown(pd.DataFrame(rows))
+
+
+def information_table(results):
+    """What PI, and what the input, says of the wrong labels of every dataset."""
+    rows = [
+        {
+            "dataset": row["dataset"],
+            "PI": ", ".join(row["pi"]),
+            "wrong labels": f"{100 * row['noise_rate']:.0f}%",
+            "AUC of PI alone": f"{row['auc']:.3f}",
+            "same mistake": "" if row["same_mistake"] is None else f"{row['same_mistake']:.0%}",
+            "by class alone": "" if row["same_mistake"] is None else f"{row['same_mistake_by_class']:.0%}",
+            "vote": "" if row["vote"] is None else f"{row['vote']:.1%}",
+            "vote by PI": "" if row["vote"] is None else f"{row['weighted_vote']:.1%}",
+        }
+        for row in results
+    ]
+    return markdown(pd.DataFrame(rows))
+
+
+# --- the page ---
 
 
 def fill(page, made):
@@ -168,7 +191,5 @@ def fill(page, made):
 
 
 if __name__ == "__main__":
-    made = tables() | benchmark_tables()
-    for page in PAGES:
-        page.write_text(fill(page.read_text(), made))
-        print(f"written: {page}")
+    PAGE.write_text(fill(PAGE.read_text(), tables()))
+    print(f"written: {PAGE}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from common import RESULTS, write_result
 
-from pidual.theory import (
+from pidual.paper.theory import (
     Risk,
     draw_risks,
     make_model,

@@ -1,10 +1,10 @@
 """What if a dataset, or how Pi-DUAL begins, were another: CPU-scale recipes, changed on purpose.
 
-    PIDUAL_DATA=DIR python benchmarks/what_if.py [--only "clean labels"] [--dataset cifar10s] [--seeds 3]
+    PIDUAL_DATA=DIR python benchmarks/what_if.py [--only "clean labels"] [--dataset cifar10s] [--seeds 3] [--out OUT]
 
 They say what there is to gain on a dataset, and why a method does or does not gain it (docs/results.md). Where a change
-leaves fewer rows, epochs are added so that the fits take about as many steps. Adds fits to results/benchmark, beside
-those of `pidual benchmark`; those that are there are not repeated.
+leaves fewer rows, epochs are added so that the fits take about as many steps. Fits that OUT has are not repeated;
+benchmarks/pack.py keeps them.
 """
 
 import argparse
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import RESULTS, data_folder
+from common import data_folder
 
-from pidual.benchmark import Fit, load_data, load_recipe, run_fits
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import Fit, load_data, run_fits
 
 GATE_START = "gate bias"
 ONE_ANSWER = "1 an image"
@@ -138,7 +139,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", metavar="QUESTION", help=f"one of: {'; '.join(QUESTIONS)}")
     parser.add_argument("--dataset", choices=(*CROWD, "labelme", *MADE), help="one of the datasets")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS / "benchmark")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmark"))
     arguments = parser.parse_args()
     if arguments.only and arguments.only not in QUESTIONS:
         parser.error(f"there is no question '{arguments.only}'")

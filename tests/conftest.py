@@ -1,3 +1,4 @@
+import importlib
 import os
 import subprocess
 import sys
@@ -29,6 +30,18 @@ def real_data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     subprocess.run([sys.executable, script, folder], check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """Imports a module of benchmarks/; they leave nothing behind that other tests could import."""
+    folder, before = str(Path(__file__).parents[1] / "benchmarks"), set(sys.modules)
+    sys.path.insert(0, folder)
+    yield importlib.import_module
+    sys.path.remove(folder)
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ import pytest
 from command_line import run_cli
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures
 
-from pidual import paper_numbers, recipes
-from pidual.analyses import ABLATIONS, ANALYSES, ablations, analyse, cost, dynamics, image_of, importance, size
-from pidual.benchmark import run_fits
-from pidual.benchmark import runs as runs_module
 from pidual.errors import UsageError
+from pidual.paper import numbers as paper_numbers
+from pidual.paper import recipes
+from pidual.paper import runs as runs_module
+from pidual.paper.analyses import ABLATIONS, ANALYSES, ablations, analyse, cost, dynamics, image_of, importance, size
+from pidual.paper.runs import run_fits
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_sizes(run):
 def test_ablations_take_away_a_part_each(run):
     table = ablations(RECIPE, run, seeds=1).set_index("variant")
     assert list(table.index) == ["", *ABLATIONS]
-    assert list(ABLATIONS) == list(paper_numbers.ABLATIONS)
+    assert list(ABLATIONS) == list(paper_numbers.PAPER_ABLATIONS)
     assert table["parameters"]["no gate"] < table["parameters"][""]
     assert table["last_gate_auc"].notna().to_dict() == {name: name != "no gate" for name in table.index}
 

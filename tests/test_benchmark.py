@@ -14,28 +14,18 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 
-from pidual import recipes
-from pidual.benchmark import (
-    choose_methods,
-    fit_and_score,
-    paper_table,
-    plan,
-    read_results,
-    run_fits,
-    summarise,
-    try_out,
-)
-from pidual.benchmark import runs as runs_module
-from pidual.benchmark import score as score_module
-from pidual.benchmark.runs import claimed, draw_items, read_result
-from pidual.benchmark.score import prepare_data, score, score_last
-from pidual.benchmark.summary import summary_cells, write_summary
 from pidual.engine import Interrupted, make_fabric
 from pidual.engine.predict import predict_labels
 from pidual.errors import DivergedError, RunError, UsageError
 from pidual.inputs import Inputs
 from pidual.methods import METHODS
-from pidual.recipes import load_recipe
+from pidual.paper import recipes
+from pidual.paper import runs as runs_module
+from pidual.paper import score as score_module
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import choose_methods, claimed, draw_items, plan, read_result, run_fits
+from pidual.paper.score import fit_and_score, prepare_data, score, score_last, try_out
+from pidual.paper.summary import paper_table, read_results, summarise, summary_cells, write_summary
 from pidual.run import assess, train
 
 LAST = {"select": "last"}
@@ -294,7 +284,7 @@ def test_the_state_of_other_settings_is_not_continued(data, tmp_path):
 
 def test_a_fit_that_another_process_is_doing_is_left_to_it(data, tmp_path, counted):
     fits = [tiny_fit("ce"), tiny_fit("pi_dual")]
-    with claimed(fits[0], fits[0].path(tmp_path)) as mine:
+    with claimed(fits[0].path(tmp_path)) as mine:
         assert mine
         results = run_fits(fits, data, tmp_path)
     assert counted == [("pi_dual", 0)]
@@ -332,6 +322,19 @@ def test_results_of_other_data_do_not_come_into_one_table(data, tmp_path):
     assert not tiny_fit("pi_dual").path(tmp_path).exists()
     own = run_fits([tiny_fit("ce", variant="other labels")], other_labels(data), tmp_path)  # their own affair
     assert len(own) == 1
+
+
+def test_before_a_fit_only_one_result_is_read_for_its_data(data, tmp_path, monkeypatch):
+    run_fits([tiny_fit("ce", seed) for seed in range(4)], data, tmp_path)
+    read, real = [], runs_module.read_result
+    monkeypatch.setattr(runs_module, "read_result", lambda path: read.append(path.name) or real(path))
+    run_fits([tiny_fit("ce", 4)], data, tmp_path)
+    assert read == ["ce-0.json", "ce-4.json"]  # the data of the others, and what is given back
+    changed = other_labels(data)
+    run_fits([tiny_fit("ce", variant="wide, 1%", lr=0.05)], changed, tmp_path)
+    with pytest.raises(RunError, match=r"ce-wide-1-0\.json was made with other data"):
+        run_fits([tiny_fit("ce", 1, variant="wide, 1%", lr=0.05)], data, tmp_path)
+    assert len(run_fits([tiny_fit("ce", variant="wide", lr=0.05)], data, tmp_path)) == 1  # another variant
 
 
 def test_a_variant_stands_beside_plain_results_of_the_same_data_only(data, tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """The parts of benchmarks/crowds.py: synthetic crowds, columns, summary; with the peers installed, one small run."""
 
-import importlib
-import sys
 import warnings
 from pathlib import Path
 
@@ -10,17 +8,6 @@ import pandas as pd
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-NAMES = ("common", "stress", "crowd_scores", "crowd_data", "crowd_peers", "crowds")
-
-
-@pytest.fixture(scope="module")
-def benchmark():
-    """Imports a module of the benchmarks; they leave nothing behind that other tests could import."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module
-    sys.path.remove(str(BENCHMARKS))
-    for name in NAMES:
-        sys.modules.pop(name, None)
 
 
 # --- columns ---

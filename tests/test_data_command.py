@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from command_line import run_cli
 
-from pidual.datasets import DATASETS, cifar10_pi
+from pidual.datasets import DATASETS
+from pidual.paper.datasets import cifar10_pi
 
 
 def test_a_folder_without_files_fails_with_a_line_per_check(tmp_path):
@@ -68,7 +69,7 @@ def test_relabel_without_images(tmp_path):
 @pytest.fixture
 def images(tmp_path, monkeypatch):
     """Twenty CIFAR-10 images and annotators that need no training."""
-    from pidual.datasets import cifar
+    from pidual.paper.datasets import cifar
 
     monkeypatch.setattr(cifar, "BATCH", 20)
     folder = tmp_path / "cifar-10-batches-bin"

@@ -3,9 +3,9 @@ import itertools
 import pytest
 
 from pidual.errors import UsageError
-from pidual.grids import GRID_NAMES, SHARED, paper_grid, points
 from pidual.methods import METHODS
 from pidual.options import check_options
+from pidual.paper.grids import GRID_NAMES, SHARED, paper_grid, points
 from pidual.training import Training, option_names
 
 

@@ -7,22 +7,22 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"allocator", "errors", "files", "paper_numbers", "text"},
-    {"options", "grids", "directory", "schemas", "people", "processes", "training"},
+    {"allocator", "errors", "files", "paper.numbers", "paper.protocol", "text"},
+    {"options", "paper.grids", "directory", "schemas", "people", "processes", "training"},
     {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets", "artefacts"},
-    {"populations"},
+    {"populations", "paper.datasets"},
     {"methods"},
     {"engine"},
     {"detect", "consensus"},
     {"report", "review"},
-    {"rundir", "settings", "show", "recipes", "plots"},
+    {"rundir", "settings", "show", "paper.recipes", "paper.plots"},
     {"run"},
-    {"judging", "trained", "benchmark"},
+    {"judging", "trained", "paper"},
     {"any_classifier"},
     {"estimator"},
     {"demo"},
-    {"analyses", "sweep", "theory"},
+    {"sweep"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -34,14 +34,19 @@ SIDEWAYS = {
     ("giveaway", "encode"),
     ("giveaway", "table"),
     ("predictions", "table"),
-    ("datasets", "nets"),  # the annotators of CIFAR-10-PI
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
+def named(parts):
+    """A module or package at the root of pidual, or one of those in paper that have a layer of their own."""
+    whole = ".".join(parts[:2])
+    return whole if whole in RANK else parts[0]
+
+
 def part_of(path):
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return named([*path.relative_to(SOURCE).with_suffix("").parts])
 
 
 def imports(path):
@@ -52,11 +57,11 @@ def imports(path):
             base = package[: len(package) - node.level + 1]
             names = [node.module] if node.module else [alias.name for alias in node.names]
             for name in names:
-                yield [*base, *name.split(".")][0]
+                yield named([*base, *name.split(".")])
         else:
-            named = [node.module] if isinstance(node, ast.ImportFrom) else []
-            named += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            yield from (name.split(".")[1] for name in named if name and name.startswith("pidual."))
+            whole = [node.module] if isinstance(node, ast.ImportFrom) else []
+            whole += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            yield from (named(name.split(".")[1:]) for name in whole if name and name.startswith("pidual."))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pidual import paper_numbers
 from pidual.methods import METHODS
-from pidual.paper_numbers import CIFAR, COLUMNS, DATASETS, VARIANTS, paper_number
+from pidual.paper import numbers as paper_numbers
+from pidual.paper.numbers import CIFAR, COLUMNS, PAPER_DATASETS, VARIANTS, paper_number
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_every_row_has_a_number_or_none_for_every_dataset():
     for name, table in COLUMNS.items():
         assert set(table) <= set(METHODS)
         for row in table.values():
-            assert len(row) in (len(DATASETS), len(CIFAR))
+            assert len(row) in (len(PAPER_DATASETS), len(CIFAR))
             limit = 1 if name.endswith("auc") else 100
             assert all(0 < number[0] < limit for number in row if number)
-    assert {len(row) for row in paper_numbers.ABLATIONS.values()} == {len(DATASETS)}
-    assert all(len(row) == len(CIFAR) for name, row in VARIANTS.items() if name not in paper_numbers.ABLATIONS)
+    assert {len(row) for row in paper_numbers.PAPER_ABLATIONS.values()} == {len(PAPER_DATASETS)}
+    assert all(len(row) == len(CIFAR) for name, row in VARIANTS.items() if name not in paper_numbers.PAPER_ABLATIONS)
 
 
 def test_what_the_tables_say_of_one_thing_agrees():

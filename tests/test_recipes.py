@@ -10,24 +10,25 @@ import torch
 from torch import nn
 
 from pidual.batch import Spec
-from pidual.benchmark.runs import Fit
 from pidual.datasets import DATASETS
 from pidual.encode import PIEncoder
 from pidual.errors import UsageError
-from pidual.grids import DIFFERENCES, paper_grid
 from pidual.methods import METHODS, DivideMix, ELRPlus
 from pidual.nets import build_network
 from pidual.options import check_options, defaults
-from pidual.paper_numbers import paper_number
-from pidual.recipes import SCALES, describe_recipes, load_recipe
-from pidual.recipes.shared import MIDDLE_OF_GRID, merge
+from pidual.paper.grids import DIFFERENCES, paper_grid
+from pidual.paper.numbers import paper_number
+from pidual.paper.protocol import paper_protocol
+from pidual.paper.recipes import SCALES, describe_recipes, load_recipe
+from pidual.paper.recipes.shared import MIDDLE_OF_GRID, merge
+from pidual.paper.runs import Fit
+from pidual.paper.summary import summarise
 from pidual.run import resolve_options
 from pidual.table import AnnotationTable
-from pidual.training import paper_protocol
 
-FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"
+FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "paper" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"
-SUMMARY = Path(__file__).parents[1] / "benchmarks" / "results" / "benchmark" / "summary.json"
+FITS = Path(__file__).parents[1] / "benchmarks" / "results" / "benchmark"
 NAMES = [name for name, entry in DATASETS.items() if entry.recipes]
 ALL = [(name, scale) for name in NAMES for scale in SCALES]
 VECTORS = {"labelme": (512,), "digits_pi": (64,)}
@@ -70,7 +71,8 @@ def test_the_expectation_is_the_papers(name):
 
 
 def test_the_expectation_at_cpu_scale_is_what_we_measured():
-    rows = json.loads(SUMMARY.read_text())["results"]
+    fits = [json.loads(line) for path in FITS.glob("*.jsonl") for line in path.read_text().splitlines()]
+    rows = summarise([fit for fit in fits if not fit["variant"]]).to_dict("records")
     assert {"ce", "pi_dual"} <= {row["method"] for row in rows}
     for row in rows:
         page = (FOLDER / f"{row['dataset'].partition(':')[0]}_cpu.py").read_text().split('"""')[1]

@@ -24,12 +24,12 @@ from pidual.engine.progress import Progress
 from pidual.engine.threads import CHOSEN_OUTSIDE
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
+from pidual.paper.protocol import paper_protocol
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, describe_pi, fit_table, prepare, split_rows
 from pidual.rundir import Run
 from pidual.table import AnnotationTable, read_table
 from pidual.trained import load_method, predict_inputs
-from pidual.training import paper_protocol
 
 EPOCHS = 120
 LONG = (

@@ -20,7 +20,6 @@ from command_line import environment, run_cli, start_cli, write_crowd
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from pidual.benchmark import load_data, load_recipe
 from pidual.cli.common import parse_value
 from pidual.datasets.synthetic import make_crowd
 from pidual.directory import remove_sweep
@@ -28,6 +27,8 @@ from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.inputs import load_inputs
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import load_data
 from pidual.run import FitOptions
 from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
@@ -619,7 +620,7 @@ def test_optuna_is_an_extra(folder, tmp_path, monkeypatch):
 
 
 def test_optuna_is_loaded_by_sweeps_only():
-    code = "import sys, pidual.cli, pidual.grids\nassert 'optuna' not in sys.modules"
+    code = "import sys, pidual.cli, pidual.paper.grids\nassert 'optuna' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pidual.errors import UsageError
-from pidual.theory import (
+from pidual.paper.theory import (
     LinearModel,
     Risk,
     draw_risks,

@@ -5,7 +5,7 @@ import pytest
 
 from pidual.engine import Training
 from pidual.errors import UsageError
-from pidual.training import paper_protocol
+from pidual.paper.protocol import paper_protocol
 
 
 def test_the_paper_as_printed():

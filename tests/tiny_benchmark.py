@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from pidual.benchmark.runs import Fit
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
-from pidual.recipes import Recipe
+from pidual.paper.recipes import Recipe
+from pidual.paper.runs import Fit
 
 RECIPE = Recipe(
     dataset="digits_pi:low",

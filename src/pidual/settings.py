@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import UsageError
-from .training import PI_DUAL_PLUS_SCHEDULE, option_names, paper_protocol
+from .paper.protocol import PI_DUAL_PLUS_SCHEDULE, paper_protocol
+from .training import option_names
 
 Options = dict[str, Any]
 

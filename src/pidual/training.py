@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
 
 from .errors import UsageError
 from .text import quoted
@@ -15,7 +14,7 @@ CONVENTIONS = ("pytorch", "keras")
 
 @dataclass(frozen=True)
 class Training:
-    """Options of the training loop.
+    """Options of the training loop; `pidual.paper.protocol` has those of the paper and of its code base.
 
     Parameters
     ----------
@@ -27,35 +26,31 @@ class Training:
     lr, momentum, weight_decay : float
         Of SGD with momentum.
     nesterov : bool
-        Whether momentum is Nesterov's, as in the paper. The authors of DivideMix, ELR+, SOP+, PES and PES(semi) have
-        plain momentum.
+        Whether momentum is Nesterov's.
     lr_scale_batch : int or None
-        Multiply `lr` by batch_size / this; None uses `lr` as it is, whatever the batch size. The paper does not say;
-        its code base divides by 128 on CIFAR and by 256 on ImageNet.
+        Multiply `lr` by batch_size / this; None uses `lr` as it is, whatever the batch size.
     decay_convention : "pytorch" or "keras"
         What `weight_decay` means: the gradient weight_decay * w, or that of the penalty weight_decay * w^2, which is
-        twice as large. The paper does not say; its code base has the latter.
+        twice as large.
     decay_norms : bool
-        Whether gains and biases of normalisation layers decay (the code base: on CIFAR, not on ImageNet). All other
-        parameters do but those of the PI networks, which have the method option `pi_weight_decay` for it.
+        Whether gains and biases of normalisation layers decay. All other parameters do but those of the PI networks,
+        which have the method option `pi_weight_decay` for it.
     momentum_convention : "pytorch" or "keras"
         Whether the learning rate is outside the velocity or inside, where past gradients keep the rate they came with.
-        They differ for some steps after the rate changes. The paper does not say; its code base has the latter.
+        They differ for some steps after the rate changes.
     schedule : "cosine", "steps" or "constant"
         "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
     lr_end : float
-        Share of the rate at which "cosine" ends (the authors of SOP+ and PES(semi): a hundredth).
+        Share of the rate at which "cosine" ends.
     warmup_epochs : float
-        The rate grows linearly from 0 over this many epochs before the schedule begins. The paper does not say; its
-        code base has 1 on CIFAR and 5 on ImageNet.
+        The rate grows linearly from 0 over this many epochs before the schedule begins.
     clip : float or None
         Largest global norm of the gradient.
     crop_pad : int
-        Images only: random crop after padding by this many pixels on each side. The paper does not say; its code base
-        has 2 on CIFAR, the repositories of ELR, SOP, DivideMix, PES and CORES have 4.
+        Images only: random crop after padding by this many pixels on each side.
     resized_crop : bool
-        Images only: a random crop of 8% to 100% of the image, of width / height 3/4 to 4/3, scaled to the image's size
-        (the code base, on ImageNet). Images that are read when needed are cropped as they are on disk; those in memory
+        Images only: a random crop of 8% to 100% of the image, of width / height 3/4 to 4/3, scaled to the image's size.
+        Images that are read when needed are cropped as they are on disk; those in memory
         as they were read. Evaluation sees images as they are read: `load_inputs(..., centre_crop=True)`.
     flip : bool
         Images only: random horizontal flip.
@@ -65,8 +60,8 @@ class Training:
         Keep the epoch with the best accuracy on the noisy validation rows, the one with the lowest loss there, or the
         last one, which is saved in any case.
     valid_whole_batches : bool
-        Leave out the last rows of the noisy validation set that do not fill a batch, as the code base does: of 400 rows
-        it sees 256 at a batch of 256. A set smaller than a batch is used whole.
+        Leave out the last rows of the noisy validation set that do not fill a batch: of 400 rows, 256 are seen at a
+        batch of 256. A set smaller than a batch is used whole.
     guard : "recover", "watch" or "off"
         Watch for collapse: start again with a smaller rate when it happens, or only record it.
     loader_workers : int
@@ -155,58 +150,3 @@ class Training:
 def option_names() -> list[str]:
     """Names of all training options."""
     return [option.name for option in fields(Training)]
-
-
-def paper_protocol(images: str = "cifar", *, codebase: bool = False) -> dict[str, Any]:
-    """Training options of the paper: "cifar" (METHODS 1.1) or "imagenet" (METHODS 1.2).
-
-    Parameters
-    ----------
-    images : "cifar" or "imagenet"
-    codebase : bool
-        False is the paper as printed. True adds what it does not say and the code base it was built on does (METHODS
-        1.4). What is no training option has to be asked for beside it: the network option `statistics` ("cifar10" on
-        CIFAR, "unit" on ImageNet), and on ImageNet inputs read with `image_size=224, centre_crop=True` and the option
-        `pi_weight_decay=True` of methods with PI networks. Its bfloat16 on TPUs is left to the hardware: `precision`.
-    """
-    if images == "imagenet":
-        printed = {
-            "epochs": 90,
-            "batch_size": 2048,
-            "lr": 0.1,
-            "schedule": "steps",
-            "milestones": (30, 60, 80),
-            "lr_decay": 0.1,
-            "weight_decay": 1e-4,
-        }
-        return printed | (IMAGENET_CODEBASE if codebase else {})
-    printed = {
-        "epochs": 90,
-        "batch_size": 256,
-        "lr": 0.1,
-        "schedule": "steps",
-        "milestones": (36, 72, 96),
-        "lr_decay": 0.2,
-        "weight_decay": 1e-4,
-    }
-    return printed | (CIFAR_CODEBASE if codebase else {})
-
-
-PI_DUAL_PLUS_SCHEDULE: dict[str, Any] = {"epochs": 300, "batch_size": 128, "schedule": "cosine"}  # METHODS 3.2
-KERAS = {"decay_convention": "keras", "momentum_convention": "keras", "valid_whole_batches": True}
-CIFAR_CODEBASE: dict[str, Any] = {
-    **KERAS,
-    "lr_scale_batch": 128,
-    "warmup_epochs": 1,
-    "crop_pad": 2,
-    "flip": True,
-}
-IMAGENET_CODEBASE: dict[str, Any] = {
-    **KERAS,
-    "lr_scale_batch": 256,
-    "warmup_epochs": 5,
-    "decay_norms": False,
-    "crop_pad": 0,
-    "resized_crop": True,
-    "flip": True,
-}

@@ -5,9 +5,9 @@ import pytest
 import torch
 from published import raw_csv, raw_rows, write_cifar10, write_cifar10n, write_cifar100
 
-from pidual.datasets import cifar10_pi
-from pidual.datasets.check import check_dataset
-from pidual.datasets.cifar10_pi import make_cifar10_pi
+from pidual.paper.datasets import cifar10_pi
+from pidual.paper.datasets.check import check_dataset
+from pidual.paper.datasets.cifar10_pi import make_cifar10_pi
 
 RATES = {
     "cifar10n": {
@@ -106,7 +106,7 @@ def test_cifar10_pi(small_cifar, tmp_path, monkeypatch):
     write_cifar10(tmp_path)
     monkeypatch.setattr(cifar10_pi, "fit_annotator", fake_annotator)
     make_cifar10_pi(tmp_path)
-    monkeypatch.setattr("pidual.datasets.check.HALF_POINT", 0.05)  # 1,600 labels only
+    monkeypatch.setattr("pidual.paper.datasets.check.HALF_POINT", 0.05)  # 1,600 labels only
     checks = found("cifar10_pi", tmp_path)
     assert {status for status, _ in checks.values()} == {"ok"}
     assert checks["annotators"][1].startswith("16, right about ")

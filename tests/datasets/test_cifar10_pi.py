@@ -5,10 +5,11 @@ import pytest
 from published import write_cifar10
 from sklearn.metrics import roc_auc_score
 
-from pidual.datasets import cifar, cifar10_pi, load_dataset
-from pidual.datasets.cifar10_pi import make_cifar10_pi
-from pidual.datasets.relabel import read_imagenet_pi
+from pidual.datasets import load_dataset
 from pidual.errors import DataError, DataWarning
+from pidual.paper.datasets import cifar, cifar10_pi
+from pidual.paper.datasets.cifar10_pi import make_cifar10_pi
+from pidual.paper.datasets.imagenet_pi_files import read_imagenet_pi
 
 N = 160
 

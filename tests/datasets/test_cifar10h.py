@@ -5,8 +5,8 @@ import pytest
 from published import raw_csv, raw_rows, write_cifar10
 
 from pidual.datasets import load_dataset
-from pidual.datasets.cifar10h import read_answers
 from pidual.errors import DataError, DataWarning
+from pidual.paper.datasets.cifar10h import read_answers
 
 pytestmark = pytest.mark.usefixtures("small_cifar")
 

@@ -18,7 +18,7 @@ def test_sizes_and_columns(low):
     assert low.x_test.shape == (540, 64)
     assert low.x.dtype == low.x_test.dtype == "float32"
     assert low.images.shape == (1257, 1, 8, 8)
-    assert low.images_test.max() == 255
+    assert low.images.max() == 255
     assert len(low.frame) == 1257
     assert low.frame["annotator"].nunique() == 16
     assert list(low.frame["item"]) == list(range(1257))

@@ -4,10 +4,11 @@ from PIL import Image
 from scipy.io import savemat
 
 from pidual.datasets import load_dataset
-from pidual.datasets.check import check_dataset
-from pidual.datasets.imagenet_pi import ANNOTATORS
-from pidual.datasets.relabel import read_imagenet_pi, sample_annotations, write_imagenet_pi
+from pidual.datasets.relabel import sample_annotations
 from pidual.errors import DataError
+from pidual.paper.datasets.check import check_dataset
+from pidual.paper.datasets.imagenet_pi import ANNOTATORS
+from pidual.paper.datasets.imagenet_pi_files import read_imagenet_pi, write_imagenet_pi
 
 SYNSETS = ["n01440764", "n01443537", "n02085620"]
 COLOURS = [(250, 0, 0), (0, 250, 0), (0, 0, 250)]

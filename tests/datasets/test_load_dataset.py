@@ -7,10 +7,10 @@ import pytest
 
 from pidual.datasets import DATASETS, find_entry, load_dataset
 from pidual.datasets.base import NoisyDataset
-from pidual.datasets.check import CHECKS
 from pidual.datasets.digits import load_digits_pi
 from pidual.errors import UsageError
 from pidual.inputs import Inputs
+from pidual.paper.datasets.check import CHECKS
 
 HERE = ["cifar10n", "cifar10n:aggregate", "cifar100n", "cifar10s", "labelme", "cifar10_pi:low"]
 
@@ -18,7 +18,7 @@ HERE = ["cifar10n", "cifar10n:aggregate", "cifar100n", "cifar10s", "labelme", "c
 def test_every_dataset_has_a_loader_and_a_check():
     for name, entry in DATASETS.items():
         module, _, function = entry.loader.partition(":")
-        loaded = __import__(f"pidual.datasets.{module}", fromlist=[function])
+        loaded = __import__(f"pidual.{module}", fromlist=[function])
         assert callable(getattr(loaded, function)), name
     assert list(CHECKS) == list(DATASETS)
 

@@ -9,9 +9,10 @@ from command_line import run_cli
 from PIL import Image
 from published import raw_csv, raw_rows, write_cifar10
 
-from pidual.datasets import cifar
-from pidual.datasets.relabel import sample_annotations, write_imagenet_pi
+from pidual.datasets.relabel import sample_annotations
 from pidual.nets import build_network
+from pidual.paper.datasets import cifar
+from pidual.paper.datasets.imagenet_pi_files import write_imagenet_pi
 
 pytestmark = pytest.mark.slow
 

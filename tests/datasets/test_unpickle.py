@@ -7,8 +7,8 @@ import pytest
 import torch
 from published import python2_pickle
 
-from pidual.datasets.unpickle import read_pickle, read_torch
 from pidual.errors import DataError
+from pidual.paper.datasets.unpickle import read_pickle, read_torch
 
 
 class Evil:

@@ -82,7 +82,7 @@ def benchmark(
     Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it goes on; start it
     twice and the two share the work.
     """
-    from ..recipes import describe_recipes, load_recipe
+    from ..paper.recipes import describe_recipes, load_recipe
 
     if listing:
         print_benchmarks(as_json)
@@ -94,8 +94,8 @@ def benchmark(
     recipes = [load_recipe(name, scale) for name in datasets]
     for name in chosen or []:
         check_method_name(name, "main", "all")
-    from ..benchmark import choose_methods, plan, read_results, run_fits, write_summary
-    from ..benchmark.summary import summary_json
+    from ..paper.runs import choose_methods, plan, run_fits
+    from ..paper.summary import read_results, summary_json, write_summary
 
     methods = choose_methods(chosen or ["main"])
     if trial:
@@ -137,10 +137,10 @@ def going_on() -> Iterator[None]:
 
 def print_benchmarks(as_json: bool) -> None:
     """The datasets, scales, methods and analyses there are."""
-    from ..analyses import ANALYSES
     from ..datasets import DATASETS
     from ..methods import METHODS
-    from ..recipes import SCALES, describe_recipes
+    from ..paper.analyses import ANALYSES
+    from ..paper.recipes import SCALES, describe_recipes
 
     recipes = describe_recipes()
     datasets = {name: {"variants": DATASETS[name].variants, "recipes": scales} for name, scales in recipes.items()}
@@ -158,7 +158,8 @@ def print_trials(
     recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, threads: int | None, as_json: bool
 ) -> None:
     """A few steps of every method, a line each as they are done."""
-    from ..benchmark import load_data, plan, try_out
+    from ..paper.runs import load_data, plan
+    from ..paper.score import try_out
 
     for recipe in recipes:
         loaded = load_data(recipe, data)
@@ -180,9 +181,9 @@ def print_analyses(
     as_json: bool,
 ) -> None:
     """An analysis of every dataset: its table, which is also in OUT/analyses with its figure."""
-    from ..analyses import OVER_SEEDS, analyse
-    from ..benchmark import load_data
-    from ..benchmark.summary import summary_cells
+    from ..paper.analyses import OVER_SEEDS, analyse
+    from ..paper.runs import load_data
+    from ..paper.summary import summary_cells
 
     tables = {}
     for recipe in recipes:
@@ -202,7 +203,7 @@ def print_analyses(
 
 def print_benchmark(summary: "pd.DataFrame") -> None:
     """The summary of a benchmark for people: a table for every dataset."""
-    from ..benchmark.summary import summary_cells
+    from ..paper.summary import summary_cells
 
     for (scale, dataset), rows in summary.groupby(["scale", "dataset"], sort=False):
         seeds = "-".join(str(n) for n in sorted({int(rows["seeds"].min()), int(rows["seeds"].max())}))

@@ -38,7 +38,7 @@ def check(name: str, folder: Path, as_json: bool) -> None:
     anything is missing or wrong.
     """
     from ..datasets import DATASETS
-    from ..datasets.check import check_dataset
+    from ..paper.datasets.check import check_dataset
 
     done = {key: check_dataset(key, folder) for key in (DATASETS if name == "all" else [name])}
     failed = {key: sum(each.status in ("missing", "wrong") for each in checks) for key, checks in done.items()}
@@ -70,7 +70,7 @@ def relabel(name: str, folder: Path, seed: int, as_json: bool, quiet: bool) -> N
     cifar10_pi: trains 16 small CNNs on the CIFAR-10 training images in DIR and writes DIR/cifar-10-pi; minutes on one
     core for 10,000 images.
     """
-    from ..datasets.cifar10_pi import make_cifar10_pi
+    from ..paper.datasets.cifar10_pi import make_cifar10_pi
 
     with terminal_progress(quiet) as progress:
         made = make_cifar10_pi(folder, seed=seed, note=progress.note)

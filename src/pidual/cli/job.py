@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ..errors import UsageError
-from ..grids import METHOD_GRIDS
+from ..paper.grids import METHOD_GRIDS
 from .common import command_line, names, parse_settings, unquoted
 
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")

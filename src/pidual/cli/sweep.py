@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..errors import UsageError
-from ..grids import GRID_NAMES
+from ..paper.grids import GRID_NAMES
 from .common import command_line, parse_value, say, stop_signals, terminal_progress, writing
 from .job import NAMED, check_given_once, check_method_name, data_options, load_job, training_options
 
@@ -188,13 +188,14 @@ def recipe_sweep(
     options: dict[str, Any],
 ) -> tuple[SweepJob, list[str]]:
     """A search on a dataset of the benchmarks, and the words of a command that fits as it does."""
-    from ..recipes import load_recipe
+    from ..paper.recipes import load_recipe
 
     changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
     check_method_name(method)
     recipe = load_recipe(name, scale)
-    from ..benchmark import load_data, table_and_inputs
     from ..methods import check_method
+    from ..paper.runs import load_data
+    from ..paper.score import table_and_inputs
     from ..sweep import recipe_search
 
     check_method(method)  # before data is read

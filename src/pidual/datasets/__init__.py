@@ -24,7 +24,7 @@ class Entry:
     ----------
     title : str
     loader : str
-        Module of this package and function in it: called with the folder of the data, the variant if there are any,
+        Module of pidual and function in it: called with the folder of the data, the variant if there are any,
         and the seed if it is random.
     variants : tuple of str
     random : bool
@@ -41,21 +41,23 @@ class Entry:
 
 
 DATASETS = {
-    "cifar10h": Entry("CIFAR-10H, worst labels", "cifar10h:load_cifar10h"),
+    "cifar10h": Entry("CIFAR-10H, worst labels", "paper.datasets.cifar10h:load_cifar10h"),
     "cifar10n": Entry(
         "CIFAR-10N",
-        "cifarn:load_cifar10n",
+        "paper.datasets.cifarn:load_cifar10n",
         ("worst", "worst-official", "aggregate", "random1", "random2", "random3"),
     ),
-    "cifar100n": Entry("CIFAR-100N", "cifarn:load_cifar100n", ("fine", "coarse")),
-    "imagenet_pi": Entry("ImageNet-PI", "imagenet_pi:load_imagenet_pi", ("low", "high"), random=True),
-    "cifar10s": Entry("CIFAR-10S", "cifar10s:load_cifar10s"),
-    "labelme": Entry("LabelMe", "labelme:load_labelme", ("test", "valid")),
-    "digits_pi": Entry("Digits-PI", "digits:load_noise_level", ("low", "high"), random=True),
-    "cifar10_pi": Entry("CIFAR-10-PI", "cifar10_pi:load_cifar10_pi", ("low", "high"), random=True),
-    "cifar100_sm500": Entry("CIFAR-100 SM500", "crowds:load_cifar100_sm500", recipes=False),
-    "medical_treat": Entry("Medical relations", "crowds:load_medical_treat", random=True, recipes=False),
-    "llm_emotion": Entry("Language models on emotions", "crowds:load_llm_emotion", random=True, recipes=False),
+    "cifar100n": Entry("CIFAR-100N", "paper.datasets.cifarn:load_cifar100n", ("fine", "coarse")),
+    "imagenet_pi": Entry("ImageNet-PI", "paper.datasets.imagenet_pi:load_imagenet_pi", ("low", "high"), random=True),
+    "cifar10s": Entry("CIFAR-10S", "paper.datasets.cifar10s:load_cifar10s"),
+    "labelme": Entry("LabelMe", "paper.datasets.labelme:load_labelme", ("test", "valid")),
+    "digits_pi": Entry("Digits-PI", "datasets.digits:load_noise_level", ("low", "high"), random=True),
+    "cifar10_pi": Entry("CIFAR-10-PI", "paper.datasets.cifar10_pi:load_cifar10_pi", ("low", "high"), random=True),
+    "cifar100_sm500": Entry("CIFAR-100 SM500", "paper.datasets.crowds:load_cifar100_sm500", recipes=False),
+    "medical_treat": Entry("Medical relations", "paper.datasets.crowds:load_medical_treat", random=True, recipes=False),
+    "llm_emotion": Entry(
+        "Language models on emotions", "paper.datasets.crowds:load_llm_emotion", random=True, recipes=False
+    ),
 }
 
 
@@ -76,7 +78,7 @@ def load_dataset(name: str, data: Path, *, seed: int = 0, **options: Any) -> "No
     """
     entry, variant = find_entry(name)
     module, _, function = entry.loader.partition(":")
-    load = getattr(import_module(f".{module}", __name__), function)
+    load = getattr(import_module(f"pidual.{module}"), function)
     if entry.random:
         options["seed"] = seed
     dataset: NoisyDataset = load(Path(data), *([variant] if variant else []), **options)

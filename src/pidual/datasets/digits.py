@@ -37,11 +37,6 @@ class DigitsPI(NoisyDataset):
         """`x` as images of shape (N, 1, 8, 8)."""
         return _as_images(self.x)
 
-    @property
-    def images_test(self) -> NDArray[np.uint8]:
-        """`x_test` as images."""
-        return _as_images(self.x_test)
-
 
 def load_digits_pi(
     noise: Literal["low", "high"] | float = "low", *, answers_per_item: int | None = 1, seed: int = 0

@@ -1,4 +1,4 @@
-"""Relabel any clean dataset with any classifiers, the way ImageNet-PI was made, and that dataset's file format.
+"""Relabel any clean dataset with any classifiers, the way ImageNet-PI was made.
 
 For each item and annotator (a classifier) a temperature is drawn from a Gamma distribution of shape 1 and rate beta,
 and a label is drawn from the annotator's probabilities at that temperature:
@@ -14,17 +14,14 @@ Ortiz-Jimenez et al., "When does privileged information explain away label noise
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError, UsageError
-from ..files import replacing
+from ..errors import UsageError
 
-Split = Literal["train", "validation"]
 Probabilities = NDArray[Any] | Sequence[NDArray[Any]]  # (A, N, K), or A matrices (N, K) such as memory maps
 
 TINY = 1e-6  # smallest probability: a tree's 0 would stay 0 at any temperature
@@ -73,9 +70,9 @@ def sample_annotations(
     """
     y = _checked(probs, y, rate)
     n_annotators, n_items = len(probs), len(y)
-    names = _names(n_annotators, annotators)
+    names = annotator_names(n_annotators, annotators)
     accuracies = accuracy(probs, y) if accuracies is None else np.asarray(accuracies, np.float64)
-    asked = _asked(n_items, n_annotators, answers_per_item, np.random.default_rng([seed, 0]))
+    asked = choose_annotators(n_items, n_annotators, answers_per_item, np.random.default_rng([seed, 0]))
     label, confidence = np.zeros(asked.shape, np.int64), np.zeros(asked.shape, np.float32)
     for a in range(n_annotators):
         rng = np.random.default_rng([seed, 1, a])
@@ -87,15 +84,22 @@ def sample_annotations(
             label[row, column] = _draw(p, temperature[row], rng)
             confidence[row, column] = p[np.arange(len(p)), label[row, column]]
     item = np.arange(n_items) if items is None else np.asarray(items)
-    frame = _frame(item, names, asked, label, confidence, accuracies, None if sizes is None else np.asarray(sizes))
+    frame = annotation_frame(
+        item, names, asked, label, confidence, accuracies, None if sizes is None else np.asarray(sizes)
+    )
     return frame.assign(y=np.repeat(y, asked.shape[1]))
 
 
 def expected_noise(probs: Probabilities, y: ArrayLike, *, rate: float, seed: int = 0) -> float:
     """Share of wrong labels to expect at this rate, over all annotators and items, for one draw of temperatures."""
     y = _checked(probs, y, rate)
-    unit = [np.random.default_rng([seed, 1, a]).gamma(1.0, 1.0, len(y)) for a in range(len(probs))]
-    return _expected_noise(probs, y, unit, rate)
+    right = 0.0
+    for a, p in enumerate(probs):
+        temperature = np.random.default_rng([seed, 1, a]).gamma(1.0, 1.0, len(y)) / rate
+        for some in _blocks(len(y), p.shape[1]):
+            weight = np.exp(_tempered(np.asarray(p[some], np.float64), temperature[some]))
+            right += float((weight[np.arange(len(weight)), y[some]] / weight.sum(axis=1)).sum())
+    return 1.0 - right / (len(y) * len(probs))
 
 
 def calibrate_rate(probs: Probabilities, y: ArrayLike, noise: float, *, seed: int = 0) -> float:
@@ -110,10 +114,8 @@ def calibrate_rate(probs: Probabilities, y: ArrayLike, noise: float, *, seed: in
     seed : int
         Seed of the temperatures.
     """
-    y = _checked(probs, y, 1.0)
-    unit = [np.random.default_rng([seed, 1, a]).gamma(1.0, 1.0, len(y)) for a in range(len(probs))]
     low, high = math.log(1e-4), math.log(1e4)  # noise falls as the rate grows
-    most, least = (_expected_noise(probs, y, unit, math.exp(bound)) for bound in (low, high))
+    most, least = (expected_noise(probs, y, rate=math.exp(bound), seed=seed) for bound in (low, high))
     if not least < noise < most:
         raise UsageError(
             f"these annotators can give a noise rate between {least:.3f} (their own mistakes) and {most:.3f} "
@@ -121,7 +123,7 @@ def calibrate_rate(probs: Probabilities, y: ArrayLike, noise: float, *, seed: in
         )
     while high - low > 1e-4:
         middle = (low + high) / 2
-        if _expected_noise(probs, y, unit, math.exp(middle)) > noise:
+        if expected_noise(probs, y, rate=math.exp(middle), seed=seed) > noise:
             low = middle
         else:
             high = middle
@@ -214,89 +216,7 @@ def count_parameters(model: Any) -> int:
     return count_parameters(learned + kept)
 
 
-def write_imagenet_pi(folder: str | Path, train: pd.DataFrame, validation: pd.DataFrame | None = None) -> None:
-    """Write annotations in the file format of ImageNet-PI.
-
-    Parameters
-    ----------
-    folder : path
-        Made when absent. Gets labels/train.csv, confidences/train.csv (and validation.csv), annotator_features.csv; no
-        headers.
-    train, validation : DataFrame
-        Frames of `sample_annotations` or `relabel` with `answers_per_item=None` and integer labels: every annotator
-        must have labelled every item. Accuracies and sizes are written as they are; ImageNet-PI's own are said to
-        be a standardised accuracy and a logarithm of the number of parameters.
-    """
-    folder = Path(folder)
-    order = list(pd.unique(train["annotator"]))
-    for split, frame in (("train", train), ("validation", validation)):
-        if frame is None:
-            continue
-        items, answers = _wide(frame, order, split)
-        for column, values in answers.items():
-            path = folder / f"{column}s" / f"{split}.csv"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            table = pd.DataFrame(values)
-            table.insert(0, "item", items)
-            with replacing(path) as temporary:
-                table.to_csv(temporary, header=False, index=False)
-    features = train.groupby("annotator", observed=True)[["annotator_accuracy", "annotator_size"]].first().loc[order]
-    with replacing(folder / "annotator_features.csv") as temporary:
-        features.to_csv(temporary, header=False, index=False)
-
-
-def read_imagenet_pi(
-    folder: str | Path,
-    split: Split = "train",
-    *,
-    answers_per_item: int | None = 1,
-    annotators: Sequence[str] | None = None,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Read annotations in the file format of ImageNet-PI.
-
-    Parameters
-    ----------
-    folder : path
-        ImageNet-PI's `low_noise` or `high_noise`, or a folder `write_imagenet_pi` has written.
-    split : {"train", "validation"}
-        Which files to read.
-    answers_per_item : int or None
-        How many annotators to keep per image, drawn uniformly with `seed`; None: all.
-    annotators : sequence of str, optional
-        Their names in column order; "annotator-00" and so on when left out.
-
-    Returns
-    -------
-    DataFrame
-        item (image file name), annotator, label (class index), confidence, annotator_accuracy, annotator_size.
-    """
-    folder = Path(folder)
-    labels = _read_csv(_found(folder, f"labels/{split}.csv", f"labels-{split}.csv"))
-    confidences = _read_csv(_found(folder, f"confidences/{split}.csv", f"confidences-{split}.csv"))
-    features_path = _found(folder, "annotator_features.csv", "annotator-features.csv")
-    features = _numbers(_read_csv(features_path), features_path, np.float64)
-    n_items, n_annotators = labels.shape[0], labels.shape[1] - 1
-    if confidences.shape != labels.shape or features.shape != (n_annotators, 2):
-        raise DataError(
-            f"{folder}: labels of {n_items} images by {n_annotators} annotators do not fit confidences of shape "
-            f"{confidences.shape[0]} x {confidences.shape[1] - 1} and annotator features of shape {features.shape}"
-        )
-    if not labels[0].equals(confidences[0]):
-        row = int(np.argmax(labels[0].to_numpy() != confidences[0].to_numpy()))
-        raise DataError(
-            f"{folder}: line {row + 1} of the {split} labels is image {labels[0][row]!r} but of the confidences "
-            f"{confidences[0][row]!r}; both files must list the same images in the same order"
-        )
-    names = _names(n_annotators, annotators)
-    asked = _asked(n_items, n_annotators, answers_per_item, np.random.default_rng([seed, 0]))
-    label = np.take_along_axis(_numbers(labels.iloc[:, 1:], f"{folder}: {split} labels", np.int64), asked, 1)
-    confidence = _numbers(confidences.iloc[:, 1:], f"{folder}: {split} confidences", np.float32)
-    confidence = np.take_along_axis(confidence, asked, 1)
-    return _frame(labels[0].to_numpy(), names, asked, label, confidence, features[:, 0], features[:, 1])
-
-
-def _names(n_annotators: int, given: Sequence[str] | None) -> list[str]:
+def annotator_names(n_annotators: int, given: Sequence[str] | None) -> list[str]:
     """Names of the annotators: the given ones, else annotator-00 and so on."""
     names = [f"annotator-{a:02d}" for a in range(n_annotators)] if given is None else list(given)
     if len(names) != n_annotators:
@@ -304,7 +224,7 @@ def _names(n_annotators: int, given: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _frame(
+def annotation_frame(
     items: NDArray[Any],
     names: Sequence[str],
     asked: NDArray[np.int64],
@@ -325,6 +245,21 @@ def _frame(
     return pd.DataFrame(columns if sizes is None else columns | {"annotator_size": sizes[who]})
 
 
+def choose_annotators(
+    n_items: int, n_annotators: int, answers: int | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Which annotators label each item, in ascending order: an (N, answers) array."""
+    if answers is None:
+        return np.tile(np.arange(n_annotators), (n_items, 1))
+    if not 1 <= answers <= n_annotators:
+        raise UsageError(
+            f"answers_per_item must be between 1 and the number of annotators {n_annotators}, not {answers}"
+        )
+    if answers == 1:
+        return rng.integers(0, n_annotators, (n_items, 1))
+    return np.sort(rng.permuted(np.tile(np.arange(n_annotators), (n_items, 1)), axis=1)[:, :answers], axis=1)
+
+
 def _checked(probs: Probabilities, y: ArrayLike, rate: float) -> NDArray[np.int64]:
     """`y` as an array, after checking that sizes and values fit."""
     y = np.asarray(y)
@@ -338,19 +273,6 @@ def _checked(probs: Probabilities, y: ArrayLike, rate: float) -> NDArray[np.int6
     if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= shapes[0][1]:
         raise UsageError(f"y must hold integers from 0 to {shapes[0][1] - 1}, the columns of probs")
     return y.astype(np.int64)
-
-
-def _asked(n_items: int, n_annotators: int, answers: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Which annotators label each item, in ascending order: an (N, answers) array."""
-    if answers is None:
-        return np.tile(np.arange(n_annotators), (n_items, 1))
-    if not 1 <= answers <= n_annotators:
-        raise UsageError(
-            f"answers_per_item must be between 1 and the number of annotators {n_annotators}, not {answers}"
-        )
-    if answers == 1:
-        return rng.integers(0, n_annotators, (n_items, 1))
-    return np.sort(rng.permuted(np.tile(np.arange(n_annotators), (n_items, 1)), axis=1)[:, :answers], axis=1)
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -371,76 +293,9 @@ def _draw(p: NDArray[np.float64], temperature: NDArray[np.float64], rng: np.rand
     return cast(NDArray[np.int64], np.argmax(_tempered(p, temperature) + rng.gumbel(size=p.shape), axis=1))
 
 
-def _expected_noise(
-    probs: Probabilities, y: NDArray[np.int64], unit: Sequence[NDArray[np.float64]], rate: float
-) -> float:
-    """1 - mean probability of the clean label at temperatures unit / rate."""
-    right = 0.0
-    for p, temperature in zip(probs, unit, strict=True):
-        for some in _blocks(len(y), p.shape[1]):
-            weight = np.exp(_tempered(np.asarray(p[some], np.float64), temperature[some] / rate))
-            right += float((weight[np.arange(len(weight)), y[some]] / weight.sum(axis=1)).sum())
-    return 1.0 - right / (len(y) * len(probs))
-
-
 def _probabilities(model: Any, X: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
     """The model's probabilities with one column per class of `classes`; 0 for a class it does not know."""
     known = np.asarray(model.predict_proba(X), np.float64)
     full = np.zeros((len(known), len(classes)))
     full[:, np.searchsorted(classes, np.asarray(model.classes_))] = known
     return full
-
-
-def _wide(frame: pd.DataFrame, order: Sequence[Any], split: str) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
-    """Items in order of appearance, and labels and confidences as (N, A) arrays in the annotators' order."""
-    items, rows = np.unique(frame["item"].to_numpy(), return_inverse=True)
-    columns = pd.Index(order).get_indexer(pd.Index(frame["annotator"].astype(object)))
-    cell = rows * len(order) + columns
-    if (columns < 0).any() or len(frame) != len(items) * len(order) or len(np.unique(cell)) != len(frame):
-        raise DataError(
-            f"the {split} annotations cannot be written as ImageNet-PI: each of {len(order)} annotators must label "
-            f"each of {len(items)} items once; make them with answers_per_item=None"
-        )
-    if frame["label"].dtype.kind not in "iu":
-        raise DataError(f"the {split} labels are {frame['label'].dtype}, but ImageNet-PI's files hold class indices")
-    _, first = np.unique(rows, return_index=True)
-    appearance = np.argsort(first)
-    answers = {}
-    for column in ("label", "confidence"):
-        values = np.empty(len(frame), frame[column].to_numpy().dtype)
-        values[cell] = frame[column].to_numpy()
-        answers[column] = values.reshape(len(items), len(order))[appearance]
-    return items[appearance], answers
-
-
-def _found(folder: Path, *names: str) -> Path:
-    """The first of these files that is there."""
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise DataError(f"{folder} has no {names[0]}; give ImageNet-PI's folder low_noise or high_noise")
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    """A headerless CSV file; the first column may be text."""
-    with path.open("rb") as file:
-        if file.read(40).startswith(b"version https://git-lfs"):
-            raise DataError(f"{path} is a Git LFS pointer, not the data; run `git lfs pull` in its repository")
-    try:
-        return pd.read_csv(path, header=None)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as CSV: {str(error).strip()}") from error
-
-
-def _numbers(frame: pd.DataFrame, place: str | Path, dtype: Any) -> NDArray[Any]:
-    """The frame's values as numbers of this type."""
-    try:
-        values = frame.to_numpy(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{place}: {error}; every column after the file name must hold numbers") from error
-    fine = np.isfinite(values) & (values == np.round(values) if dtype is np.int64 else True)
-    if not fine.all():
-        row, column = np.argwhere(~fine)[0]
-        kind = "class index" if dtype is np.int64 else "number"
-        raise DataError(f"{place}: line {row + 1} has {values[row, column]:g} where a {kind} should be")
-    return values.astype(dtype)

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..benchmark import Fit, Recipe
 from ..datasets.base import NoisyDataset
 from ..errors import UsageError
-from ..grids import GRID_NAMES
 from ..methods import METHODS, check_method
 from ..options import signature
+from ..paper.grids import GRID_NAMES
+from ..paper.recipes import Recipe
+from ..paper.runs import Fit
 from ..run import FitOptions
 from ..settings import split_settings
 from .space import choose_search

@@ -11,7 +11,7 @@ import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
 from ..files import replacing, write_json
-from ..plots import panel, write_svg
+from ..paper.plots import panel, write_svg
 from ..report.figures import ALERT, CALM
 from ..schemas import COMPLETE_TRIAL, FORMAT
 from ..text import write_csv

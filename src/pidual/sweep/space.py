@@ -8,7 +8,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from ..errors import UsageError
-from ..grids import paper_grid, points
+from ..paper.grids import paper_grid, points
 from ..run import FitOptions, Job, check_build, method_maker, network_maker, resolve_options
 from ..settings import split_settings
 

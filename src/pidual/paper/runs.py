@@ -1,0 +1,307 @@
+"""The fits of a benchmark as result files: one each, never done twice, whoever else works in the same folder.
+
+OUT/<scale>/<dataset>/<method>-<seed>.json             a finished fit
+OUT/<scale>/<dataset>/<method>-<seed>.claim, .state/   one that a process is doing, or was doing when it was killed
+"""
+
+import contextlib
+import dataclasses
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..datasets import load_dataset
+from ..datasets.base import NoisyDataset
+from ..engine import make_fabric
+from ..engine.checkpoint import StateStore
+from ..engine.progress import Progress
+from ..errors import RunError, UsageError
+from ..files import read_json, write_json, write_text
+from ..inputs import Inputs
+from ..methods import METHODS
+from ..options import check_options, signature
+from ..run import FitOptions
+from ..settings import split_settings
+from .about import about
+from .recipes import Recipe
+from .score import Result, fit_and_score
+
+try:
+    import fcntl
+except ImportError:  # Windows: processes do not know of each other there
+    fcntl = None  # type: ignore[assignment]
+
+MAIN_METHODS = ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus")
+STATE, CLAIM = ".state", ".claim"  # beside a result that is being made
+SAVE_EVERY = 60.0  # seconds between two resume points of a fit
+DATA_SEED = 0  # of subsets and of labels that are made: one noisy dataset for all seeds
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One fit of a benchmark.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    method : str
+    seed : int
+    variant : str
+        Name of what is changed; "" for the method as it is.
+    changes : mapping
+        Settings that the variant changes.
+    """
+
+    recipe: Recipe
+    method: str
+    seed: int = 0
+    variant: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The fit in a few words."""
+        return f"{self.recipe.dataset} {self.method}{', ' + self.variant if self.variant else ''}, seed {self.seed}"
+
+    def path(self, out: Path) -> Path:
+        """Its result file."""
+        folder = re.sub(r"[^\w.-]|^\.+", "-", self.recipe.dataset)  # the name of somebody's own data may be any text
+        return out / self.recipe.scale / folder / "-".join([self.method, *words_of(self.variant), f"{self.seed}.json"])
+
+    def identity(self) -> Result:
+        """What makes it this fit and no other."""
+        recipe = self.recipe
+        identity = {
+            "dataset": recipe.dataset,
+            "scale": recipe.scale,
+            "method": self.method,
+            "variant": self.variant,
+            "seed": self.seed,
+            "settings": recipe.method_settings(self.method, self.changes),
+            "n_train": recipe.n_train,
+            "n_test": recipe.n_test,
+            "valid_fraction": recipe.valid_fraction,
+            "pi_kinds": dict(recipe.pi_kinds),
+            "dataset_options": dict(recipe.dataset_options),
+        }
+        if recipe.split_seed is not None:
+            identity["split_seed"] = recipe.split_seed
+        as_json: Result = json.loads(json.dumps(identity))
+        return as_json
+
+    def options(self, noise_rate: float) -> FitOptions:
+        """Options of the fit; a method that has to know the share of wrong labels is told that of the data."""
+        settings = self.recipe.method_settings(self.method, self.changes)
+        network = settings.pop("network", None)
+        method, training, network_options = split_settings(settings)
+        if "noise_rate" in signature(METHODS[self.method]):
+            method = {"noise_rate": round(noise_rate, 4), **method}
+        return FitOptions(
+            method=self.method,
+            setting="paper",
+            method_options=method,
+            training=training,
+            network=network,
+            network_options=network_options,
+            valid_fraction=self.recipe.valid_fraction,
+            valid_items=None,
+            split_seed=self.recipe.split_seed,
+            pi_kinds=self.recipe.pi_kinds,
+            pi_min_count=1,
+            seed=self.seed,
+        )
+
+
+def words_of(variant: str) -> list[str]:
+    """A variant in the name of a result file."""
+    return variant.replace("%", "").replace(",", "").split()
+
+
+def choose_methods(names: Sequence[str]) -> list[str]:
+    """Methods by name; "main" stands for those of the paper's main tables and Pi-DUAL+, "all" for all there are."""
+    groups: dict[str, Iterable[str]] = {"main": MAIN_METHODS, "all": METHODS}
+    unknown = [name for name in names if name not in (*groups, *METHODS)]
+    if unknown:
+        raise UsageError(f"There is no method '{unknown[0]}'; there are {', '.join(METHODS)}, main and all.")
+    return list(dict.fromkeys(method for name in names for method in groups.get(name, [name])))
+
+
+def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[str, Any] | None = None) -> list[Fit]:
+    """Every method with every seed, in settings other than the recipe's if any; all methods of a seed before the next.
+
+    Settings that a method does not have are refused before anything is trained.
+    """
+    own, _, _ = split_settings({name: value for name, value in (changes or {}).items() if name != "network"})
+    for method in methods:
+        check_options(f"method '{method}'", METHODS[method], own)
+    return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]
+
+
+def load_data(recipe: Recipe, folder: Path) -> NoisyDataset:
+    """The dataset of a recipe, or the part of it that the recipe draws."""
+    data = load_dataset(recipe.dataset, folder, seed=DATA_SEED, **recipe.dataset_options)
+    return draw_items(data, recipe.n_train, recipe.n_test)
+
+
+def draw_items(data: NoisyDataset, n_train: int | None, n_test: int | None) -> NoisyDataset:
+    """A dataset of this many training and test items, drawn once for all; None or more than there are: all."""
+    rng = np.random.default_rng(DATA_SEED)
+    changes: dict[str, Any] = {}
+    items = np.unique(data.frame["item"])
+    if n_train is not None and n_train < len(items):
+        drawn = np.sort(rng.permutation(items)[:n_train])
+        changes["frame"] = data.frame[data.frame["item"].isin(drawn)].reset_index(drop=True)
+        if not isinstance(data.x, Inputs):
+            changes["x"] = data.x[drawn]
+            changes["frame"]["item"] = np.searchsorted(drawn, changes["frame"]["item"])
+    if n_test is not None and n_test < len(data.y_test):
+        drawn = np.sort(rng.permutation(len(data.y_test))[:n_test])
+        if isinstance(data.x_test, Inputs):
+            raise UsageError(f"{data.name}: a part of a test set that is read from disk cannot be drawn.")
+        changes |= {"x_test": data.x_test[drawn], "y_test": data.y_test[drawn]}
+    return dataclasses.replace(data, **changes, whole=data.whole and not changes)
+
+
+def run_fits(
+    fits: Sequence[Fit],
+    data: Path | NoisyDataset,
+    out: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[Result]:
+    """Do the fits whose result is not there yet, and give the results of all that are done.
+
+    A fit that another process is doing is left to it; one that was killed goes on where its state was saved.
+
+    Parameters
+    ----------
+    fits : sequence of Fit
+    data : Path or NoisyDataset
+        Where the datasets lie, or the one that all fits are of: results have its name then, not the recipe's.
+    out : Path
+        Folder of the result files.
+    threads : int, optional
+        As in FitOptions; results are the same fits with any number of them.
+    progress : Progress, optional
+    stop : callable
+        Asked at every step; True raises Interrupted.
+    """
+    progress = progress or Progress()
+    if isinstance(data, NoisyDataset):
+        fits = [dataclasses.replace(fit, recipe=dataclasses.replace(fit.recipe, dataset=data.name)) for fit in fits]
+    fabric = make_fabric()
+    first = fabric.global_rank == 0
+    loaded: Recipe | None = None
+    dataset: NoisyDataset | None = None
+    for number, fit in enumerate(fits, start=1):
+        path = fit.path(out)
+        done = is_done(fit, path)  # all processes refuse what must be refused
+        with claimed(path) if first and not done else contextlib.nullcontext(False) as mine:
+            if not fabric.broadcast(mine):
+                continue
+            if first:
+                progress.fit(f"Fit {number} of {len(fits)}: {fit.label}")
+            if dataset is None or loaded != fit.recipe:
+                dataset, loaded = data if isinstance(data, NoisyDataset) else load_data(fit.recipe, data), fit.recipe
+            fingerprint = dataset.fingerprint()
+            check_same_data(fit, path, fingerprint, beside_plain=not isinstance(data, NoisyDataset))
+            if first:
+                begin(fit, path, fingerprint)
+            fabric.barrier()
+            store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
+            options = dataclasses.replace(fit.options(dataset.noise_rate), threads=threads)
+            result = fit_and_score(dataset, options, store=store, progress=progress, stop=stop)
+            if first:
+                used = result.pop("threads")
+                write_result(path, {**fit.identity(), **result, "about": {**about(), "threads": used}})
+                shutil.rmtree(store.folder)
+    fabric.barrier()  # until the last result is there for all
+    return [read_result(fit.path(out)) for fit in fits if fit.path(out).exists()]
+
+
+def check_same_data(fit: Fit, path: Path, fingerprint: str, *, beside_plain: bool) -> None:
+    """Refuse a fit on other data than that of the results it will stand beside: those of its variant, and plain ones.
+
+    As none of them was refused, one of each says what data that is. Who brings a dataset of their own may have changed
+    it for a variant: then plain ones do not count.
+    """
+    names = sorted(other.name for other in path.parent.glob("*.json"))
+    for variant in {fit.variant, "" if beside_plain else fit.variant}:
+        pattern = re.compile("-".join([r"\w+", *map(re.escape, words_of(variant)), r"\d+\.json"]))
+        one = next(filter(pattern.fullmatch, names), None)
+        if one is not None and read_result(path.with_name(one))["data"]["fingerprint"] != fingerprint:
+            raise RunError(
+                f"{path.with_name(one)} was made with other data, or with another part of it; use another --out."
+            )
+
+
+def begin(fit: Fit, path: Path, fingerprint: str) -> None:
+    """Make the folder for the state of a fit; a state that other settings or other data left there is removed."""
+    state = path.with_suffix(STATE)
+    begun, identity = state / "fit.json", {**fit.identity(), "fingerprint": fingerprint}
+    if begun.exists() and read_json(begun) != identity:
+        shutil.rmtree(state)
+    state.mkdir(parents=True, exist_ok=True)
+    write_json(begun, identity)
+
+
+def is_done(fit: Fit, path: Path) -> bool:
+    """Whether the result is there; it must be of the same fit."""
+    if not path.exists():
+        return False
+    result, identity = read_result(path), fit.identity()
+    before, now = result["settings"], identity.pop("settings")
+    pairs = [(name, result.get(name), value) for name, value in identity.items()]
+    pairs += [(name, before.get(name), now.get(name)) for name in {**before, **now}]
+    for name, made, asked in pairs:
+        if made != asked:
+            raise RunError(
+                f"{path} was made with {name} = {made!r}, and now {asked!r} is asked for; remove the file or use "
+                "another --out."
+            )
+    return True
+
+
+@contextlib.contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether this process is to do the fit of a result file: no other process is doing it, or has just done it.
+
+    The claim of a process is a lock, which ends with the process even if that is killed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    claim = path.with_suffix(CLAIM)
+    with claim.open("a") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+        yield not path.exists()
+        if path.exists():
+            claim.unlink(missing_ok=True)
+
+
+def write_result(path: Path, result: Result) -> None:
+    """Write a result atomically, one line for each of its parts."""
+    lines = [f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in result.items()]
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def read_result(path: Path) -> Result:
+    """A result file."""
+    try:
+        result: Result = read_json(path)
+    except ValueError as error:
+        raise RunError(f"{path} is not a result file ({error}); remove it to have the fit done again.") from error
+    if not isinstance(result, dict) or "fingerprint" not in (result.get("data") or {}):
+        raise RunError(f"{path} is not a result file of this version; move it elsewhere, or use another --out.")
+    return result
