@@ -15,10 +15,10 @@ import torch
 from common import crowd, data_folder
 from stress import draw_crowd
 
+from pidual.data import Inputs
 from pidual.datasets import crowds as crowd_files
 from pidual.datasets import load_dataset
 from pidual.datasets.base import NoisyDataset
-from pidual.inputs import Inputs
 
 IMAGE_FEATURES = 128
 TEXT_FEATURES = 128

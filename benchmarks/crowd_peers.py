@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 from pidual.batch import Rows
 from pidual.benchmark.score import prepare_data
+from pidual.data import Inputs
 from pidual.engine import make_fabric
 from pidual.engine.predict import predict_probabilities
 from pidual.engine.threads import using_threads
-from pidual.inputs import Inputs
 from pidual.methods import METHODS, Method
 from pidual.run import FitOptions, train
 from pidual.settings import choose_settings

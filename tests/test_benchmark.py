@@ -30,10 +30,10 @@ from pidual.benchmark import score as score_module
 from pidual.benchmark.runs import claimed, draw_items, read_result
 from pidual.benchmark.score import prepare_data, score, score_last
 from pidual.benchmark.summary import summary_cells, write_summary
+from pidual.data import Inputs
 from pidual.engine import Interrupted, make_fabric
 from pidual.engine.predict import predict_labels
 from pidual.errors import DivergedError, RunError, UsageError
-from pidual.inputs import Inputs
 from pidual.methods import METHODS
 from pidual.recipes import load_recipe
 from pidual.run import assess, train

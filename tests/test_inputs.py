@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from pidual import inputs as module
+from pidual.data import AnnotationTable
+from pidual.data import inputs as module
+from pidual.data.inputs import LazyImages, load_inputs, random_boxes, table_inputs, x_rows
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.inputs import LazyImages, load_inputs, random_boxes, table_inputs, x_rows
-from pidual.table import AnnotationTable
 
 
 def table_of(items):

@@ -19,17 +19,15 @@ from command_line import run_cli, write_pictures
 from PIL import Image
 from test_bad_input import change, fit, refused, refused_and_nothing_written
 
-from pidual import inputs
 from pidual.cli.common import names, unquoted
 from pidual.cli.job import name_and_kind
+from pidual.data import AnnotationTable, inputs, load_inputs, read_table, x_rows
+from pidual.data.readers import MAX_DEPTH, keys, open_source, values
 from pidual.encode import PIEncoder
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.inputs import load_inputs, x_rows
+from pidual.messages import listed, plain_cell, plain_cells, printable, quoted, write_csv
 from pidual.predictions import Predictions, read_frame
 from pidual.processes import Place, is_first_process, place_among_processes
-from pidual.readers import MAX_DEPTH, keys, open_source, values
-from pidual.table import AnnotationTable, read_table
-from pidual.text import listed, plain_cell, plain_cells, printable, quoted, write_csv
 
 TINY = ("--epochs", "1", "--quiet", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 

@@ -12,8 +12,8 @@ import pytest
 from command_line import run_cli
 
 from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
+from pidual.data.people import has_address, holds_people, is_address, names_annotator, names_people, shown
 from pidual.estimator import pi_frame
-from pidual.people import has_address, holds_people, is_address, names_annotator, names_people, shown
 
 SECRET = "secretperson"
 KNOWN = ["annotator", "worker", "annotator_id", "WorkerId", "rater", "labeler", "labeller_id"]

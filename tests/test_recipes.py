@@ -11,6 +11,7 @@ from torch import nn
 
 from pidual.batch import Spec
 from pidual.benchmark.runs import Fit
+from pidual.data import AnnotationTable
 from pidual.datasets import DATASETS
 from pidual.encode import PIEncoder
 from pidual.errors import UsageError
@@ -22,7 +23,6 @@ from pidual.paper_numbers import paper_number
 from pidual.recipes import SCALES, describe_recipes, load_recipe
 from pidual.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.run import resolve_options
-from pidual.table import AnnotationTable
 from pidual.training import paper_protocol
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "recipes"

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pidual.data import AnnotationTable, read_table
 from pidual.errors import DataError, DataWarning, KeyNotice, UsageError
-from pidual.table import AnnotationTable, read_table
 
 CSV = """item,label,annotator,seconds,y,split
 00017,cat,ann,1.5,cat,train
@@ -301,7 +301,7 @@ def test_two_annotators_with_one_pseudonym_are_refused(csv, monkeypatch):
         def hexdigest(self):
             return "0" * 12
 
-    monkeypatch.setattr("pidual.table.hashlib.blake2b", Same)
+    monkeypatch.setattr("pidual.data.table.hashlib.blake2b", Same)
     with pytest.raises(DataError, match=r"same pseudonym.*--keep-ids"):
         read_table(csv)
 

@@ -25,9 +25,9 @@ import pandas as pd
 from .benchmark.runs import MAIN_METHODS, Fit, plan
 from .benchmark.score import BINS, Result, try_out
 from .benchmark.summary import draw_rows, summarise, write_csv
+from .data import Inputs
 from .datasets.base import NoisyDataset
 from .errors import UsageError
-from .inputs import Inputs
 from .methods import METHODS
 from .options import defaults, signature
 from .plots import panel, write_svg

@@ -21,15 +21,14 @@ from torch import nn
 
 from .any_classifier import fit_any, probabilities
 from .batch import Rows
+from .data import Inputs, open_source
+from .data.people import has_address, holds_people, names_annotator
+from .data.readers import values as read_values
+from .data.table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable, refuse_people_as_columns
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
-from .inputs import Inputs
-from .people import has_address, holds_people, names_annotator
-from .readers import open_source
-from .readers import values as read_values
 from .run import FitOptions, Job, Results, assess, prepare, train
-from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable, refuse_people_as_columns
 
 UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs
 

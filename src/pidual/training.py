@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .errors import UsageError
-from .text import quoted
+from .messages import quoted
 
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")

@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 from published import write_cifar100
 
+from pidual.data import AnnotationTable, Inputs
 from pidual.datasets import crowds, load_dataset
 from pidual.datasets.check import check_dataset
 from pidual.errors import DataError, UsageError
-from pidual.inputs import Inputs
-from pidual.table import AnnotationTable
 
 WORDS = ["aspirin", "fever", "cures", "causes", "pain", "insulin", "diabetes", "helps", "against", "sadness"]
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pidual.data import Inputs
 from pidual.datasets import DATASETS, find_entry, load_dataset
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.check import CHECKS
 from pidual.datasets.digits import load_digits_pi
 from pidual.errors import UsageError
-from pidual.inputs import Inputs
 
 HERE = ["cifar10n", "cifar10n:aggregate", "cifar100n", "cifar10s", "labelme", "cifar10_pi:low"]
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..batch import Lazy, Rows
+from ..data import AnnotationTable, Inputs
 from ..datasets.base import NoisyDataset
 from ..engine import Fitted, fit, make_fabric
 from ..engine.checkpoint import StateStore
@@ -21,12 +22,10 @@ from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
 from ..engine.progress import Progress
 from ..engine.threads import using_threads
 from ..errors import DivergedError
-from ..inputs import Inputs
 from ..methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..predictions import Predictions
 from ..run import FitOptions, Job, assess, native_aucs, prepare, train
-from ..table import AnnotationTable
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
 BINS = 20

@@ -8,11 +8,11 @@ import pandas as pd
 
 from ..errors import RunError
 from ..files import replacing, write_json
+from ..messages import write_csv as write_plain_csv
 from ..methods import METHODS
 from ..paper_numbers import ABLATIONS, COLUMNS, DATASETS, Number, paper_number
 from ..plots import panel, write_svg
 from ..report.figures import ALERT, CALM
-from ..text import write_csv as write_plain_csv
 from .runs import read_result
 from .score import Result
 

@@ -193,9 +193,8 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     check_options(options)
-    from ..inputs import load_inputs, load_probabilities, no_inputs, table_inputs
+    from ..data import load_inputs, load_probabilities, no_inputs, read_table, table_inputs
     from ..settings import split_settings
-    from ..table import read_table
 
     given = [name_and_kind(table, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
@@ -239,8 +238,8 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
 
 def name_and_kind(table: Path, part: str) -> tuple[str, str]:
     """Column and kind (or "") of a part of --pi: NAME, NAME:KIND, "NAME" or "NAME":KIND."""
+    from ..data import open_source
     from ..encode import KINDS
-    from ..readers import open_source
 
     name, kind = unquoted(part)
     if name != part or ":" not in part:

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..data import Inputs, LazyImages
 from ..errors import DataError, UsageError
-from ..inputs import Inputs, LazyImages
 from .base import NoisyDataset
 from .locate import read_columns
 from .relabel import read_imagenet_pi

@@ -30,10 +30,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .errors import DataError, DataWarning, KeyNotice, UsageError
+from ..errors import DataError, DataWarning, KeyNotice, UsageError
+from ..messages import quoted
 from .people import HIDDEN, has_address, holds_people, is_address, listed, names_annotator, shown
 from .readers import Keys, Source, as_text, keys, open_source, spelled_like, values
-from .text import quoted
 
 RESERVED = ("item", "label", "annotator", "y", "split")
 ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case; one of them is taken before any other

@@ -26,13 +26,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from .errors import DataError, DataWarning, UsageError
-from .files import release
+from ..errors import DataError, DataWarning, UsageError
+from ..files import release
+from ..messages import first_line, quoted
 from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people, shown
 from .readers import Keys, Source, as_floats, as_text, check_file, is_folder, keys, native, open_source
 from .readers import values as read_values
 from .table import AnnotationTable, find_item
-from .text import first_line, quoted
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # by content; Pillow would start other programs for some others

@@ -32,9 +32,9 @@ import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from .errors import DataError, DataWarning, UsageError
+from ..errors import DataError, DataWarning, UsageError
+from ..messages import FORMULA_MARK, first_line, quoted
 from .people import has_address, listed, shown
-from .text import FORMULA_MARK, first_line, quoted
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 FORMATS = ".csv, .tsv, .txt, .parquet or .jsonl (text formats also with .gz)"
@@ -55,7 +55,7 @@ class Source:
     name: str
     columns: list[str]
     decimal: str = "."  # or a comma: what stands before the decimals of a number
-    marks_formulas: bool = False  # whether text may have the apostrophe that `text.plain_cells` writes
+    marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
         """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text."""
