@@ -16,7 +16,7 @@ from pidual.augment import (
     rand_augment,
     resized_crop,
 )
-from pidual.data.inputs import random_boxes
+from pidual.data.images import random_boxes
 from pidual.errors import UsageError
 
 

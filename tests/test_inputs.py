@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from pidual.data import AnnotationTable
-from pidual.data import inputs as module
-from pidual.data.inputs import LazyImages, load_inputs, random_boxes, table_inputs, x_rows
+from pidual.data import AnnotationTable, LazyImages, images, load_inputs, table_inputs, x_rows
+from pidual.data.images import random_boxes
 from pidual.errors import DataError, DataWarning, UsageError
 
 
@@ -505,4 +504,4 @@ def test_images_that_nobody_labelled_are_called_images(tmp_path):
 
 def test_rows_come_as_int64():
     assert x_rows(load_inputs(np.eye(3)), table_of([2, 0, 1, 2])).dtype == np.int64
-    assert module.MAX_BYTES == 2 << 30
+    assert images.MAX_BYTES == 2 << 30

@@ -6,7 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pidual.data.readers import keys, open_source, spelled_like, values
+from pidual.data import keys, open_source, spelled_like
+from pidual.data.columns import values
 from pidual.errors import DataError, UsageError
 
 

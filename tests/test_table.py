@@ -301,7 +301,7 @@ def test_two_annotators_with_one_pseudonym_are_refused(csv, monkeypatch):
         def hexdigest(self):
             return "0" * 12
 
-    monkeypatch.setattr("pidual.data.table.hashlib.blake2b", Same)
+    monkeypatch.setattr("pidual.data.pseudonyms.hashlib.blake2b", Same)
     with pytest.raises(DataError, match=r"same pseudonym.*--keep-ids"):
         read_table(csv)
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .data.inputs import random_boxes
+from .data.images import random_boxes
 from .errors import UsageError
 
 DRAWS_CROP = 4  # numbers per image of a random resized crop: aspect, height, row, column

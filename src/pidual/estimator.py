@@ -21,10 +21,11 @@ from torch import nn
 
 from .any_classifier import fit_any, probabilities
 from .batch import Rows
-from .data import Inputs, open_source
+from .data import SPLITS, AnnotationTable, Inputs, open_source
+from .data.build import refuse_people_as_columns
+from .data.columns import values as read_values
 from .data.people import has_address, holds_people, names_annotator
-from .data.readers import values as read_values
-from .data.table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable, refuse_people_as_columns
+from .data.roles import ANNOTATOR_NAMES, RESERVED
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
