@@ -613,7 +613,7 @@ ODD = {"seconds": "time, s", "annotator": "who: id"}
 )
 def test_columns_with_commas_and_colons_are_pi(crowd_files, pi, kinds):
     change(crowd_files, lambda frame: frame.rename(columns=ODD).assign(**{"who: id": [*"abc"] * 60}))
-    given = [name_and_kind(crowd_files / "labels.csv", part) for part in names(None, None, pi)]
+    given = [name_and_kind(open_source(crowd_files / "labels.csv"), part) for part in names(None, None, pi)]
     assert [(name, kind or "") for name, kind in given] == [(name, kind) for name, kind in kinds]
     if len(kinds) == 2:
         fitted(crowd_files, "--pi", pi)

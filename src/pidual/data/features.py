@@ -49,7 +49,9 @@ def inputs_from_source(
         source.require(column, "asked for as input")
     if columns and schema is None:
         _refuse_people(source, [column for column in chosen if _holds_people(source, column)])
-    data = source.read(chosen, numeric=() if text else chosen)
+    apart = [item] if item is not None and item not in chosen else []
+    data = source.read([*chosen, *apart], numeric=() if text else chosen)
+    items = data.pop(apart[0]) if apart else None
     if len(data[chosen[0]]) == 0:
         raise DataError(f"{source.name} has no rows; inputs need one row per item.")
     if text and schema is None:
@@ -60,7 +62,7 @@ def inputs_from_source(
         _warn_of_ids(source, data)
     names, rows = None, None  # rows None: all
     if item is not None:
-        found = complete_names(source, item)
+        found = complete_names(source, item, source.read([item])[item] if items is None else items)
         rows = first_rows(source, found.codes, data) if repeats else None
         names = as_strings(found)
         if not repeats:
@@ -75,6 +77,16 @@ def inputs_from_source(
     kind = "text" if text else "columns"
     digest = text_digest(data[text]) if text else None
     return Inputs(array, names, kind, schema_of(kind, array) | fitted, tensors, source.name, digest)
+
+
+def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | None, text: str | None) -> None:
+    """Have the columns that `table_inputs` will want read in the pass that reads the table.
+
+    Those called like people are left out: as input these are refused.
+    """
+    numbers = [column for column in columns or () if not names_people(column) and not has_address(column)]
+    name = item or source.find("item", "task")
+    source.expect([*([text] if text else numbers), *([name] if name else [])], numeric=() if text else numbers)
 
 
 def _numbers(

@@ -19,7 +19,7 @@ from .images import MAX_BYTES, read_folder
 from .inputs import Inputs, schema_of
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
-from .sources import is_folder, open_source
+from .sources import Source, is_folder, open_source
 
 
 def load_inputs(
@@ -85,7 +85,7 @@ def load_inputs(
 
 
 def table_inputs(
-    source: str | Path | pd.DataFrame,
+    source: str | Path | pd.DataFrame | Source,
     *,
     columns: Sequence[str] | None = None,
     text: str | None = None,
@@ -97,7 +97,7 @@ def table_inputs(
 
     Parameters
     ----------
-    source : path or pandas.DataFrame
+    source : path, pandas.DataFrame or Source
         The table, as for `read_table`.
     columns, text, schema, tensors
         As for `load_inputs`; one of `columns`, `text` and `schema` must be given.
@@ -108,7 +108,7 @@ def table_inputs(
         columns, text = schema.get("columns"), schema.get("text")
     if not columns and not text:
         raise UsageError("inputs from the table itself need columns= (--x-columns) or text= (--x-text) to say which.")
-    opened = open_source(source)
+    opened = source if isinstance(source, Source) else open_source(source)
     return _like_schema(
         inputs_from_source(opened, find_item(opened, item), True, columns, text, schema, tensors), schema
     )

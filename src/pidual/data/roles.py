@@ -1,7 +1,7 @@
 """Which column of an annotation table is what: item, label, annotator, clean label, split, privileged information."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -38,28 +38,27 @@ def find_roles(
     split: str | None,
     x_columns: Sequence[str] | None = None,
 ) -> Roles:
-    """Decide which column plays which part; one asked for by name is never taken for another by default."""
-    if isinstance(pi, str):
-        pi = [pi]
-    wanted = {"item": item, "label": label, "annotator": annotator, "y": y, "split": split}
-    named = {column for column in wanted.values() if column}
-    defaults = {"item": ("item", "task"), "label": ("label",), "annotator": ANNOTATOR_NAMES, "y": ("y",)}
+    """Decide which column plays which part; one asked for by name is never taken for another by default.
+
+    The source is told which columns the table will read.
+    """
+    pi_asked = [pi] if isinstance(pi, str) else pi
+    pi = list(pi_asked or ())
+    wanted = {"item": item, "label": label, "y": y, "split": split}
+    named = {column for column in (*wanted.values(), annotator) if column}
     found: dict[str, str | None] = {}
     for role, column in wanted.items():
         if column:
             found[role] = source.require(column, f"asked for as {role}")
             continue
-        columns = [source.find(name) for name in defaults.get(role, (role,))]
-        taken = {*named, *(pi or ())}
-        if role == "annotator":  # may be PI: the one that is, if there are several
-            taken = named
-            columns.sort(key=lambda column: column not in (pi or ()))
-        elif role != "item":  # the text of an item may be its name
-            taken |= {*(x_columns or ())}
+        columns = [source.find(name) for name in (("item", "task") if role == "item" else (role,))]
+        taken = {*named, *pi, *(x_columns or () if role != "item" else ())}  # the text of an item may be its name
         default = next((column for column in columns if column and column not in taken), None)
-        if role == "annotator" and default is None:
-            default = _only_annotator(source, pi or (), {*taken, *(x_columns or ()), *found.values()})
         found[role] = source.require(default, role) if default else None
+    source.expect([column for column in (*found.values(), *pi) if column])
+    used = {*named, *(x_columns or ()), found["item"], found["label"]}
+    found["annotator"] = _find_annotator(source, annotator, pi, named, used)
+    found = {role: found[role] for role in RESERVED}
     if found["label"] is None:
         taken_by = next((role for role, column in found.items() if column and column == source.find("label")), "pi")
         why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
@@ -67,7 +66,7 @@ def find_roles(
             f"{source.name} {why}; name the column that holds the labels with label= (--label). "
             f"Its columns: {listed(source.columns)}."
         )
-    pi_columns = _find_pi(source, pi, found)
+    pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
     return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns)
 
@@ -77,19 +76,30 @@ def find_item(source: Source, item: str | None) -> str | None:
     return source.require(item, "the items") if item else source.find("item", "task")
 
 
-def _only_annotator(source: Source, pi: Collection[str], taken: Collection[str | None]) -> str | None:
-    """The only column whose name says who gave the label, by any other name than the usual ones; pi may choose it."""
-    called = [column for column in dict.fromkeys(source.columns) if names_annotator(column) and column not in taken]
-    called = [column for column in called if column in pi] or called
-    if len(called) != 1:
+def _find_annotator(
+    source: Source, asked: str | None, pi: Sequence[str], named: Collection[str], taken: Collection[str | None]
+) -> str | None:
+    """The column of annotators: the one asked for, else of a usual name, else the only one that says who.
+
+    Of several, one that is in `pi` is chosen.
+    """
+    usual = [name for known in ANNOTATOR_NAMES if (name := source.find(known)) and name not in named]
+    usual.sort(key=lambda name: name not in pi)
+    called = [name for name in dict.fromkeys(source.columns) if names_annotator(name) and name not in taken]
+    called = [name for name in called if name in pi] or called
+    column = asked or next(iter(usual), None) or (called[0] if len(called) == 1 else None)
+    if column is None:
         return None
-    (column,) = called
-    source.require(column, "annotator")
-    return column if _holds_people(source, column, source.read(called)[column]) else None
+    source.require(column, "asked for as annotator" if asked else "annotator")
+    if column not in pi:
+        source.expect([column])
+    return column if asked or usual or _holds_people(source, column) else None
 
 
-def _holds_people(source: Source, name: str, column: Any) -> bool:
-    return holds_people(name, pd.Series(values(source, name, column)))
+def _holds_people(source: Source, name: str) -> bool:
+    """Whether a column holds people; it is read once more later on, with the rest of the table."""
+    source.expect([name])
+    return holds_people(name, pd.Series(values(source, name, source.read([name])[name])))
 
 
 def _find_pi(source: Source, pi: Sequence[str] | None, found: dict[str, str | None]) -> list[str]:

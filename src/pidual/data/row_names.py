@@ -27,7 +27,7 @@ def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
         )
     frame = open_source(pd.DataFrame({"item": _decoded(item, source)}))
     frame.name = source
-    found = complete_names(frame, "item")
+    found = complete_names(frame, "item", frame.read(["item"])["item"])
     if len(found.codes) != n:
         raise DataError(f"{source} has {n} rows in 'x' and {len(item)} in 'item'; there must be as many.")
     check_repeated(frame, "item", found)
@@ -39,9 +39,9 @@ def as_strings(found: Keys) -> NDArray[np.str_]:
     return np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
 
 
-def complete_names(source: Source, item: str) -> Keys:
-    """The items of a table, none of them missing."""
-    found = keys(source, item, source.read([item])[item])
+def complete_names(source: Source, item: str, column: Any) -> Keys:
+    """The items in a column of a table, none of them missing."""
+    found = keys(source, item, column)
     missing = np.flatnonzero(found.codes < 0)
     if len(missing):
         raise DataError(f"{source.place(int(missing[0]))}, column {quoted(item)}: the item is missing; fill it in.")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .build import build_parts
 from .pseudonyms import KEY_NAME, load_key
 from .roles import find_roles
-from .sources import open_source
+from .sources import Source, open_source
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class AnnotationTable:
 
 
 def read_table(
-    path: str | Path,
+    path: str | Path | Source,
     *,
     item: str | None = None,
     label: str | None = None,
@@ -144,8 +144,9 @@ def read_table(
 
     Parameters
     ----------
-    path : str or Path
-        The file; its ending tells the format. Text files must be UTF-8 and may be gzipped.
+    path : str, Path or Source
+        The file; its ending tells the format. Text files must be UTF-8 and may be gzipped. One that `open_source` has
+        opened may be read for inputs too.
     item, label, annotator, y, split : str, optional
         Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
         as `worker` or `worker_id`; else the only column whose name says who gave the label, such as `completed_by` or
@@ -175,9 +176,9 @@ def read_table(
         Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
         and labels that are e-mail addresses are among them unless ids are kept: items and labels are never replaced.
     """
-    source = open_source(path)
+    source = path if isinstance(path, Source) else open_source(path)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
-    key = Path(key_file) if key_file else Path(path).parent / KEY_NAME
+    key = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
     return AnnotationTable(*build_parts(source, roles, None if keep_ids else functools.cache(lambda: load_key(key))))
 
 

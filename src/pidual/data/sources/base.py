@@ -1,5 +1,6 @@
 """What every source of columns can do, and what text files share."""
 
+import collections
 import difflib
 import functools
 import gzip
@@ -28,9 +29,41 @@ class Source:
     decimal: str = "."  # or a comma: what stands before the decimals of a number
     marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
 
+    def expect(self, columns: Sequence[str], numeric: Collection[str] = ()) -> None:
+        """Say that columns will be read, so that the next pass over the file takes them along."""
+        self._expected.update((column, column in numeric) for column in columns if self._counts.get(column) == 1)
+
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
-        """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text."""
+        """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text.
+
+        Columns are kept until they have been read as often as expected.
+        """
+        wanted = [(column, column in numeric) for column in columns]
+        self._expected.subtract(key for key in wanted if self._expected[key] > 0)
+        missing = {name: is_number for name, is_number in wanted if (name, is_number) not in self._kept}
+        if missing:
+            along = [key for key, times in self._expected.items() if times > 0 and key not in self._kept]
+            parsed = dict(along) | missing  # a pass parses a column one way
+            passed = self._read(list(parsed), {name for name, is_number in parsed.items() if is_number})
+            self._kept.update(((name, parsed[name]), column) for name, column in passed.items())
+        found = {key[0]: self._kept[key] for key in wanted}
+        for key in [key for key in self._kept if self._expected[key] <= 0]:
+            del self._kept[key]
+        return found
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        """Read columns, which for a file is a pass over it."""
         raise NotImplementedError
+
+    @functools.cached_property
+    def _kept(self) -> dict[tuple[str, bool], Any]:
+        """Columns that will be read again, by name and whether they were parsed as numbers."""
+        return {}
+
+    @functools.cached_property
+    def _expected(self) -> collections.Counter[tuple[str, bool]]:
+        """How often columns will be read."""
+        return collections.Counter()
 
     def numeric_columns(self) -> list[str]:
         """Names of the columns that hold numbers."""

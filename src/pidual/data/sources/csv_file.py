@@ -39,7 +39,7 @@ class CsvFile(TextFile):
         self._check_quotes()
         self.decimal = self._find_decimal()
 
-    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Text columns by name, those in `numeric` as float64."""
         types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
         several = len(self.columns) > 1

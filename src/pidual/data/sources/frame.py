@@ -21,7 +21,7 @@ class Frame(Source):
         self.columns = [str(column) for column in frame.columns]
         self._frame = frame
 
-    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Arrow columns by name."""
         positions = {column: position for position, column in enumerate(self.columns)}
         return {

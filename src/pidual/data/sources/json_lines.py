@@ -36,7 +36,7 @@ class JsonLines(TextFile):
             self._explain(error)
         self.columns = self._table.column_names
 
-    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Arrow columns by name."""
         return {column: self._table.column(column) for column in columns}
 

@@ -22,7 +22,7 @@ class ParquetFile(Source):
             self._schema = pyarrow.parquet.read_schema(self._path)
             self.columns = list(self._schema.names)
 
-    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Arrow columns by name."""
         with self._errors():
             table = pyarrow.parquet.ParquetFile(self._path).read(columns=list(columns))
