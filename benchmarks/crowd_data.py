@@ -114,7 +114,7 @@ def with_texts(data, views):
 
 def as_text(x, name):
     """Vectors of text, of which all directions are scaled alike: they come in the order of their importance."""
-    return Inputs(x, None, "text", {"kind": "text"}, source=name)
+    return Inputs.from_array(x, kind="text", source=name)
 
 
 def image_vectors(x, x_test):

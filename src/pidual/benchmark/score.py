@@ -43,10 +43,10 @@ def prepare_data(data: NoisyDataset, options: FitOptions) -> Job:
 def table_and_inputs(data: NoisyDataset) -> tuple[AnnotationTable, Inputs]:
     """The annotations and the training inputs of a dataset as `pidual fit` has them."""
     table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # ids that are public already
-    names = np.arange(len(data.x)).astype(str)  # items are rows of x
+    items = np.arange(len(data.x))  # which are rows of x
     if isinstance(data.x, Inputs):
-        return table, dataclasses.replace(data.x, names=names)
-    return table, Inputs(data.x, names, "array", {"kind": "array"}, source=data.name)
+        return table, dataclasses.replace(data.x, names=items.astype(str))
+    return table, Inputs.from_array(data.x, items, source=data.name)
 
 
 def fit_and_score(

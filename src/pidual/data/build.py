@@ -48,8 +48,8 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
     label = complete(source, roles.label, columns.pop(roles.label), "label")
     y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
     if key is not None:
-        _refuse_people(source, roles.label, label, "label")
-        _refuse_people(source, roles.y, y, "y")
+        refuse_people(source.name, roles.label, label, "label")
+        refuse_people(source.name, roles.y, y, "y")
     frame["label"], clean = as_classes(label, y)
     if roles.y is not None and clean is not None:
         warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
@@ -61,31 +61,32 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
         if name != "annotator":
             column = columns.pop(name)
             frame[name] = values(source, name, column)
-            if holds_people(name, pd.Series(frame[name])) or _has_addresses(frame[name]):
+            if holds_people(name, pd.Series(frame[name])) or has_addresses(frame[name]):
                 people[name] = keys(source, name, column)
     if clean is not None:
         frame["y"] = clean
     if roles.split is not None:
-        frame["split"] = _splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
+        frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
     frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.RangeIndex(n))
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
         items = complete(source, roles.item, columns.pop(roles.item), "item")
         if key is not None:
-            _refuse_people(source, roles.item, items, "item")
+            refuse_people(source.name, roles.item, items, "item")
         pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
         frame["item"] = items.categorical()
     for name, ids in people.items():
         whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
-        frame[name] = Keys(ids.codes, pseudonyms(source, as_text(ids.names), key, whole)).categorical()
+        frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
     return Parts(
         pd.DataFrame(frame, copy=False), source.name, list(roles.pi), tuple(people), bool(people) and key is None
     )
 
 
-def _has_addresses(column: Any) -> bool:
+def has_addresses(column: Any) -> bool:
     """Whether any category is an e-mail address."""
-    return isinstance(column, pd.Categorical) and any(map(has_address, column.categories))
+    categories = column.array if isinstance(column, pd.Series) else column
+    return isinstance(categories, pd.Categorical) and any(map(has_address, categories.categories))
 
 
 def complete(source: Source, name: str, column: Any, what: str) -> Keys:
@@ -119,26 +120,27 @@ def refuse_people_as_columns(source: str, columns: Sequence[str]) -> None:
             )
 
 
-def _refuse_people(source: Source, name: str | None, found: Keys | None, what: str) -> None:
+def refuse_people(source: str, name: str | None, found: Keys | None, what: str) -> None:
     """Raise for items or labels that are people: they are kept as they are, in all that is made of the table."""
     if name is None or found is None:
         return
     said = "clean label" if what == "y" else what
     way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
     if what == "item" and names_annotator(name):
-        raise UsageError(f"column {name!r} of {source.name} says who gave the label and is no {what}; {way_out}")
+        raise UsageError(f"column {name!r} of {source} says who gave the label and is no {what}; {way_out}")
     if not len(found.names) or not pa.types.is_string(found.names.type):
         return
     likely = found.names.filter(pc.match_substring(found.names, "@"))  # few, mostly; Python looks at these
     if 2 * len(likely) > len(found.names) and 2 * sum(map(is_address, likely.to_pylist())) > len(found.names):
         number = " (number the items instead)" if what == "item" else ""
         raise DataError(
-            f"{source.name}, column {name!r}: the {said} is an e-mail address in most rows, and would be written as it "
+            f"{source}, column {name!r}: the {said} is an e-mail address in most rows, and would be written as it "
             f"is to every file of a run{number}; {way_out}"
         )
 
 
-def _splits(source: Source, name: str, found: Keys) -> pd.Categorical:
+def as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:
+    """Splits as categories: train, valid, test."""
     known = [_SPLIT_NAMES.get(str(value).lower(), -1) for value in found.names.to_pylist()]
     codes = np.array([*known, -1], np.int8)[found.codes]
     if (codes < 0).any():

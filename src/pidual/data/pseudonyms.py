@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from ..errors import DataError, KeyNotice, UsageError
 from .people import has_address
-from .sources import Source
 
 KEY_NAME = ".pidual.key"
 
@@ -27,7 +26,7 @@ def pseudonym(name: str, key: bytes) -> str:
     return "a-" + hashlib.blake2b(name.encode(), key=key, digest_size=6).hexdigest()
 
 
-def pseudonyms(source: Source, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
+def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
     """Keyed hashes of the ids, which cannot be undone or made again without the key; not `whole`: of addresses only."""
     if key is None:
         return ids
@@ -35,7 +34,7 @@ def pseudonyms(source: Source, ids: Any, key: Callable[[], bytes] | None, whole:
     made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
     if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
         raise DataError(
-            f"{source.name}: two annotators get the same pseudonym with this key; remove the key file so that another "
+            f"{source}: two annotators get the same pseudonym with this key; remove the key file so that another "
             "key is drawn, or keep the ids with keep_ids=True (--keep-ids)."
         )
     return pa.array(made, pa.string())

@@ -2,6 +2,7 @@
 
     read_table("labels.csv", label="answer", pi=["annotator", "seconds"])
     AnnotationTable.from_frame(frame)
+    AnnotationTable.from_arrays(labels, items, pi)
 
 Ids of people are personal data: for annotators, and for people in any other column (`people` says which columns hold
 them), a table holds pseudonyms, made with a secret key that stays in a file beside the table. The raw id is nowhere in
@@ -21,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .build import build_parts
+from .in_memory import parts_of_arrays
 from .pseudonyms import KEY_NAME, load_key
 from .roles import find_roles
 from .sources import Source, open_source
@@ -28,7 +30,7 @@ from .sources import Source, open_source
 
 @dataclass(frozen=True, eq=False)
 class AnnotationTable:
-    """Annotations with cleaned columns; made by `read_table` or `AnnotationTable.from_frame`.
+    """Annotations with cleaned columns; made by `read_table`, `from_frame` or `from_arrays`.
 
     Parameters
     ----------
@@ -125,6 +127,39 @@ class AnnotationTable:
         roles = find_roles(source, item, label, annotator, pi, y, split)
         secret = key or secrets.token_bytes(32)
         return cls(*build_parts(source, roles, None if keep_ids else lambda: secret))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        label: Any,
+        item: Any = None,
+        pi: Any = None,
+        *,
+        split: Any = None,
+        keep_ids: bool = False,
+        key: bytes | None = None,
+        source: str = "table",
+    ) -> "AnnotationTable":
+        """Make a table from arrays, one entry per annotation; an index of pandas does not count.
+
+        Parameters
+        ----------
+        label : array (N,)
+            Given labels. The categories of a categorical array are the classes, as they are.
+        item : array (N,), optional
+            What was labelled; without it, every row is an item of its own, numbered from 0.
+        pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
+            Privileged information. The column "annotator" (or "worker", "annotator_id", ...; else the only one whose
+            name says who gave the label) says who; a single column without a name is taken as that.
+        split : array (N,), optional
+            "train", "valid" or "test".
+        keep_ids, key
+            As for `from_frame`.
+        source : str
+            What messages call the table.
+        """
+        secret = key or secrets.token_bytes(32)
+        return cls(*parts_of_arrays(label, item, pi, split, None if keep_ids else lambda: secret, source))
 
 
 def read_table(
