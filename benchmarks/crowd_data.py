@@ -15,9 +15,9 @@ import torch
 from common import crowd, data_folder
 from stress import draw_crowd
 
+from pidual.data import Inputs
 from pidual.datasets import load_dataset
 from pidual.datasets.base import NoisyDataset
-from pidual.inputs import Inputs
 from pidual.paper.datasets import crowds as crowd_files
 
 IMAGE_FEATURES = 128
@@ -114,7 +114,7 @@ def with_texts(data, views):
 
 def as_text(x, name):
     """Vectors of text, of which all directions are scaled alike: they come in the order of their importance."""
-    return Inputs(x, None, "text", {"kind": "text"}, source=name)
+    return Inputs.from_array(x, kind="text", source=name)
 
 
 def image_vectors(x, x_test):

@@ -16,10 +16,10 @@ from crowd_scores import Judged, item_truth
 from torch.nn import functional as F
 
 from pidual.batch import Rows
+from pidual.data import Inputs
 from pidual.engine import make_fabric
 from pidual.engine.predict import predict_probabilities
 from pidual.engine.threads import using_threads
-from pidual.inputs import Inputs
 from pidual.methods import METHODS, Method
 from pidual.paper.score import prepare_data
 from pidual.run import FitOptions, train

@@ -20,13 +20,12 @@ import torch
 from common import RESULTS, Log, write_result
 
 from pidual.batch import Rows
+from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.engine.guard import agreement_z
 from pidual.engine.predict import predict_probabilities
-from pidual.inputs import load_inputs
 from pidual.run import FitOptions, prepare, train
-from pidual.table import AnnotationTable
 
 FITS = {
     "paper": {"method": "pi_dual", "setting": "paper"},

@@ -28,13 +28,12 @@ from command_line import run_cli, write_crowd, write_pictures
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from pidual.data import load_inputs, read_table, table_inputs
 from pidual.engine import Interrupted
 from pidual.engine.checkpoint import tensors_digest
-from pidual.inputs import load_inputs, table_inputs
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, fit_table
 from pidual.schemas import NAMED_FILES, file_digest, run_id, sealed
-from pidual.table import read_table
 
 SECONDS, BYTES = 60, 3 << 30  # that a command may take here at most: no hang, no absurd amount of memory
 DEEP = json.loads("[" * 200 + "]" * 200)

@@ -16,8 +16,8 @@ from pidual.augment import (
     rand_augment,
     resized_crop,
 )
+from pidual.data.images import random_boxes
 from pidual.errors import UsageError
-from pidual.inputs import random_boxes
 
 
 def by_loop(x, draws, pad, fill):

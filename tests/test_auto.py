@@ -9,12 +9,11 @@ import pytest
 from command_line import run_cli, write_crowd, write_key
 
 from pidual import PiDualClassifier
+from pidual.data import load_inputs, read_table
 from pidual.engine import Interrupted
-from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, assign_folds, fit_table
 from pidual.settings import POPULATIONS
-from pidual.table import read_table
 from pidual.trained import load_method, method_of, predict_inputs, sizes_of
 
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."

@@ -14,10 +14,10 @@ from command_line import run_cli
 from sklearn.metrics import roc_auc_score
 from tiny_benchmark import IMAGES, RECIPE, crowd, pictures, tiny_fit
 
+from pidual.data import Inputs
 from pidual.engine import Interrupted, make_fabric
 from pidual.engine.predict import predict_labels
 from pidual.errors import DivergedError, RunError, UsageError
-from pidual.inputs import Inputs
 from pidual.methods import METHODS
 from pidual.paper import recipes
 from pidual.paper import runs as runs_module

@@ -503,7 +503,7 @@ def test_ctrl_c_before_training_is_one_line(crowd_files, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pidual.table.read_table", interrupt)
+    monkeypatch.setattr("pidual.data.read_table", interrupt)
     code, out, err = fit(crowd_files)
     assert (code, out, err.strip()) == (130, "", "Interrupted.")
     assert not (crowd_files / "run").exists()

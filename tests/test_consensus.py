@@ -7,13 +7,12 @@ import torch
 
 from pidual.batch import Rows
 from pidual.consensus import GivenProbabilities, Judge, find_power, fit_judge, step_items, temper
+from pidual.data import Inputs, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.encode import EncodedPI
 from pidual.engine import make_fabric
 from pidual.engine.predict import Scored
-from pidual.inputs import Inputs
 from pidual.run import FitOptions, assess, fit_table, prepare, train
-from pidual.table import read_table
 
 
 def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):

@@ -15,16 +15,15 @@ from command_line import environment, run_cli, start_cli, write_crowd
 from threadpoolctl import threadpool_limits
 
 from pidual import rundir
+from pidual.data import load_inputs, read_table
 from pidual.directory import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
 from pidual.engine.checkpoint import load_tensors, save_tensors
 from pidual.engine.fit import Interrupted
 from pidual.errors import RunError
 from pidual.files import without_passwords, write_text
-from pidual.inputs import load_inputs
 from pidual.run import FitOptions, fingerprint, fit_table
 from pidual.rundir import Run
 from pidual.schemas import sealed
-from pidual.table import read_table
 
 QUICK = FitOptions("ce", training={"epochs": 2, "guard": "off"}, network_options={"width": 8})
 OTHER = FitOptions("ce", training={"epochs": 1, "guard": "off"}, network_options={"width": 8}, seed=3)

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pidual.data import AnnotationTable
 from pidual.datasets.relabel import sample_annotations
 from pidual.encode import PIEncoder, guess_kind
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.table import AnnotationTable
 
 
 def make_table(**columns):

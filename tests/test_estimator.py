@@ -22,10 +22,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import pidual.estimator
-from pidual import DataError, DataWarning, PiDualClassifier, UsageError
+from pidual import DataError, DataWarning, PiDualClassifier, UsageError, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine.fit import Trainer, make_fabric
-from pidual.estimator import pi_frame
+from pidual.estimator import make_table
 from pidual.metrics import detection_auc
 from pidual.predictions import read_frame
 
@@ -425,6 +425,12 @@ def test_a_single_column_without_a_name_is_the_annotator(X, y, pi, form):
     assert list(two.annotators_["annotator"]) == list(one.annotators_["annotator"])
 
 
+def pi_frame(pi, n):
+    """The PI of n rows as the table of a fit has it."""
+    table = make_table(pd.Categorical.from_codes(np.arange(n) % 2, [0, 1]), np.arange(n), pi, np.ones(n), False)
+    return table.frame[table.pi_columns]
+
+
 def test_two_dimensional_pi():
     mixed = pi_frame([["ann", 1.5, True], ["bob", None, False], [None, 2.5, True]], 3)
     assert list(mixed.columns) == ["pi_0", "pi_1", "pi_2"]
@@ -468,16 +474,25 @@ def test_names_with_a_meaning_of_their_own():
 
 def test_missing_values(X, y, pi):
     holes = pd.DataFrame({"annotator": pi["annotator"].astype(object), "seconds": pi["seconds"], "tool": "web"})
-    holes.loc[::5, "annotator"] = None
     holes.loc[::7, "seconds"] = np.nan
     holes.loc[::3, "tool"] = np.nan
     holes["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(len(y)) % 9, "D")
     holes.loc[::4, "day"] = pd.NaT
     model = quick().fit(X, y, holes)
     assert np.isfinite(model.predict_proba(X)).all()
-    annotators = model.annotators_.set_index("annotator")["num_labelled"]
-    assert annotators["(unknown)"] == holes["annotator"].isna().sum()
     assert model.summary_["warnings"] == []
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, "", "NA"])
+def test_a_missing_annotator_is_an_error_as_in_a_file(X, y, pi, missing, tmp_path):
+    holes = pi.astype({"annotator": object})
+    holes.loc[[3, 8], "annotator"] = missing
+    said = r", column 'annotator': the annotator is missing \(.*\) \(and in 1 more rows\); fill it in or delete the row"
+    with pytest.raises(DataError, match=r"^pi, row 3 \(counted from 0\)" + said):
+        quick().fit(X, y, holes)
+    holes.assign(label=y).to_csv(tmp_path / "labels.csv", index=False)
+    with pytest.raises(DataError, match="line 5" + said):
+        read_table(tmp_path / "labels.csv", keep_ids=True)
 
 
 def test_pi_kinds(X, y, pi, monkeypatch):
@@ -516,7 +531,7 @@ def test_a_column_that_is_left_out_is_said_to_be(X, y, pi):
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (lambda pi: pi.iloc[:-1], "pi has 359 rows .* and X has 360; give one row of pi per row of X"),
+        (lambda pi: pi.iloc[:-1], "pi has 359 rows .* and there are 360 labels; give one row of pi for every label"),
         (lambda pi: {"a": [1, 2], "b": [1]}, "pi has 2 rows"),
         (lambda pi: np.zeros((360, 2, 2)), "one or two dimensions, not 3"),
         (lambda pi: 3, "one or two dimensions, not 0"),

@@ -8,9 +8,9 @@ import pytest
 from command_line import run_cli
 
 from pidual import DataError, DataWarning, PiDualClassifier
+from pidual.data import AnnotationTable
 from pidual.encode import PIEncoder
 from pidual.giveaway import check_giveaway, determined_share
-from pidual.table import AnnotationTable
 
 N = 600
 

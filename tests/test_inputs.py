@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from pidual import inputs as module
+from pidual.data import AnnotationTable, Inputs, LazyImages, images, load_inputs, table_inputs, x_rows
+from pidual.data.images import random_boxes
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.inputs import LazyImages, load_inputs, random_boxes, table_inputs, x_rows
-from pidual.table import AnnotationTable
 
 
 def table_of(items):
@@ -505,4 +504,27 @@ def test_images_that_nobody_labelled_are_called_images(tmp_path):
 
 def test_rows_come_as_int64():
     assert x_rows(load_inputs(np.eye(3)), table_of([2, 0, 1, 2])).dtype == np.int64
-    assert module.MAX_BYTES == 2 << 30
+    assert images.MAX_BYTES == 2 << 30
+
+
+def test_inputs_from_arrays_have_a_whole_schema():
+    x = np.arange(12.0).reshape(3, 2, 2)
+    assert Inputs.from_array(x).schema == {"kind": "array", "shape": [2, 2]} == load_inputs(x).schema
+    named = Inputs.from_array(x, np.array([7, 8, 9]), kind="text", source="mine")
+    assert (named.names.tolist(), named.kind, named.source) == (["7", "8", "9"], "text", "mine")
+    assert named.schema["kind"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("x", "names", "said"),
+    [
+        (np.array([["a"]]), None, "inputs must be numbers"),
+        (np.zeros(3), None, r"mine has the shape \(3,\)"),
+        (np.array([[1.0], [np.nan]]), None, "mine, row 1, column 0 .*: the value is nan"),
+        (np.zeros((2, 1)), np.array([1]), "mine has 2 rows in 'x' and 1 in 'item'"),
+        (np.zeros((2, 1)), np.array([1, 1]), "1 was named before"),
+    ],
+)
+def test_arrays_that_are_no_inputs(x, names, said):
+    with pytest.raises(DataError, match=said):
+        Inputs.from_array(x, names, source="mine")

@@ -11,14 +11,13 @@ from test_bad_input import refused_and_nothing_written
 
 import pidual
 from pidual.batch import Mapped, Rows
+from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs
 from pidual.errors import DataError, UsageError
-from pidual.inputs import load_inputs, load_probabilities, no_inputs
 from pidual.judging import item_posteriors, prepare_judging
 from pidual.nets import Recalibrated, build_network
 from pidual.populations import Population
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, prepare, train
-from pidual.table import AnnotationTable
 
 NAMES = np.array(["cat", "dog", "owl"])
 

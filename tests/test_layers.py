@@ -7,9 +7,10 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"allocator", "errors", "files", "paper.numbers", "paper.protocol", "text"},
-    {"options", "paper.grids", "directory", "schemas", "people", "processes", "training"},
-    {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
+    {"allocator", "errors", "files", "messages", "paper.numbers", "paper.protocol"},
+    {"options", "paper.grids", "directory", "schemas", "processes", "training"},
+    {"data"},
+    {"encode", "giveaway", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "augment", "datasets", "artefacts"},
     {"populations", "paper.datasets"},
     {"methods"},
@@ -27,13 +28,7 @@ LAYERS = [
     {"__init__", "__main__"},
 ]
 SIDEWAYS = {
-    ("table", "readers"),
-    ("inputs", "readers"),
-    ("inputs", "table"),
-    ("encode", "table"),
     ("giveaway", "encode"),
-    ("giveaway", "table"),
-    ("predictions", "table"),
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -21,7 +21,7 @@ def loaded_by(code, modules):
 
 @pytest.mark.parametrize(
     "module",
-    ["pidual", "pidual.cli", "pidual.table", "pidual.detect", "pidual.report", "pidual.rundir", "pidual.predictions"],
+    ["pidual", "pidual.cli", "pidual.data", "pidual.detect", "pidual.report", "pidual.rundir", "pidual.predictions"],
 )
 def test_does_not_load_torch(module):
     assert loaded_by(f"import {module}", ["torch", "lightning_fabric", "matplotlib"]) == []

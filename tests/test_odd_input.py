@@ -19,17 +19,16 @@ from command_line import run_cli, write_pictures
 from PIL import Image
 from test_bad_input import change, fit, refused, refused_and_nothing_written
 
-from pidual import inputs
 from pidual.cli.common import names, unquoted
 from pidual.cli.job import name_and_kind
+from pidual.data import AnnotationTable, images, keys, load_inputs, open_source, read_table, x_rows
+from pidual.data.columns import values
+from pidual.data.sources.json_lines import MAX_DEPTH
 from pidual.encode import PIEncoder
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.inputs import load_inputs, x_rows
+from pidual.messages import listed, plain_cell, plain_cells, printable, quoted, write_csv
 from pidual.predictions import Predictions, read_frame
 from pidual.processes import Place, is_first_process, place_among_processes
-from pidual.readers import MAX_DEPTH, keys, open_source, values
-from pidual.table import AnnotationTable, read_table
-from pidual.text import listed, plain_cell, plain_cells, printable, quoted, write_csv
 
 TINY = ("--epochs", "1", "--quiet", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 
@@ -217,7 +216,7 @@ def test_no_image_starts_another_program(pictures, monkeypatch):
         refused_and_nothing_written(
             pictures, fit_pictures(pictures, *options), 1, "p03.png", "cannot be read as an image"
         )
-    monkeypatch.setattr(inputs, "MAX_BYTES", 1)
+    monkeypatch.setattr(images, "MAX_BYTES", 1)
     with pytest.raises(DataError, match=r"p03\.png cannot be read"):
         load_inputs(pictures / "pictures", max_bytes=1)
     assert not (pictures / "started").exists()
@@ -273,7 +272,7 @@ def test_images_with_too_many_pixels(pictures, monkeypatch):
         refused_and_nothing_written(pictures, answer, 1, "p03.png", "50 million pixels", "shrink it", "thumbnail")
     with pytest.raises(DataError, match="million pixels"):
         load_inputs(pictures / "pictures", image_size=8, max_bytes=1)
-    monkeypatch.setattr(inputs, "MAX_PIXELS", 144)
+    monkeypatch.setattr(images, "MAX_PIXELS", 144)
     Image.new("RGB", (12, 12)).save(pictures / "pictures" / "p03.png")
     assert len(load_inputs(pictures / "pictures")) == 24
 
@@ -614,7 +613,7 @@ ODD = {"seconds": "time, s", "annotator": "who: id"}
 )
 def test_columns_with_commas_and_colons_are_pi(crowd_files, pi, kinds):
     change(crowd_files, lambda frame: frame.rename(columns=ODD).assign(**{"who: id": [*"abc"] * 60}))
-    given = [name_and_kind(crowd_files / "labels.csv", part) for part in names(None, None, pi)]
+    given = [name_and_kind(open_source(crowd_files / "labels.csv"), part) for part in names(None, None, pi)]
     assert [(name, kind or "") for name, kind in given] == [(name, kind) for name, kind in kinds]
     if len(kinds) == 2:
         fitted(crowd_files, "--pi", pi)

@@ -12,8 +12,8 @@ import pytest
 from command_line import run_cli
 
 from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
-from pidual.estimator import pi_frame
-from pidual.people import has_address, holds_people, is_address, names_annotator, names_people, shown
+from pidual.data.people import has_address, holds_people, is_address, names_annotator, names_people, shown
+from pidual.estimator import make_table
 
 SECRET = "secretperson"
 KNOWN = ["annotator", "worker", "annotator_id", "WorkerId", "rater", "labeler", "labeller_id"]
@@ -188,6 +188,12 @@ def test_errors_show_nobody(options, error, said):
     with pytest.raises(error, match=said) as caught:
         AnnotationTable.from_frame(frame, **options)
     assert SECRET not in str(caught.value)
+
+
+def pi_frame(pi, n, keep_ids=False):
+    """The PI of n rows as the table of a fit of the estimator has it."""
+    table = make_table(pd.Categorical.from_codes(np.arange(n) % 2, [0, 1]), np.arange(n), pi, np.ones(n), keep_ids)
+    return table.frame[table.pi_columns]
 
 
 def test_columns_called_by_addresses_are_no_pi_and_no_inputs(tmp_path):

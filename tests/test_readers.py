@@ -6,8 +6,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from pidual.data import keys, open_source, spelled_like
+from pidual.data.columns import values
 from pidual.errors import DataError, UsageError
-from pidual.readers import keys, open_source, spelled_like, values
 
 
 def write(folder, name, content):

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pidual.batch import Spec
+from pidual.data import AnnotationTable
 from pidual.datasets import DATASETS
 from pidual.encode import PIEncoder
 from pidual.errors import UsageError
@@ -24,7 +25,6 @@ from pidual.paper.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.paper.runs import Fit
 from pidual.paper.summary import summarise
 from pidual.run import resolve_options
-from pidual.table import AnnotationTable
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "paper" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"

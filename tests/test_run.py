@@ -16,6 +16,7 @@ import torch
 from command_line import run_cli, start_cli, write_crowd, write_pictures
 from PIL import Image
 
+from pidual.data import AnnotationTable, load_inputs, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.encode import PIEncoder
 from pidual.engine.checkpoint import load_tensors
@@ -23,12 +24,10 @@ from pidual.engine.fit import Interrupted
 from pidual.engine.progress import Progress
 from pidual.engine.threads import CHOSEN_OUTSIDE
 from pidual.errors import DataError, DataWarning, RunError, UsageError
-from pidual.inputs import load_inputs
 from pidual.paper.protocol import paper_protocol
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, describe_pi, fit_table, prepare, split_rows
 from pidual.rundir import Run
-from pidual.table import AnnotationTable, read_table
 from pidual.trained import load_method, predict_inputs
 
 EPOCHS = 120

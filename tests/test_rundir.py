@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 from command_line import environment, run_cli, write_crowd
 
+from pidual.data import load_inputs, read_table
 from pidual.errors import RunError, UsageError
-from pidual.inputs import load_inputs
 from pidual.run import FitOptions, fit_table
 from pidual.rundir import Run, evaluate_issues
 from pidual.schemas import sealed
-from pidual.table import read_table
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ import torch
 from torch import nn
 
 from pidual.batch import Spec
+from pidual.data import AnnotationTable, Inputs
 from pidual.engine import Training
 from pidual.errors import UsageError
-from pidual.inputs import Inputs
 from pidual.methods import METHODS
 from pidual.nets import MLP, WideResNet, build_network
 from pidual.run import FitOptions, prepare, resolve_options
 from pidual.settings import choose_settings, network_of, split_settings
-from pidual.table import AnnotationTable
 
 SIZES = (100, 999, 1_000, 9_999, 50_000, 500_000, 5_000_000)
 

@@ -21,12 +21,12 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from pidual.cli.common import parse_value
+from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.directory import remove_sweep
 from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
-from pidual.inputs import load_inputs
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
 from pidual.run import FitOptions
@@ -34,7 +34,6 @@ from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
 from pidual.sweep.space import Space
 from pidual.sweep.study import check_same, open_study, opened
-from pidual.table import AnnotationTable
 from pidual.training import Training
 
 FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}

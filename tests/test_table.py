@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pidual.data import AnnotationTable, pseudonym, read_table
 from pidual.errors import DataError, DataWarning, KeyNotice, UsageError
-from pidual.table import AnnotationTable, read_table
 
 CSV = """item,label,annotator,seconds,y,split
 00017,cat,ann,1.5,cat,train
@@ -301,7 +301,7 @@ def test_two_annotators_with_one_pseudonym_are_refused(csv, monkeypatch):
         def hexdigest(self):
             return "0" * 12
 
-    monkeypatch.setattr("pidual.table.hashlib.blake2b", Same)
+    monkeypatch.setattr("pidual.data.pseudonyms.hashlib.blake2b", Same)
     with pytest.raises(DataError, match=r"same pseudonym.*--keep-ids"):
         read_table(csv)
 
@@ -429,3 +429,66 @@ def test_the_frame_given_is_left_alone():
     assert made["t"].tolist() == [99, 2, 3, 4]
     assert not np.shares_memory(made["t"].to_numpy(), frame["t"].to_numpy())
     pd.testing.assert_frame_equal(frame, before)
+
+
+# --- from arrays ---
+
+
+def test_arrays_make_the_table_that_a_frame_makes():
+    frame = pd.DataFrame(
+        {
+            "item": ["b", "a", "b", "c"],
+            "label": ["dog", "cat", "dog", "cat"],
+            "worker": [7, 3, 7, 5],
+            "seconds": ["1.5", "2", "", "4"],
+            "split": ["train", "val", "train", "test"],
+        }
+    )
+    made = AnnotationTable.from_frame(frame, pi=["worker", "seconds"], keep_ids=True)
+    pi = frame[["worker", "seconds"]]
+    for form in (pi, pi.to_dict("list"), pi.set_axis(list("wxyz"))):
+        table = AnnotationTable.from_arrays(
+            frame["label"].to_numpy(), frame["item"], form, split=frame["split"], keep_ids=True
+        )
+        pd.testing.assert_frame_equal(table.frame, made.frame)
+        assert (table.pi_columns, table.people, table.keeps_ids) == (made.pi_columns, made.people, True)
+        assert table.fingerprint() == made.fingerprint()
+    bare = AnnotationTable.from_arrays([1, 0, 1, 0])
+    assert (bare.classes, bare.pi_columns, bare.source) == ([0, 1], [], "table")
+    np.testing.assert_array_equal(bare.frame["item"], range(4))
+
+
+def test_arrays_hold_pseudonyms_unless_ids_are_kept():
+    pi = {"annotator": ["ann", "bob"] * 2, "reviewer": ["cyd", "ann"] * 2, "tool": ["web", "eve@example.org"] * 2}
+    table = AnnotationTable.from_arrays([0, 0, 1, 1], pi=pi, key=b"secret")
+    assert (table.people, table.keeps_ids) == (("annotator", "reviewer", "tool"), False)
+    for name in ("ann", "bob", "cyd", "eve"):
+        assert name not in table.frame.drop(columns=["item"]).to_string(header=False)
+    assert table.frame["annotator"][0] == table.frame["reviewer"][1] == pseudonym("ann", b"secret")
+    assert table.frame["tool"].tolist()[::2] == ["web", "web"]
+    assert AnnotationTable.from_arrays([0, 0, 1, 1], pi=pi).frame["annotator"][0] != table.frame["annotator"][0]
+    assert AnnotationTable.from_arrays([0, 0, 1, 1], pi=pi, keep_ids=True).frame["tool"].tolist() == pi["tool"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "error", "said"),
+    [
+        ({"item": [1, 2]}, UsageError, "item has 2 rows and there are 4 labels; give one for every label"),
+        ({"split": ["train"] * 3}, UsageError, "split has 3 rows and there are 4 labels"),
+        ({"split": ["train", "test", "val", "later"]}, DataError, "table, row 3 .*'later' is not a split"),
+        ({"pi": [1, 2, 3]}, UsageError, "pi has 3 rows .* and there are 4 labels"),
+        ({"item": [1, 2, None, 3]}, DataError, "table, row 2 .*, column 'item': the item is missing"),
+        ({"label": [0, 0, 0, 1]}, DataError, "the class 1 has this one row only"),
+        ({"item": ["a@b.org", "c@d.org", "e@f.org", "g@h.org"]}, DataError, "the item is an e-mail address"),
+        ({"label": pd.Categorical(["a@b.org", "c@d.org"] * 2)}, DataError, "the label is an e-mail address"),
+        ({"pi": {"a@b.org": [1, 2, 3, 4]}}, UsageError, "is called by an e-mail address"),
+    ],
+)
+def test_arrays_that_cannot_be(arrays, error, said):
+    with pytest.raises(error, match=said):
+        AnnotationTable.from_arrays(**{"label": [0, 1, 0, 1], **arrays})
+
+
+def test_categories_of_labels_are_the_classes_as_they_are():
+    labels = pd.Categorical.from_codes([1, 0, 1], [2.5, " NA "])
+    assert AnnotationTable.from_arrays(labels).classes == [2.5, " NA "]

@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .batch import PI, Batch, Rows, Spec
+    from .data import AnnotationTable, Inputs, load_inputs, read_table
     from .encode import PIEncoder
     from .engine import Fitted, Training
     from .errors import DataError, DataWarning, PidualError, RunError, UsageError
     from .estimator import PiDualClassifier
-    from .inputs import Inputs, load_inputs
     from .judging import judge
     from .methods import METHODS, Method, PiDual
     from .run import FitOptions, fit_table
     from .rundir import Run
-    from .table import AnnotationTable, read_table
 
 _HOMES = {
-    "AnnotationTable": "table",
+    "AnnotationTable": "data",
     "Batch": "batch",
     "DataError": "errors",
     "DataWarning": "errors",
     "FitOptions": "run",
     "Fitted": "engine",
-    "Inputs": "inputs",
+    "Inputs": "data",
     "METHODS": "methods",
     "Method": "methods",
     "PI": "batch",
@@ -47,8 +46,8 @@ _HOMES = {
     "UsageError": "errors",
     "fit_table": "run",
     "judge": "judging",
-    "load_inputs": "inputs",
-    "read_table": "table",
+    "load_inputs": "data",
+    "read_table": "data",
 }
 
 __all__ = [

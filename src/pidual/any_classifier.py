@@ -17,14 +17,13 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from .data import AnnotationTable, load_probabilities
 from .engine import Fitted
 from .errors import DataError, UsageError
-from .inputs import load_probabilities
 from .judging import item_posteriors, prepare_judging
+from .messages import first_line
 from .random_pi import derive_seed
 from .run import Job, train
-from .table import AnnotationTable
-from .text import first_line
 
 FOLDS = 5
 LEAST_WEIGHT = 0.02  # a class less likely than this gives no row to fit to

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from .data import AnnotationTable, load_inputs
 from .datasets.digits import DigitsPI, load_digits_pi
 from .engine.progress import Progress
-from .inputs import load_inputs
 from .run import FitOptions, fit_table
 from .rundir import Run
-from .table import AnnotationTable
 from .trained import predict_inputs
 
 METHODS = ("ce", "pi_dual", "latent_truth")

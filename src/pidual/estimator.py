@@ -5,11 +5,11 @@ import hashlib
 import numbers
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,17 +21,14 @@ from torch import nn
 
 from .any_classifier import fit_any, probabilities
 from .batch import Rows
+from .data import AnnotationTable, Inputs
+from .data.build import refuse_people_as_columns
+from .data.in_memory import pi_columns, pi_names
+from .data.people import has_address, holds_people
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
-from .inputs import Inputs
-from .people import has_address, holds_people, names_annotator
-from .readers import open_source
-from .readers import values as read_values
 from .run import FitOptions, Job, Results, assess, prepare, train
-from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable, refuse_people_as_columns
-
-UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs
 
 
 class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -87,8 +84,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     label_issues_ : DataFrame
         What `find_label_issues` returns.
     annotators_ : DataFrame or None
-        One row per annotator, worst first, where `pi` has a column "annotator"; labels without one are counted as
-        those of "(unknown)".
+        One row per annotator, worst first, where `pi` has a column "annotator".
     history_ : list of dict
         One record per epoch.
     model_selection_ : list of dict
@@ -158,9 +154,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         y : array (N,)
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
-            Privileged information: what is known of how each label was made; values may be missing. The column
-            "annotator" (or "worker", "annotator_id", ...; else the only one whose name says who gave the label, such as
-            "completed_by") says who; a single column without a name is taken as that. Rows count by position.
+            Privileged information: what is known of how each label was made; values may be missing, but not those of
+            the column "annotator" (or "worker", "annotator_id", ...; else the only one whose name says who gave the
+            label, such as "completed_by"). A single column without a name is taken as that. Rows count by position.
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
         """
@@ -173,12 +169,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         weight = check_weight(sample_weight, X)
         check_two_classes(codes[weight > 0], self.classes_)
         x, items = distinct_rows(as_input(X))
-        frame = pi_frame(pi, len(X), self.keep_ids)
-        table = make_table(items, pd.Categorical.from_codes(codes, self.classes_.tolist()), frame, weight)
+        label = pd.Categorical.from_codes(codes, self.classes_.tolist())
+        table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
         if self.estimator is not None:
             return self._fit_any(x, table, self._options(table, pi), weight, index)
-        inputs = Inputs(x, None, "array", {}, source="X")
+        inputs = Inputs.from_array(x, source="X")
         job = prepare(
             table, inputs, self._options(table, pi), module=self._maker(x[:2]), sample_weight=weight.astype(np.float32)
         )
@@ -450,91 +446,19 @@ def check_complete(y: Any) -> None:
 
 
 def make_table(
-    items: NDArray[np.int64], label: pd.Categorical, pi: pd.DataFrame, weight: NDArray[np.float64]
+    label: pd.Categorical, items: NDArray[np.int64], pi: Any, weight: NDArray[np.float64], keep_ids: bool
 ) -> AnnotationTable:
-    """An annotation table of arrays; rows of weight 0 are in its test split, which nothing is learned from."""
-    frame = pd.DataFrame({"item": pd.Categorical.from_codes(items, pd.RangeIndex(items.max() + 1)), "label": label})
-    pi = pi.apply(lambda column: in_order(column, weight > 0))
-    frame = pd.concat([frame, pi], axis=1)
-    if (weight == 0).any():
-        frame["split"] = pd.Categorical.from_codes(np.where(weight == 0, 2, 0), pd.Index(SPLITS))
-    return AnnotationTable(frame, "pi", list(pi.columns))
+    """The table of a fit; rows of weight 0 are in its test split, which nothing is learned from.
 
-
-def in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[Any]":
-    """Categories in the order in which they come, as in a table, those of rows that are not used last."""
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        return column
-    codes = column.cat.codes.to_numpy()
-    order = pd.unique(np.concatenate([codes[used], codes[~used]]))
-    return column.cat.set_categories(column.cat.categories[order[order >= 0]])
-
-
-def pi_frame(pi: Any, n: int, keep_ids: bool = False) -> pd.DataFrame:
-    """Privileged information as a frame of numbers, times and categories, with the names a table gives them.
-
-    People but for the annotator are numbered unless `keep_ids`.
+    Annotators have their ids, and people in other columns numbers, unless `keep_ids`.
     """
-    columns = pi_columns(pi)
-    if not keep_ids:
-        refuse_people_as_columns("pi", [str(name) for name in columns])
-    for name, values in columns.items():
-        if len(values) != n:
-            raise UsageError(f"pi has {len(values)} rows ('{name}') and X has {n}; give one row of pi per row of X.")
-    names = list(pi_names(columns).values())
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UsageError(f"pi has the column '{twice[0]}' twice, by this name or another; rename one of them.")
-    series = {name: pi_values(name, values) for name, values in zip(names, columns.values(), strict=True)}
-    if not keep_ids:
-        series = {name: column if name == "annotator" else without_ids(name, column) for name, column in series.items()}
-    return pd.DataFrame(series, index=range(n))
-
-
-def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
-    """The columns of PI in any form, by name; positions count, an index does not."""
-    if pi is None:
-        return {}
-    if hasattr(pi, "to_pandas"):
-        pi = pi.to_pandas()
-    if isinstance(pi, Mapping):
-        return {name: pd.Series(values).reset_index(drop=True) for name, values in pi.items()}
-    if isinstance(pi, pd.Series):
-        pi = pi.to_frame("annotator" if pi.name is None else pi.name)
-    elif not isinstance(pi, pd.DataFrame):
-        array = pi if isinstance(pi, np.ndarray) else np.asarray(pi, dtype=object)
-        if array.ndim not in (1, 2):
-            raise UsageError(f"pi must have one or two dimensions, not {array.ndim}.")
-        names = ["annotator"] if array.ndim == 1 else [f"pi_{j}" for j in range(array.shape[1])]
-        pi = pd.DataFrame(array, columns=names).infer_objects()
-    if pi.columns.has_duplicates:
-        raise UsageError(f"pi has the column '{pi.columns[pi.columns.duplicated()][0]}' twice; rename one of them.")
-    return {name: pi[name].reset_index(drop=True) for name in pi.columns}
-
-
-def pi_names(columns: Mapping[Any, "pd.Series[Any]"]) -> dict[Any, str]:
-    """What a table calls each PI column: the annotator "annotator", as `read_table` finds it."""
-    usual = [column for name in ANNOTATOR_NAMES for column in columns if str(column).casefold() == name]
-    called = [name for name in columns if names_annotator(str(name))]
-    annotator = usual[:1] or [name for name in called if len(called) == 1 and _holds_people(name, columns[name])]
-    return {
-        name: "annotator" if name in annotator else f"pi_{name}" if name in RESERVED else str(name) for name in columns
-    }
-
-
-def _holds_people(name: Any, values: "pd.Series[Any]") -> bool:
-    return holds_people(str(name), pi_values(str(name), values))
-
-
-def pi_values(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Numbers and times as they are, text as a table reads it, all else as categories; every row has an annotator."""
-    kind = pd.api.types
-    number = kind.is_numeric_dtype(values) and not kind.is_bool_dtype(values)
-    if name == "annotator":
-        return values.astype(object).where(values.notna(), UNKNOWN).map(str).astype("category")
-    if number or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values):
-        return values
-    return as_a_table_reads(name, values)
+    split = np.where(weight == 0, "test", "train") if (weight == 0).any() else None
+    table = AnnotationTable.from_arrays(label, items, pi, split=split, keep_ids=True, source="pi")
+    if keep_ids:
+        return table
+    refuse_people_as_columns("pi", table.pi_columns)
+    others = [name for name in table.pi_columns if name != "annotator"]
+    return replace(table, frame=table.frame.assign(**{name: without_ids(name, table.frame[name]) for name in others}))
 
 
 def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -562,15 +486,6 @@ def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
             return index
         return index.map(lambda value: "(an e-mail address)" if has_address(value) else value)
     return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
-
-
-def as_a_table_reads(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Text as numbers, times or categories; what no file can hold, such as intervals, as categories by its text."""
-    try:
-        source = open_source(values.to_frame(name))
-        return pd.Series(read_values(source, name, source.read([name])[name]))
-    except (pa.ArrowException, OverflowError, DataError):
-        return values.astype(object).map(str, na_action="ignore").astype("category")
 
 
 def numbered(annotators: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from .errors import UsageError
-from .text import quoted
+from .messages import quoted
 
 
 def check_options(

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from .batch import Groups, Rows, Spec
 from .consensus import LEAST, first_part, fit_judge, pi_effects
+from .data import SPLITS, AnnotationTable, Inputs, x_rows
 from .detect import Cutoff, Posteriors, describe_annotators, describe_items, mark_issues
 from .directory import NEW, begun_folder, check_directory, choose_folder, locked, take_place
 from .encode import PIColumn, PIEncoder, quantity
@@ -43,7 +44,7 @@ from .engine.threads import choose_threads, goes_on_with, using_threads
 from .errors import DataError, DataWarning, DivergedError, RunError, UsageError
 from .files import release, write_json
 from .giveaway import check_giveaway
-from .inputs import Inputs, x_rows
+from .messages import first_line, quoted
 from .methods import METHODS, Method, check_method
 from .methods.answer_model import AnswerModel
 from .metrics import detection_auc, finite_or_none
@@ -54,8 +55,6 @@ from .random_pi import derive_seed
 from .rundir import Run, evaluate_issues
 from .schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from .settings import choose_settings, data_settings, judging_settings, network_of
-from .table import SPLITS, AnnotationTable
-from .text import first_line, quoted
 from .training import option_names
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train

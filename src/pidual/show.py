@@ -10,7 +10,7 @@ from rich.progress import Progress as RichProgress
 
 from .engine.history import Record
 from .engine.progress import Progress
-from .text import printable
+from .messages import printable
 
 SECONDS_BETWEEN_LINES = 10.0
 

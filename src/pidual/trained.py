@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
 from .batch import Rows, Spec
+from .data import load_inputs
 from .engine import predicting_fabric
 from .engine.checkpoint import load_shapes, load_tensors, misfit
 from .engine.predict import predict_probabilities
 from .errors import DataError, RunError
-from .inputs import load_inputs
 from .methods import Method, check_method
 from .nets import Standardize
 from .run import method_maker, network_maker

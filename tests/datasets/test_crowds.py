@@ -5,12 +5,11 @@ import pandas as pd
 import pytest
 from published import write_cifar100
 
+from pidual.data import AnnotationTable, Inputs
 from pidual.datasets import load_dataset
 from pidual.errors import DataError, UsageError
-from pidual.inputs import Inputs
 from pidual.paper.datasets import crowds
 from pidual.paper.datasets.check import check_dataset
-from pidual.table import AnnotationTable
 
 WORDS = ["aspirin", "fever", "cures", "causes", "pain", "insulin", "diabetes", "helps", "against", "sadness"]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pidual.data import Inputs
 from pidual.datasets import DATASETS, find_entry, load_dataset
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.digits import load_digits_pi
 from pidual.errors import UsageError
-from pidual.inputs import Inputs
 from pidual.paper.datasets.check import CHECKS
 
 HERE = ["cifar10n", "cifar10n:aggregate", "cifar100n", "cifar10s", "labelme", "cifar10_pi:low"]

@@ -12,7 +12,7 @@ import click
 
 from ..allocator import keep_freed_memory
 from ..errors import PidualError, TooManyIssues
-from ..text import first_line, printable
+from ..messages import first_line, printable
 from . import benchmark, data, demo, detect, fit, methods, predict, sweep
 from .common import is_first_process, said_warnings, say
 

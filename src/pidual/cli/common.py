@@ -16,8 +16,8 @@ import click
 
 from ..errors import DataWarning, KeyNotice, PidualError, UsageError
 from ..files import without_passwords
+from ..messages import printable, write_csv
 from ..processes import is_first_process as is_first_process
-from ..text import printable, write_csv
 
 if TYPE_CHECKING:
     import pandas as pd

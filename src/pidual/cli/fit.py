@@ -56,8 +56,8 @@ def fit(
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     with noted_warnings() as notes:
         read, inputs, fit_options, source = load_job(table, **options)
+    from ..data import KEY_NAME
     from ..run import fit_table
-    from ..table import KEY_NAME
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -193,20 +193,23 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     check_options(options)
-    from ..inputs import load_inputs, load_probabilities, no_inputs, table_inputs
+    from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
+    from ..data.features import expect_inputs
     from ..settings import split_settings
-    from ..table import read_table
 
-    given = [name_and_kind(table, part) for part in options["pi"] or []]
+    opened = open_source(table)
+    given = [name_and_kind(opened, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
     keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
     columns, text, x = [unquoted(part)[0] for part in options["columns"] or []], options["text"], options["x"]
     here = [*columns, *([text] if text else [])] if x is None else None
-    read = read_table(table, pi=pi, x_columns=here, **{key: options[key] for key in keys})
+    if here:
+        expect_inputs(opened, options["item"], columns, text)
+    read = read_table(opened, pi=pi, x_columns=here, **{key: options[key] for key in keys})
     if x is not None:
         inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
     elif columns or text:
-        inputs = table_inputs(table, columns=columns, text=text, item=options["item"])
+        inputs = table_inputs(opened, columns=columns, text=text, item=options["item"])
     elif options.get("probs"):
         x = options["probs"]
         inputs = load_probabilities(x, read.classes, item=options["item"])
@@ -237,10 +240,9 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     return read, inputs, fit_options, source
 
 
-def name_and_kind(table: Path, part: str) -> tuple[str, str]:
+def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:
     """Column and kind (or "") of a part of --pi: NAME, NAME:KIND, "NAME" or "NAME":KIND."""
     from ..encode import KINDS
-    from ..readers import open_source
 
     name, kind = unquoted(part)
     if name != part or ":" not in part:
@@ -249,4 +251,4 @@ def name_and_kind(table: Path, part: str) -> tuple[str, str]:
     if match := re.fullmatch(r"(.+?)\s*:\s*(raw:[^:]*:[^:]*)", part):  # raw:MEAN:STD has colons of its own
         name, kind = match.groups()
     known = kind.partition(":")[0] in KINDS
-    return (part, "") if not known and part in open_source(table) else (name, kind)
+    return (part, "") if not known and part in table else (name, kind)

@@ -67,7 +67,7 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
     """
     import pandas as pd
 
-    from ..readers import open_source
+    from ..data import open_source
 
     if path.suffix == ".txt" and path.is_file():
         labels = pd.Series(path.read_text(encoding="utf-8", errors="replace").splitlines(), dtype=object).str.strip()
@@ -76,7 +76,7 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
         column, item = source.find("y", "label"), schema.get("item")
         item = item if item in source.columns else source.find("item", "task")
         if column is None:
-            from ..people import listed
+            from ..data.people import listed
 
             raise UsageError(f"{path} has no column 'y' or 'label'. Its columns: {listed(source.columns)}.")
         labels = read_texts(source, column)
@@ -100,7 +100,7 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
 
 def like_classes(path: Path, labels: "pd.Series[str]", classes: list[Any]) -> "pd.Series[str]":
     """The labels as the model spells its classes, of which there must be one at least."""
-    from ..readers import spelled_like
+    from ..data import spelled_like
 
     names = [str(name) for name in classes]
     spelled = labels.map(spelled_like(labels.unique(), names))
@@ -116,7 +116,7 @@ def read_texts(source: Any, column: str) -> "pd.Series[str]":
     """A column as text, None where a value is missing."""
     import pandas as pd
 
-    from ..readers import as_text, keys
+    from ..data import as_text, keys
 
     codes, names = keys(source, column, source.read([column])[column])
     known = [*as_text(names).to_pylist(), None]
@@ -129,7 +129,7 @@ def labels_by_item(
     """The label of each of `items`, from rows that name their items; an item may have several rows that agree."""
     import pandas as pd
 
-    from ..inputs import rows_by_name
+    from ..data import rows_by_name
 
     found = labels.groupby(named).agg(["first", "nunique"])  # a missing label is none of them
     several = found.index[found["nunique"] > 1]

@@ -117,8 +117,8 @@ def sweep(
         job, command = table_sweep(context, table, grid, search, options)
     else:
         job, command = recipe_sweep(context, str(table), scale, data, grid, search, options)
+    from ..data import KEY_NAME
     from ..sweep import run_sweep
-    from ..table import KEY_NAME
 
     command += ["--out", f"runs/{study}"]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):

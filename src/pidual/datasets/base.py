@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..inputs import Inputs
+from ..data import Inputs
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data import Inputs
 from ..datasets.base import NoisyDataset
 from ..errors import UsageError
-from ..inputs import Inputs
 from ..methods import METHODS
 from ..options import defaults, signature
 from ..report.figures import ALERT, CALM, INK, MUTED

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data import Inputs
 from ..datasets import load_dataset
 from ..datasets.base import NoisyDataset
 from ..engine import make_fabric
@@ -23,7 +24,6 @@ from ..engine.checkpoint import StateStore
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import read_json, write_json, write_text
-from ..inputs import Inputs
 from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions

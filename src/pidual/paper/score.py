@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..batch import Lazy, Rows
+from ..data import AnnotationTable, Inputs
 from ..datasets.base import NoisyDataset
 from ..engine import Fitted, fit, make_fabric
 from ..engine.checkpoint import StateStore
@@ -21,12 +22,10 @@ from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
 from ..engine.progress import Progress
 from ..engine.threads import using_threads
 from ..errors import DivergedError
-from ..inputs import Inputs
 from ..methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..predictions import Predictions
 from ..run import FitOptions, Job, assess, native_aucs, prepare, train
-from ..table import AnnotationTable
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
 BINS = 20
@@ -44,10 +43,10 @@ def prepare_data(data: NoisyDataset, options: FitOptions) -> Job:
 def table_and_inputs(data: NoisyDataset) -> tuple[AnnotationTable, Inputs]:
     """The annotations and the training inputs of a dataset as `pidual fit` has them."""
     table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # ids that are public already
-    names = np.arange(len(data.x)).astype(str)  # items are rows of x
+    items = np.arange(len(data.x))  # which are rows of x
     if isinstance(data.x, Inputs):
-        return table, dataclasses.replace(data.x, names=names)
-    return table, Inputs(data.x, names, "array", {"kind": "array"}, source=data.name)
+        return table, dataclasses.replace(data.x, names=items.astype(str))
+    return table, Inputs.from_array(data.x, items, source=data.name)
 
 
 def fit_and_score(

@@ -16,8 +16,8 @@ from ..artefacts import RunFiles
 from ..detect.reasons import find_reasons
 from ..errors import RunError
 from ..files import write_text
+from ..messages import printable
 from ..predictions import Predictions, column_names, take_rows
-from ..text import printable
 from . import figures
 
 MAX_ANNOTATORS = 50

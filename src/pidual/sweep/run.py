@@ -14,6 +14,7 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
+from ..data import AnnotationTable, Inputs
 from ..directory import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
 from ..engine import Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
@@ -21,11 +22,9 @@ from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
-from ..inputs import Inputs
 from ..processes import place_among_processes
 from ..run import FitOptions, Recorder, prepare, train
 from ..schemas import FORMAT, SWEEP, read_record
-from ..table import AnnotationTable
 from .queue import Queue, beating, dead_locks, lock_file, owners
 from .results import Results, Sweep
 from .space import Space

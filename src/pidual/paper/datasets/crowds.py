@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...data import Inputs, load_inputs
 from ...datasets.base import NoisyDataset
 from ...errors import DataError, UsageError
-from ...inputs import Inputs, load_inputs
 from .cifar import Images, cifar100_classes, load_cifar100
 from .locate import need_file, read_columns, whole_numbers
 

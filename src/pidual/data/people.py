@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from . import text
-from .text import quoted
+from .. import messages
+from ..messages import quoted
 
 
 def _set(words: str) -> frozenset[str]:
@@ -133,7 +133,7 @@ def hides(column: str, text: str) -> bool:
 
 def listed(columns: "list[str]", limit: int = 30) -> str:
     """The names of columns; in a table with a column per annotator, these may be addresses."""
-    return text.listed(["(an e-mail address)" if is_address(column) else column for column in columns], limit)
+    return messages.listed(["(an e-mail address)" if is_address(column) else column for column in columns], limit)
 
 
 def _read(column: str) -> _Name | None:

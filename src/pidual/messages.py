@@ -68,7 +68,7 @@ def write_csv(frame: "pd.DataFrame", path: Path | None = None) -> str:
 def plain_cells(frame: "pd.DataFrame") -> "pd.DataFrame":
     """A frame to be written as CSV in which no spreadsheet takes a text for a formula.
 
-    Text, and names of columns, that begin with = + - @ tab or carriage return get an apostrophe before them; `readers`
+    Text, and names of columns, that begin with = + - @ tab or carriage return get an apostrophe before them; `data`
     takes it off again. Numbers stay as they are, also those held as text.
     """
     changed = {position: _plain_column(frame.iloc[:, position]) for position in range(frame.shape[1])}

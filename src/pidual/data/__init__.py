@@ -1,0 +1,39 @@
+"""Data as it comes, read and checked: annotation tables and inputs, from files, frames and arrays.
+
+sources/        files and frames, by column
+columns         a column as categories, numbers or moments
+people          which columns hold people
+roles, build, classes, pseudonyms  ->  table        AnnotationTable, read_table
+arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
+join            which input belongs to which annotation
+"""
+
+from .build import SPLITS
+from .columns import as_text, keys, spelled_like
+from .images import LazyImages
+from .inputs import Inputs, no_inputs
+from .join import rows_by_name, x_rows
+from .load import load_inputs, load_probabilities, table_inputs
+from .pseudonyms import KEY_NAME, pseudonym
+from .sources import open_source
+from .table import AnnotationTable, read_table
+
+__all__ = [
+    "KEY_NAME",
+    "SPLITS",
+    "AnnotationTable",
+    "Inputs",
+    "LazyImages",
+    "as_text",
+    "keys",
+    "load_inputs",
+    "load_probabilities",
+    "no_inputs",
+    "open_source",
+    "pseudonym",
+    "read_table",
+    "rows_by_name",
+    "spelled_like",
+    "table_inputs",
+    "x_rows",
+]

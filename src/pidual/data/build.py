@@ -1,0 +1,155 @@
+"""From the columns of a source to the frame of an annotation table: read, check, put together."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import DataError, UsageError
+from ..messages import quoted
+from .classes import as_classes, check_classes, warn_if_no_class
+from .columns import Keys, as_text, keys, values
+from .people import HIDDEN, has_address, holds_people, is_address, names_annotator, shown
+from .pseudonyms import pseudonyms
+from .roles import Roles
+from .sources import Source
+
+SPLITS = ("train", "valid", "test")
+_SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
+
+
+class Parts(NamedTuple):
+    """What an annotation table is made of; see `AnnotationTable`."""
+
+    frame: pd.DataFrame
+    source: str
+    pi_columns: list[str]
+    people: tuple[str, ...]
+    keeps_ids: bool
+
+
+def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -> Parts:
+    """Read the columns, check them and put the frame together; `key` None keeps ids.
+
+    The key is asked for last: where a column cannot be used, none is made.
+    """
+    used = [*roles[:5], *(column for column in roles.pi if column != "annotator")]
+    columns = source.read([column for column in used if column is not None])
+    n = len(columns[roles.label])
+    if n == 0:
+        raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
+    frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
+    people: dict[str, Keys] = {}
+    if key is not None:
+        refuse_people_as_columns(source.name, roles.pi)
+    label = complete(source, roles.label, columns.pop(roles.label), "label")
+    y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
+    if key is not None:
+        refuse_people(source.name, roles.label, label, "label")
+        refuse_people(source.name, roles.y, y, "y")
+    frame["label"], clean = as_classes(label, y)
+    if roles.y is not None and clean is not None:
+        warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
+    check_classes(source, roles.label, frame["label"])
+    if roles.annotator is not None:
+        people["annotator"] = complete(source, roles.annotator, columns.pop(roles.annotator), "annotator")
+        frame["annotator"] = None  # like all people
+    for name in roles.pi:
+        if name != "annotator":
+            column = columns.pop(name)
+            frame[name] = values(source, name, column)
+            if holds_people(name, pd.Series(frame[name])) or has_addresses(frame[name]):
+                people[name] = keys(source, name, column)
+    if clean is not None:
+        frame["y"] = clean
+    if roles.split is not None:
+        frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
+    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.RangeIndex(n))
+    if roles.item is not None:
+        pa.default_memory_pool().release_unused()
+        items = complete(source, roles.item, columns.pop(roles.item), "item")
+        if key is not None:
+            refuse_people(source.name, roles.item, items, "item")
+        pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
+        frame["item"] = items.categorical()
+    for name, ids in people.items():
+        whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
+        frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
+    return Parts(
+        pd.DataFrame(frame, copy=False), source.name, list(roles.pi), tuple(people), bool(people) and key is None
+    )
+
+
+def has_addresses(column: Any) -> bool:
+    """Whether any category is an e-mail address."""
+    categories = column.array if isinstance(column, pd.Series) else column
+    return isinstance(categories, pd.Categorical) and any(map(has_address, categories.categories))
+
+
+def complete(source: Source, name: str, column: Any, what: str) -> Keys:
+    """Keys of a column in which nothing may be missing."""
+    if what == "label" and pa.types.is_duration(column.type):
+        raise DataError(f"{source.name}, column {name!r} holds {column.type}; write labels as text or whole numbers.")
+    found = keys(source, name, column)
+    missing = np.flatnonzero(found.codes < 0)
+    if len(missing):
+        row = int(missing[0])
+        value = column[row].as_py()
+        how = "empty" if value is None or value != value else quoted(value)
+        if str(value).strip() and how != "empty":
+            how += f", which means that; {'an' if what[0] in 'ai' else 'a'} {what} of this name needs another"
+        more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
+        other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
+        raise DataError(
+            f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}; fill it in "
+            f"or delete the row{other}."
+        )
+    return found
+
+
+def refuse_people_as_columns(source: str, columns: Sequence[str]) -> None:
+    """Raise for PI columns that are called by e-mail addresses: names of columns are kept as they are."""
+    for column in columns:
+        if has_address(column):
+            raise UsageError(
+                f"a PI column of {source} is called by an e-mail address, and would be written so to every file of a "
+                "run; rename it, or keep ids with keep_ids=True (--keep-ids)."
+            )
+
+
+def refuse_people(source: str, name: str | None, found: Keys | None, what: str) -> None:
+    """Raise for items or labels that are people: they are kept as they are, in all that is made of the table."""
+    if name is None or found is None:
+        return
+    said = "clean label" if what == "y" else what
+    way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
+    if what == "item" and names_annotator(name):
+        raise UsageError(f"column {name!r} of {source} says who gave the label and is no {what}; {way_out}")
+    if not len(found.names) or not pa.types.is_string(found.names.type):
+        return
+    likely = found.names.filter(pc.match_substring(found.names, "@"))  # few, mostly; Python looks at these
+    if 2 * len(likely) > len(found.names) and 2 * sum(map(is_address, likely.to_pylist())) > len(found.names):
+        number = " (number the items instead)" if what == "item" else ""
+        raise DataError(
+            f"{source}, column {name!r}: the {said} is an e-mail address in most rows, and would be written as it "
+            f"is to every file of a run{number}; {way_out}"
+        )
+
+
+def as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:
+    """Splits as categories: train, valid, test."""
+    known = [_SPLIT_NAMES.get(str(value).lower(), -1) for value in found.names.to_pylist()]
+    codes = np.array([*known, -1], np.int8)[found.codes]
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        value = found.names[found.codes[row]].as_py() if found.codes[row] >= 0 else ""
+        people = holds_people(name, pd.Series(found.categorical()))
+        raise DataError(
+            f"{source.place(row)}, column {name!r}: {HIDDEN if people else shown(name, value)} is not a split; write "
+            "train, valid or test."
+        )
+    categories: pd.Index[Any] = pd.Index(SPLITS)
+    return pd.Categorical.from_codes(codes, categories)

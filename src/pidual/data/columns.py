@@ -1,0 +1,200 @@
+"""From Arrow columns to what the library works with.
+
+keys(source, name, column)      categories, cleaned
+values(source, name, column)    numbers or moments where all are, else categories
+"""
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..messages import FORMULA_MARK, quoted
+from .sources.arrow_types import is_numeric
+from .sources.base import DECIMAL_COMMA, MISSING, Source, arrow_message, is_float
+
+_INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
+_LEADING_ZERO = r"^[+-]?0[\dxX]"
+_FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+
+class Keys(NamedTuple):
+    """A column as categories: `names[codes[i]]` is row i, and code -1 means missing."""
+
+    codes: NDArray[np.int32]
+    names: Any  # pa.Array of int64 or string, in order of first appearance
+
+    def categorical(self) -> pd.Categorical:
+        """The same as pandas has it."""
+        return pd.Categorical.from_codes(self.codes, pd.Index(self.names.to_pandas()))
+
+
+def keys(source: Source, name: str, column: Any) -> Keys:
+    """Encode names: text is stripped, and whole numbers become integers if every value is one.
+
+    Values written alike but for spaces are one value; `MISSING` texts and NaN have code -1. Booleans become
+    'False' and 'True', as a CSV would hold them.
+    """
+    if len(column) == 0:
+        return Keys(np.empty(0, np.int32), pa.array([], pa.string()))
+    with _conversion_errors(source, name, column):
+        encoded = _plain(source, name, column).dictionary_encode().combine_chunks()
+        cleaned = _clean(source, encoded.dictionary)
+    if cleaned.null_count == 0 and cleaned.equals(encoded.dictionary):
+        return Keys(_codes(encoded.indices), cleaned)
+    again = cleaned.dictionary_encode()
+    merged = np.append(_codes(again.indices), np.int32(-1))  # a missing code is -1, the last place
+    return Keys(merged[_codes(encoded.indices)], again.dictionary)
+
+
+def spelled_like(values: Iterable[Any], names: Iterable[Any]) -> dict[Any, Any]:
+    """How `names` spell each value: itself if it is one of them, else the one that is the same number or truth value.
+
+    Values that no name stands for, or several do, are spelled as they are.
+    """
+    names = list(names)
+    meant: dict[Any, list[Any]] = {}
+    for name in names:
+        meant.setdefault(_meaning(name), []).append(name)
+    exact = set(names)
+    alike = {value: meant.get(_meaning(value), [value]) for value in values}
+    return {value: same[0] if value not in exact and len(same) == 1 else value for value, same in alike.items()}
+
+
+def _meaning(name: Any) -> Any:
+    """What a name stands for: a number, true or false, or itself; '007' is a name."""
+    text = str(name).strip()
+    if text.casefold() in ("true", "false"):
+        return text.casefold()
+    return float(text) if is_float(text) and not re.match(_LEADING_ZERO, text) else text
+
+
+def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
+    """Numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories.
+
+    A column of categories, as pandas and Arrow have them, stays one, whatever the categories are.
+    """
+    if pa.types.is_dictionary(column.type):
+        return keys(source, name, column).categorical()
+    with _conversion_errors(source, name, column):
+        array = _plain(source, name, column)
+        is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+        if is_text and source.decimal == ",":
+            array = _with_points(array)
+        numbers = _text_numbers(array) if is_text else array
+        if numbers is not None and pa.types.is_duration(numbers.type):
+            numbers = pc.divide(as_floats(numbers.cast(pa.int64())), _PER_SECOND[numbers.type.unit])
+        if numbers is None or not is_numeric(numbers.type) or pa.types.is_boolean(numbers.type):
+            moments = _moments(array)
+            return moments if moments is not None else keys(source, name, array).categorical()
+        if pa.types.is_integer(numbers.type) and numbers.null_count == 0:
+            with contextlib.suppress(pa.ArrowInvalid):  # from 2**63 on
+                return _own(numbers.cast(pa.int64()))
+        return _own(as_floats(numbers))
+
+
+def as_text(values: Any) -> Any:
+    """Arrow values as text."""
+    return values.cast(pa.string())
+
+
+def as_floats(numbers: Any) -> Any:
+    """Arrow numbers as float64, whole numbers beyond 2**53 rounded."""
+    return numbers.cast(pa.float64(), safe=False)
+
+
+def _own(numbers: Any) -> NDArray[Any]:
+    """An array that is not a frame's own memory, which Arrow may share."""
+    result: NDArray[Any] = numbers.to_numpy()
+    return result if result.flags.writeable else result.copy()
+
+
+def _plain(source: Source, name: str, column: Any) -> Any:
+    """The column without dictionaries."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_nested(kind):
+        shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
+        raise DataError(f"{source.name}, column {quoted(name)} holds {shown}; it must hold one number or text per row.")
+    return column if column.type == kind else column.cast(kind)
+
+
+@contextlib.contextmanager
+def _conversion_errors(source: Source, name: str, column: Any) -> Iterator[None]:
+    """Name the column whose values Arrow cannot convert."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{source.name}, column {quoted(name)} holds {column.type} that cannot be used ({arrow_message(error)}); "
+            "convert it to text or numbers."
+        ) from None
+
+
+def _clean(source: Source, values: Any) -> Any:
+    """Unique values as int64 if all are whole numbers, else as stripped text; null where missing."""
+    if pa.types.is_boolean(values.type):
+        return pc.if_else(values, "True", "False")
+    if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
+        return values.cast(pa.int64())
+    text = _present(as_text(values))
+    if source.marks_formulas:
+        text = pc.replace_substring_regex(text, FORMULA_MARK, r"\1")
+    if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
+        return text
+    return pc.replace_substring_regex(text, r"\.0+$", "").cast(pa.int64())
+
+
+def _present(text: Any) -> Any:
+    """Stripped text, null where it says that the value is missing."""
+    text = pc.utf8_trim_whitespace(text)
+    missing = pc.is_in(text, value_set=pa.array(MISSING, text.type))
+    return pc.if_else(missing, pa.scalar(None, text.type), text)
+
+
+def _with_points(array: Any) -> Any:
+    """Text with points for decimal commas if most of it is numbers then; a list such as 1,2,3 is none."""
+    text = pc.utf8_trim_whitespace(array)
+    pointed = pc.replace_substring_regex(text, DECIMAL_COMMA, r"\1.\2")
+    share = pc.mean(pc.match_substring_regex(_present(pointed), _FLOAT).cast(pa.float64())).as_py()
+    return pointed if share is not None and share > 0.5 else array
+
+
+def _text_numbers(array: Any) -> Any:
+    """The numbers that text stands for, or None if any is not a number or has a leading zero."""
+    text = _present(array)
+    if text.null_count == len(text) or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py():
+        return None
+    for kind in pa.int64(), pa.float64():
+        with contextlib.suppress(pa.ArrowInvalid):
+            return text.cast(kind)
+    return None
+
+
+def _moments(array: Any) -> NDArray[Any] | None:
+    """The moments an array holds or its ISO 8601 text stands for, in UTC where a zone is named; None if any is none."""
+    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    if not (is_text or pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
+        return None
+    values = _present(array) if is_text else array
+    if values.null_count == len(values):
+        return None
+    for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
+        with contextlib.suppress(pa.ArrowInvalid):
+            found = values.cast(pa.timestamp(unit, zone), safe=is_text)
+            moments: NDArray[Any] = found.cast(pa.timestamp("us", zone), safe=False).to_numpy()
+            return moments
+    return None
+
+
+def _codes(indices: Any) -> NDArray[np.int32]:
+    codes: NDArray[np.int32] = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False)
+    return codes

@@ -1,0 +1,209 @@
+"""Columns of a table as inputs: numbers that are no people, no ids and no labels, or a column of text."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..errors import DataError, DataWarning, UsageError
+from ..messages import first_line, quoted
+from .arrays import check_finite
+from .columns import as_floats, as_text, keys
+from .columns import values as read_values
+from .inputs import Inputs, schema_of
+from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people
+from .row_names import as_strings, check_repeated, complete_names, first_rows
+from .sources import Source
+from .text import encode_text, text_digest
+
+_NOT_FEATURES = ("item", "task", "label", "y", "split")
+_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
+_ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
+
+
+def inputs_from_source(
+    source: Source,
+    item: str | None,
+    repeats: bool,
+    columns: Sequence[str] | None,
+    text: str | None,
+    schema: dict[str, Any] | None,
+    tensors: dict[str, NDArray[Any]] | None,
+    *,
+    finite: bool = True,
+) -> Inputs:
+    """Read columns or text from a table, in which an item may have several rows if `repeats`.
+
+    Numbers are checked to be finite if `finite`.
+    """
+    if columns and text:
+        raise UsageError("inputs are numbers or text: give columns= (--x-columns) or text= (--x-text), not both.")
+    chosen = [text] if text else _choose(source, item, columns, schema)
+    for column in chosen:
+        source.require(column, "asked for as input")
+    if columns and schema is None:
+        _refuse_people(source, [column for column in chosen if _holds_people(source, column)])
+    apart = [item] if item is not None and item not in chosen else []
+    data = source.read([*chosen, *apart], numeric=() if text else chosen)
+    items = data.pop(apart[0]) if apart else None
+    if len(data[chosen[0]]) == 0:
+        raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    if text and schema is None:
+        some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
+        addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
+        _refuse_people(source, [text] if names_annotator(text) or addresses else [])
+    if not columns and not text:
+        _warn_of_ids(source, data)
+    names, rows = None, None  # rows None: all
+    if item is not None:
+        found = complete_names(source, item, source.read([item])[item] if items is None else items)
+        rows = first_rows(source, found.codes, data) if repeats else None
+        names = as_strings(found)
+        if not repeats:
+            check_repeated(source, item, found)
+    if rows is not None:
+        data = {column: values.take(pa.array(rows)) for column, values in data.items()}
+    if text:
+        array, fitted, tensors = encode_text(source, text, data[text], schema, tensors)
+    else:
+        array, fitted, tensors = _numbers(source, data, rows, finite), {"columns": chosen}, {}
+    fitted |= {} if item == source.find("item", "task") else {"item": item}
+    kind = "text" if text else "columns"
+    digest = text_digest(data[text]) if text else None
+    return Inputs(array, names, kind, schema_of(kind, array) | fitted, tensors, source.name, digest)
+
+
+def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | None, text: str | None) -> None:
+    """Have the columns that `table_inputs` will want read in the pass that reads the table.
+
+    Those called like people are left out: as input these are refused.
+    """
+    numbers = [column for column in columns or () if not names_people(column) and not has_address(column)]
+    name = item or source.find("item", "task")
+    source.expect([*([text] if text else numbers), *([name] if name else [])], numeric=() if text else numbers)
+
+
+def _numbers(
+    source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None, finite: bool = True
+) -> NDArray[np.float32]:
+    """Columns side by side as float32."""
+    array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
+    for place, (column, values) in enumerate(data.items()):
+        try:
+            numbers = values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values
+            with np.errstate(over="ignore"):
+                array[:, place] = as_floats(numbers).to_numpy()
+        except pa.ArrowException as error:
+            why = "" if hides(column, str(error)) else f" ({first_line(error)})"
+            raise DataError(
+                f"{source.name}, column {quoted(column)} does not hold numbers{why}; choose others."
+            ) from None
+    chosen = list(data)
+
+    def place_of(row: int, rest: tuple[int, ...]) -> str:
+        return f"{source.place(int(rows[row]) if rows is not None else row)}, column {quoted(chosen[rest[0]])}"
+
+    if finite:
+        check_finite(array, place_of)
+    return array
+
+
+def _choose(
+    source: Source, item: str | None, columns: Sequence[str] | None, schema: dict[str, Any] | None
+) -> list[str]:
+    """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
+    if columns:
+        chosen = [columns] if isinstance(columns, str) else list(columns)
+        lost = [column for column in chosen if column not in source]
+        if lost and schema is not None:
+            raise DataError(
+                f"{source.name} has {len(chosen) - len(lost)} of the {len(chosen)} features the model was trained "
+                f"with; there is no column {quoted(lost[0])}."
+            )
+        if len(set(chosen)) < len(chosen):
+            raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
+        return chosen
+    numeric = [column for column in source.numeric_columns() if column not in (item, *_INDEX_COLUMNS)]
+    people = [column for column in numeric if _holds_people(source, column)]
+    chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES and column not in people]
+    if not chosen:
+        raise DataError(
+            f"{source.name} has no numeric column to use as input (its columns: {listed(source.columns)}); "
+            "name numeric columns with columns= (--x-columns), or a column of text with text= (--x-text)."
+        )
+    if people:
+        warnings.warn(
+            f"{listed(people)} of {source.name} not used as input: who gave a label, or any other person, is no "
+            "input; rename a column that holds no people.",
+            DataWarning,
+            stacklevel=4,
+        )
+    left = [column for column in numeric if column.casefold() in _NOT_FEATURES[2:]]
+    if left:
+        warnings.warn(
+            f"{listed(left)} of {source.name} not used as input: an annotation table has columns of that name; "
+            "list columns to use them all the same.",
+            DataWarning,
+            stacklevel=4,
+        )
+    mixed = [column for column in source.mixed_columns() if column.casefold() not in _NOT_FEATURES and column != item]
+    mixed = [column for column in mixed if not names_people(column)]
+    if mixed:
+        warnings.warn(
+            f"{listed(mixed)} of {source.name} not used as input: not every value is a number; correct the values, "
+            "or list the columns to use.",
+            DataWarning,
+            stacklevel=4,
+        )
+    known = {item, *numeric, *mixed, *_INDEX_COLUMNS}
+    rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
+    rest = [column for column in rest if not names_people(column) and not is_address(column)]
+    if rest:
+        warnings.warn(
+            f"{listed(rest, 5)} of {source.name} not used as input: not numbers; write them as numbers (True as 1), or "
+            "list the columns to use.",
+            DataWarning,
+            stacklevel=4,
+        )
+    return chosen
+
+
+def _holds_people(source: Source, column: str) -> bool:
+    """Whether a column is one of people; it is read only where its name speaks of them."""
+    if has_address(column):  # a column for somebody's answers
+        return True
+    if not names_people(column) or source.columns.count(column) > 1:
+        return False
+    return holds_people(column, pd.Series(read_values(source, column, source.read([column])[column])))
+
+
+def _refuse_people(source: Source, people: list[str]) -> None:
+    """Raise for columns of people asked for as input."""
+    if people:
+        raise UsageError(
+            f"column {people[0]!r} of {source.name} holds people, and who gave a label, or any other person, is no "
+            "input; leave it out (--pi is the place for it), or rename it if it holds no people."
+        )
+
+
+def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
+    """Warn of columns among those used by default that look like names of rows."""
+    for column, values in data.items():
+        if not re.fullmatch(_ID_NAME, column) or pa.types.is_boolean(values.type):
+            continue
+        integer = pa.types.is_integer(values.type)
+        numbers = values if integer else as_floats(values)
+        whole = integer or pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+        if whole and pc.count_distinct(numbers, mode="all").as_py() == len(numbers):
+            warnings.warn(
+                f"{listed([column])} of {source.name} is used as input; if it names the items, use item= (--item) or "
+                "call it 'item', else list the columns to use.",
+                DataWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,230 @@
+"""Images: of a folder, decoded when taken or all at once; and where random crops lie."""
+
+import contextlib
+import math
+import stat
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from ..errors import DataError, UsageError
+from ..messages import first_line, quoted
+
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # by content; Pillow would start other programs for some others
+MAX_PIXELS = 50_000_000  # of an image: 200 MB while it is decoded
+LARGE_PIXELS = 15_000_000  # from here on few images are decoded at a time
+MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
+CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 224 of 256 pixels
+CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
+_LARGE = threading.Semaphore(4)
+_FILTERS = threading.Lock()  # filters of warnings belong to all threads
+
+
+class LazyImages:
+    """Images that stay on disk and are decoded when taken.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are.
+    files : list of str
+        Paths relative to `folder`.
+    size : tuple of int
+        Height and width.
+    resize : bool
+        Whether an image of another size is scaled and cropped; if not, it is an error.
+    centre : bool
+        Scale the central 7/8 only, bicubic, as is usual on ImageNet.
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, folder: Path, files: list[str], size: tuple[int, int], resize: bool, centre: bool = False):
+        self._folder, self._files, self._size, self._resize = folder, files, size, resize
+        self._centre = centre
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Images, channels, height, width."""
+        return (len(self), 3, *self._size)
+
+    def check(self) -> None:
+        """Raise for the first file that is not an image, by its header; a truncated one shows when it is taken."""
+        for name in self._files:
+            with _opened(self._folder / name):
+                pass
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
+        """Decode the images at `rows` to uint8 of shape (len(rows), 3, H, W)."""
+        images = np.empty((len(rows), 3, *self._size), np.uint8)
+
+        def decode(place: int) -> None:
+            path = self._folder / self._files[rows[place]]
+            images[place] = _decode(path, self._size if self._resize else None, self._size, self._centre)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(decode, range(len(rows))))
+        return images
+
+    def crops(self, rows: NDArray[np.integer[Any]], draws: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
+        """Random crops of the whole images at `rows`, scaled to the size of all, bicubic.
+
+        `draws` has the shape (V, len(rows), 4), for V crops of every image: see `random_boxes`. Returns uint8 of shape
+        (V, len(rows), 3, H, W).
+        """
+        images = np.empty((len(draws), len(rows), 3, *self._size), np.uint8)
+
+        def decode(place: int) -> None:
+            path = self._folder / self._files[rows[place]]
+            with _opened(path) as opened:
+                image = _upright(opened)
+                boxes = random_boxes(image.height, image.width, draws[:, place])
+                for view, (top, left, height, width) in enumerate(boxes.tolist()):
+                    crop = image.crop((left, top, left + width, top + height))
+                    scaled = crop.resize((self._size[1], self._size[0]), Image.Resampling.BICUBIC)
+                    images[view, place] = np.asarray(scaled).transpose(2, 0, 1)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(decode, range(len(rows))))
+        return images
+
+
+def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Places of random crops of at least 8% of an image and of width / height from 3/4 to 4/3.
+
+    The aspect is uniform, and the height is uniform between the least that the area allows and the greatest that fits,
+    as TensorFlow draws them (its `sample_distorted_bounding_box`).
+
+    Parameters
+    ----------
+    height, width : int
+        Of the image.
+    draws : array (n, 4)
+        Uniform numbers in [0, 1): aspect, height, row, column.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (n, 4)
+        Top, left, height, width.
+    """
+    aspect = CROP_ASPECT[0] + draws[:, 0] * (CROP_ASPECT[1] - CROP_ASPECT[0])
+    greatest = np.minimum(np.minimum(np.sqrt(height * width / aspect), height), width / aspect)
+    least = np.minimum(np.sqrt(CROP_AREA * height * width / aspect), greatest)
+    high = least + draws[:, 1] * (greatest - least)
+    size = np.stack([high, high * aspect], 1).round().clip(1, [height, width])
+    place = np.floor(draws[:, 2:] * ([height, width] - size + 1)).clip(0, [height, width] - size)
+    return np.concatenate([place, size], 1).astype(np.int64)
+
+
+def read_folder(
+    source: str | Path, image_size: int | Sequence[int] | None, centre: bool, max_bytes: int
+) -> tuple[NDArray[Any] | LazyImages, list[str]]:
+    """The images of a folder and of folders in it, and their paths; decoded if they need no more than `max_bytes`."""
+    folder = Path(source)
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS and not path.is_dir())
+    files = sorted(
+        path.as_posix()
+        for path in (path.relative_to(folder) for path in found)
+        if not any(part.startswith(".") for part in path.parts)
+    )
+    unreadable = [name for name in files if not name.isascii() and not _is_text(name)]
+    if unreadable:
+        raise DataError(
+            f"{source} has a file whose name is not UTF-8 ({quoted(unreadable[0])}), so no table names it; rename it."
+        )
+    if not files:
+        raise DataError(f"{source} has no images in it or in its folders; pidual reads {', '.join(IMAGE_ENDINGS)}.")
+    size = None
+    if image_size is not None:
+        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+        size = (int(height), int(width))
+        if math.prod(size) > MAX_PIXELS:
+            raise UsageError(
+                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million "
+                "pixels); choose a smaller image_size= (--image-size), such as 224."
+            )
+    shown = size or _decode(folder / files[0], None, None).shape[1:]
+    images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
+    if np.prod(images.shape, dtype=float) <= max_bytes:
+        return images.take(np.arange(len(files))), files
+    images.check()
+    return images, files
+
+
+def _decode(
+    path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None, centre: bool = False
+) -> NDArray[np.uint8]:
+    """An image as uint8 (3, H, W), upright, in RGB."""
+    with _opened(path) as opened:
+        image = _upright(opened)
+        if size is not None:
+            method = Image.Resampling.BICUBIC if centre else Image.Resampling.BILINEAR
+            border = (1 - CENTRE) / 2 if centre else 0.0
+            image = ImageOps.fit(image, (size[1], size[0]), method, border)
+        pixels = np.asarray(image).transpose(2, 0, 1)
+    if expected is not None and (image.height, image.width) != expected:
+        raise DataError(
+            f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}; "
+            "choose one size for all with image_size= (--image-size)."
+        )
+    return pixels
+
+
+def _upright(opened: Image.Image) -> Image.Image:
+    """An opened image turned as its camera was, in RGB."""
+    opened.load()
+    ImageOps.exif_transpose(opened, in_place=True)
+    image = opened
+    if image.mode.startswith("I"):  # 16 bits of grey
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """An image of a format that Pillow decodes by itself and of a size that memory holds, with errors that name it."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep us waiting
+            raise OSError("it is not a regular file")
+        with _FILTERS, warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            opened = Image.open(path, formats=IMAGE_FORMATS)
+        with opened:
+            pixels = opened.width * opened.height
+            if pixels > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
+                yield opened
+    except (DataError, MemoryError):
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise DataError(
+            f"{path} has more than the {MAX_PIXELS / 1e6:.0f} million pixels that pidual reads in an image; shrink it, "
+            "for example with Pillow's Image.thumbnail((4000, 4000)), or remove the file."
+        ) from None
+    except FileNotFoundError:
+        raise DataError(f"{path} is a link to a file that does not exist; replace or remove it.") from None
+    except Exception as error:  # Pillow's decoders raise all kinds for files that are damaged
+        reason = first_line(error).replace(str(path), path.name)
+        raise DataError(f"{path} cannot be read as an image ({reason}); replace or remove the file.") from None
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""An annotation table from arrays: labels, items, and privileged information in any form.
+
+Columns mean what they mean in a file: text is read as numbers, moments or categories, and every row has an annotator.
+Numbers and moments that have a type of their own keep it, and what no file can hold, such as intervals, are categories.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import DataError, UsageError
+from .build import SPLITS, Parts, as_splits, complete, has_addresses, refuse_people, refuse_people_as_columns
+from .classes import as_classes, check_classes
+from .columns import Keys, as_text, values
+from .people import holds_people, names_annotator
+from .pseudonyms import pseudonyms
+from .roles import ANNOTATOR_NAMES, RESERVED
+from .sources import Source, open_source
+
+
+def parts_of_arrays(label: Any, item: Any, pi: Any, split: Any, key: Callable[[], bytes] | None, source: str) -> Parts:
+    """Check the arrays and put the frame together; `key` None keeps ids."""
+    labels = _labels(label, source)
+    n = len(labels)
+    items = _keys("item", np.arange(n) if item is None else item, source)
+    splits = (
+        None if split is None else as_splits(_source("split", split, source), "split", _keys("split", split, source))
+    )
+    for name, array in {"item": items.codes, "split": splits}.items():
+        if array is not None and len(array) != n:
+            raise UsageError(f"{name} has {len(array)} rows and there are {n} labels; give one for every label.")
+    columns = read_pi(pi, n, source)
+    people = tuple(name for name, column in columns.items() if _whole(name, column) or has_addresses(column))
+    if key is not None:
+        refuse_people(source, "label", Keys(labels.codes, pa.array(map(str, labels.categories), pa.string())), "label")
+        refuse_people(source, "item", items, "item")
+        refuse_people_as_columns(source, list(columns))
+        columns |= {name: _pseudonymous(source, columns[name], key, _whole(name, columns[name])) for name in people}
+    used = np.ones(n, bool) if splits is None else splits.codes != SPLITS.index("test")
+    frame: dict[str, Any] = {"item": items.categorical(), "label": labels}
+    frame |= {name: _in_order(column, used) for name, column in columns.items()}
+    frame |= {} if splits is None else {"split": splits}
+    return Parts(pd.DataFrame(frame), source, list(columns), people, bool(people) and key is None)
+
+
+def _source(name: str, array: Any, source: str) -> Source:
+    """An array as a source with this one column."""
+    opened = open_source(pd.Series(array).reset_index(drop=True).to_frame(name))
+    opened.name = source
+    return opened
+
+
+def _keys(name: str, array: Any, source: str) -> Keys:
+    """An array as categories, none of them missing."""
+    given = _source(name, array, source)
+    return complete(given, name, given.read([name])[name], name)
+
+
+def _labels(label: Any, source: str) -> pd.Categorical:
+    """Given labels as classes: categories as they are, all else as in a table."""
+    if isinstance(getattr(label, "dtype", None), pd.CategoricalDtype):
+        return pd.Categorical(label)
+    classes, _ = as_classes(_keys("label", label, source), None)
+    check_classes(_source("label", label, source), "label", classes)
+    return classes
+
+
+def _in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[Any]":
+    """Categories in the order in which they come, those of rows that are not used last."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    codes = column.cat.codes.to_numpy()
+    order = pd.unique(np.concatenate([codes[used], codes[~used]]))
+    return column.cat.set_categories(column.cat.categories[order[order >= 0]])
+
+
+# --- privileged information ---
+
+
+def read_pi(pi: Any, n: int, source: str = "pi") -> dict[str, "pd.Series[Any]"]:
+    """Privileged information as columns of numbers, times and categories, by the names that a table gives them."""
+    columns = pi_columns(pi)
+    for name, column in columns.items():
+        if len(column) != n:
+            raise UsageError(
+                f"pi has {len(column)} rows ('{name}') and there are {n} labels; give one row of pi for every label."
+            )
+    names = list(pi_names(columns).values())
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"pi has the column '{twice[0]}' twice, by this name or another; rename one of them.")
+    return {
+        name: _annotators(column, source) if name == "annotator" else pi_values(name, column)
+        for name, column in zip(names, columns.values(), strict=True)
+    }
+
+
+def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
+    """The columns of PI in any form, by name; positions count, an index does not."""
+    if pi is None:
+        return {}
+    if hasattr(pi, "to_pandas"):
+        pi = pi.to_pandas()
+    if isinstance(pi, Mapping):
+        return {name: pd.Series(values).reset_index(drop=True) for name, values in pi.items()}
+    if isinstance(pi, pd.Series):
+        pi = pi.to_frame("annotator" if pi.name is None else pi.name)
+    elif not isinstance(pi, pd.DataFrame):
+        array = pi if isinstance(pi, np.ndarray) else np.asarray(pi, dtype=object)
+        if array.ndim not in (1, 2):
+            raise UsageError(f"pi must have one or two dimensions, not {array.ndim}.")
+        names = ["annotator"] if array.ndim == 1 else [f"pi_{j}" for j in range(array.shape[1])]
+        pi = pd.DataFrame(array, columns=names).infer_objects()
+    if pi.columns.has_duplicates:
+        raise UsageError(f"pi has the column '{pi.columns[pi.columns.duplicated()][0]}' twice; rename one of them.")
+    return {name: pi[name].reset_index(drop=True) for name in pi.columns}
+
+
+def pi_names(columns: Mapping[Any, "pd.Series[Any]"]) -> dict[Any, str]:
+    """What a table calls each PI column: the annotator "annotator", as `read_table` finds it."""
+    usual = [column for name in ANNOTATOR_NAMES for column in columns if str(column).casefold() == name]
+    called = [name for name in columns if names_annotator(str(name))]
+    annotator = usual[:1] or [name for name in called if len(called) == 1 and _holds_people(name, columns[name])]
+    return {
+        name: "annotator" if name in annotator else f"pi_{name}" if name in RESERVED else str(name) for name in columns
+    }
+
+
+def _holds_people(name: Any, values: "pd.Series[Any]") -> bool:
+    return holds_people(str(name), pi_values(str(name), values))
+
+
+def pi_values(name: str, column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Numbers and times as they are, text as a table reads it, all else as categories."""
+    kind = pd.api.types
+    number = kind.is_numeric_dtype(column) and not kind.is_bool_dtype(column)
+    if number or kind.is_datetime64_any_dtype(column) or kind.is_timedelta64_dtype(column):
+        return column
+    try:
+        given = open_source(column.to_frame(name))
+        return pd.Series(values(given, name, given.read([name])[name]))
+    except (pa.ArrowException, OverflowError, DataError):
+        return column.astype(object).map(str, na_action="ignore").astype("category")
+
+
+def _whole(name: str, column: "pd.Series[Any]") -> bool:
+    """Whether all of a column is people, and not an e-mail address here and there."""
+    return name == "annotator" or holds_people(name, column)
+
+
+def _annotators(column: "pd.Series[Any]", source: str) -> "pd.Series[Any]":
+    """Annotators by their ids as text, none of them missing."""
+    found = _keys("annotator", column, source)
+    return pd.Series(Keys(found.codes, as_text(found.names)).categorical())
+
+
+def _pseudonymous(source: str, column: "pd.Series[Any]", key: Callable[[], bytes], whole: bool) -> "pd.Series[Any]":
+    """A PI column with pseudonyms in the place of people, and of e-mail addresses among other values."""
+    categories = column.astype("category").cat
+    names = pa.array([str(name) for name in categories.categories], pa.string())
+    return pd.Series(categories.rename_categories(pseudonyms(source, names, key, whole).to_pylist()))

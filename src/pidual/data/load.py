@@ -1,0 +1,184 @@
+"""Read inputs: an array, a table's columns, a folder of images or a column of text.
+
+inputs = load_inputs("features.parquet")
+rows = x_rows(inputs, table)          # inputs.array[rows[i]] belongs to annotation i
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, UsageError
+from .arrays import load_numpy
+from .features import inputs_from_source
+from .images import MAX_BYTES, read_folder
+from .inputs import Inputs, schema_of
+from .probabilities import check_probabilities, columns_of
+from .roles import find_item
+from .sources import Source, is_folder, open_source
+
+
+def load_inputs(
+    source: str | Path | NDArray[Any] | pd.DataFrame,
+    *,
+    columns: Sequence[str] | None = None,
+    text: str | None = None,
+    item: str | None = None,
+    image_size: int | tuple[int, int] | None = None,
+    centre_crop: bool = False,
+    schema: dict[str, Any] | None = None,
+    tensors: dict[str, NDArray[Any]] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Inputs:
+    """Read inputs.
+
+    Parameters
+    ----------
+    source : path, numpy.ndarray or pandas.DataFrame
+        A .npy file (memory-mapped), a .npz file with `x` and optionally `item`, a CSV, Parquet or JSON Lines file,
+        a folder of images, or an array or frame in memory.
+    columns : sequence of str, optional
+        Numeric columns to use, in this order; by default all numeric columns but those an annotation table has.
+    text : str, optional
+        A column of text, to be turned into 256 numbers by TF-IDF and truncated SVD.
+    item : str, optional
+        The column that names the rows, if the source has it; else `item` or `task` does where there is one.
+    image_size : int or (height, width), optional
+        Scale and centre-crop images to this size; without it all images must have one size.
+    centre_crop : bool
+        With `image_size`: only the central part, 7/8 of the short side long, bicubic, as is usual on ImageNet.
+    schema, tensors : dict, optional
+        Those of the inputs a model was trained with; the other options are then taken from there.
+    max_bytes : int
+        Images that need more memory than this are left on disk.
+
+    Returns
+    -------
+    Inputs
+    """
+    if schema is not None and schema["kind"] == "none":
+        raise UsageError(
+            "the run was fitted without inputs (--no-x), so it cannot predict; fit it with --x or --probs."
+        )
+    if schema is not None and schema["kind"] == "probabilities":
+        return _like_schema(load_probabilities(source, schema["shape"][0], item=item), schema)
+    if schema is not None:
+        columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
+        item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
+    if isinstance(source, np.ndarray):
+        inputs = Inputs.from_array(source)
+    elif not isinstance(source, pd.DataFrame) and is_folder(source):
+        inputs = _from_folder(source, image_size, centre_crop, max_bytes)
+    elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
+        inputs = Inputs.from_array(*load_numpy(source), source=str(source))
+    else:
+        opened = open_source(source)
+        item = item if item is not None and item in opened else opened.find("item", "task")
+        inputs = inputs_from_source(opened, item, False, columns, text, schema, tensors)
+    if schema is None:
+        _check_options_used(inputs, columns, text, image_size, centre_crop)
+    return _like_schema(inputs, schema)
+
+
+def table_inputs(
+    source: str | Path | pd.DataFrame | Source,
+    *,
+    columns: Sequence[str] | None = None,
+    text: str | None = None,
+    item: str | None = None,
+    schema: dict[str, Any] | None = None,
+    tensors: dict[str, NDArray[Any]] | None = None,
+) -> Inputs:
+    """Inputs from columns of the annotation table itself, each item stored once.
+
+    Parameters
+    ----------
+    source : path, pandas.DataFrame or Source
+        The table, as for `read_table`.
+    columns, text, schema, tensors
+        As for `load_inputs`; one of `columns`, `text` and `schema` must be given.
+    item : str, optional
+        The column of items; by default `item` or `task`. Without one, every row is an input of its own.
+    """
+    if schema is not None:
+        columns, text = schema.get("columns"), schema.get("text")
+    if not columns and not text:
+        raise UsageError("inputs from the table itself need columns= (--x-columns) or text= (--x-text) to say which.")
+    opened = source if isinstance(source, Source) else open_source(source)
+    return _like_schema(
+        inputs_from_source(opened, find_item(opened, item), True, columns, text, schema, tensors), schema
+    )
+
+
+def load_probabilities(
+    source: str | Path | NDArray[Any] | pd.DataFrame,
+    classes: Sequence[str | int] | int,
+    *,
+    item: str | None = None,
+) -> Inputs:
+    """Read what a classifier says of every class, one row per item: probabilities that sum to one.
+
+    Parameters
+    ----------
+    source : path, numpy.ndarray or pandas.DataFrame
+        A .npy file (memory-mapped), a .npz file with `pred_probs` (or `x`) and optionally `item`, a CSV, Parquet or
+        JSON Lines file with a column for every class, or an array or frame in memory. Columns are in the order of
+        the classes, sorted; those of a table may be in any order if they are named as the classes, or p_CLASS.
+    classes : sequence of str or int, or int
+        The classes (`AnnotationTable.classes`), or how many there are.
+    item : str, optional
+        The column that names the rows; by default `item` or `task` where there is one.
+    """
+    if isinstance(source, np.ndarray):
+        array, names, name = source, None, "pred_probs"
+    elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
+        array, names = load_numpy(source, ("pred_probs", "x"), mode="r")
+        name = str(source)
+    else:
+        opened = open_source(source)
+        item = item if item is not None and item in opened else opened.find("item", "task")
+        read = inputs_from_source(opened, item, False, columns_of(opened, classes), None, None, None, finite=False)
+        assert isinstance(read.array, np.ndarray)
+        array, names, name = read.array, read.names, read.source
+    read = Inputs.from_array(array, names, kind="probabilities", source=name)
+    assert isinstance(read.array, np.ndarray)
+    check_probabilities(read.array, classes, read.source)
+    return read
+
+
+def _from_folder(
+    source: str | Path, image_size: int | Sequence[int] | None, centre_crop: bool, max_bytes: int
+) -> Inputs:
+    array, files = read_folder(source, image_size, centre_crop, max_bytes)
+    schema = schema_of("images", array) | {"image_size": list(array.shape[2:])}
+    schema |= {"centre_crop": True} if centre_crop else {}
+    return Inputs(array, np.asarray(files, dtype=np.str_), "images", schema, source=str(source))
+
+
+def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_size: Any, centre_crop: bool) -> None:
+    """Raise for an option that means nothing for this kind of input, rather than leave it out of account."""
+    tabular = inputs.kind in ("columns", "text")
+    if not tabular and (columns or text):
+        raise UsageError(
+            f"{inputs.source} has no columns to choose from, so columns= (--x-columns) and text= (--x-text) cannot be "
+            "used with it; leave them out."
+        )
+    if inputs.kind != "images" and image_size is not None:
+        raise UsageError(f"{inputs.source} is not a folder of images; leave image_size= (--image-size) out.")
+    if centre_crop and image_size is None:
+        raise UsageError("centre_crop needs a size for all images; give image_size= (--image-size), such as 224.")
+
+
+def _like_schema(inputs: Inputs, schema: dict[str, Any] | None) -> Inputs:
+    """`inputs`, if rows have the shape the schema says."""
+    if schema is not None and inputs.schema["shape"] != schema["shape"]:
+        expected, found = ("x".join(map(str, shape["shape"])) for shape in (schema, inputs.schema))
+        raise DataError(
+            f"{inputs.source} has {found} features per input where the model was trained with {expected}; "
+            "give inputs made in the same way."
+        )
+    return inputs

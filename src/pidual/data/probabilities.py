@@ -1,0 +1,64 @@
+"""What a classifier says of the classes, as input: which columns, and whether they are probabilities."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..files import release
+from .people import listed
+from .sources import Source
+
+_CHECKED = 1 << 18  # probabilities looked at in one go
+SUM_TOLERANCE = 0.01  # by which probabilities may sum to more or less than 1: they may be rounded
+
+
+def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] | None:
+    """Columns that are named as the classes, in their order; None where there is not one for each."""
+    for form in ("{}", "p_{}"):
+        columns = [] if isinstance(classes, int) else [form.format(one) for one in classes]
+        if columns and all(column in source for column in columns):
+            return columns
+    return None
+
+
+def check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
+    """Raise for another number of columns than classes, and for the first row that is no distribution over them."""
+    n = classes if isinstance(classes, int) else len(classes)
+    if array.ndim != 2 or array.shape[1] != n:
+        has = f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
+        named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes], 5)})"
+        raise DataError(
+            f"{source} has {has} and the labels have {n} classes{named}; give one column of probabilities for each "
+            "class, in this order."
+        )
+    step, ones = max(1, _CHECKED // n), np.ones(n, np.float32)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # NumPy takes long for small ones
+    for start in range(0, len(array), step):
+        block = np.asarray(array[start : start + step])
+        with np.errstate(over="ignore", invalid="ignore"):
+            block = halves[block.view(np.uint16)] if block.dtype == np.float16 else block.astype(np.float32, copy=False)
+            fine = (np.abs(block @ ones - 1) <= SUM_TOLERANCE) & (block.min(1) >= 0)
+        if not fine.all():
+            row = int(np.argmin(fine))
+            _refuse_row(block[row], f"{source}, row {start + row} (counted from 0)")
+        if (start // step) % 64 == 63:
+            release(array)
+
+
+def _refuse_row(row: NDArray[np.floating[Any]], place: str) -> None:
+    """Say what is wrong with a row of probabilities."""
+    strange = np.flatnonzero(~np.isfinite(row))
+    if len(strange):
+        raise DataError(
+            f"{place}, column {strange[0]}: the probability is {row[strange[0]]}; predict it again, or remove the item."
+        )
+    outside = np.flatnonzero((row < 0) | (row > 1 + SUM_TOLERANCE))
+    if len(outside):
+        raise DataError(
+            f"{place}, column {outside[0]}: {row[outside[0]]:.4g} is no probability; if these are logits, give their "
+            "softmax."
+        )
+    raise DataError(f"{place}: the probabilities sum to {row.sum():.4g}, not to 1; divide each row by its sum.")

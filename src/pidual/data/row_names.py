@@ -1,0 +1,90 @@
+"""Names of the rows of inputs: the items they belong to."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..messages import quoted
+from .columns import Keys, as_text, keys
+from .people import listed, shown
+from .sources import Source, open_source
+from .sources.arrow_types import native
+
+_MAX_CODE = 0x10FFFF  # of a character
+
+
+def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
+    """Names of the `n` rows of an array, each once."""
+    if item.ndim != 1 or item.dtype.kind in "cV":
+        raise DataError(
+            f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one "
+            "number or text for each row of 'x'."
+        )
+    frame = open_source(pd.DataFrame({"item": _decoded(item, source)}))
+    frame.name = source
+    found = complete_names(frame, "item", frame.read(["item"])["item"])
+    if len(found.codes) != n:
+        raise DataError(f"{source} has {n} rows in 'x' and {len(item)} in 'item'; there must be as many.")
+    check_repeated(frame, "item", found)
+    return as_strings(found)
+
+
+def as_strings(found: Keys) -> NDArray[np.str_]:
+    """The names as text, in order of first appearance."""
+    return np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
+
+
+def complete_names(source: Source, item: str, column: Any) -> Keys:
+    """The items in a column of a table, none of them missing."""
+    found = keys(source, item, column)
+    missing = np.flatnonzero(found.codes < 0)
+    if len(missing):
+        raise DataError(f"{source.place(int(missing[0]))}, column {quoted(item)}: the item is missing; fill it in.")
+    return found
+
+
+def check_repeated(source: Source, item: str, found: Keys) -> None:
+    """Raise if two rows have the same name; else names are in row order, for that is the order of first appearance."""
+    if len(found.names) < len(found.codes):
+        second = int(np.flatnonzero(pd.Index(found.codes).duplicated())[0])
+        first = int(np.flatnonzero(found.codes == found.codes[second])[0])
+        name = shown(item, found.names[found.codes[second]].as_py())
+        raise DataError(
+            f"{source.place(second)}, column {quoted(item)}: {name} was named before ({source.place(first)}); "
+            "x has one row per item, so remove one of them."
+        )
+
+
+def first_rows(source: Source, codes: NDArray[np.int32], data: dict[str, Any]) -> NDArray[np.int64]:
+    """The first row of each item; its other rows must hold the same."""
+    _, first = np.unique(codes, return_index=True)
+    for column, values in data.items():
+        same = pc.fill_null(pc.equal(values, values.take(pa.array(first[codes]))), True).to_numpy()
+        if not same.all():
+            row = int(np.flatnonzero(~same)[0])
+            raise DataError(
+                f"{source.place(row)}, column {quoted(column)}: {shown(column, str(values[row]))} differs from an "
+                "earlier row of the same item; an input must be the same in all rows of its item."
+            )
+    return first
+
+
+def _decoded(item: NDArray[Any], source: str) -> NDArray[Any]:
+    """Names of inputs as text where they are bytes."""
+    try:
+        if item.dtype.kind == "S":
+            return np.array([name.decode("utf-8") for name in item.tolist()], dtype=object)
+        if item.dtype.kind != "U":
+            return item
+        if item.nbytes and np.ascontiguousarray(item, native(item.dtype)).view(np.uint32).max() > _MAX_CODE:
+            raise ValueError("a number that is no character")
+        names = item.tolist()
+        "".join(names).encode()
+        return np.array(names, dtype=object)
+    except ValueError:
+        raise DataError(f"{source} has names in 'item' that are not UTF-8 text; write them as that.") from None

@@ -1,0 +1,84 @@
+"""Types of Arrow and NumPy that many programs write, in the few that are read here."""
+
+import uuid
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError, DataWarning
+from ...messages import quoted
+from .base import Source
+
+_ID_LENGTH = 8  # bytes, from which on hexadecimal digits hardly ever are decimal ones alone
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def plain_type(source: Source, name: str, column: Any) -> Any:
+    """The column with text in a plain text type, checked to be UTF-8; bytes that are no text in hexadecimal."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        is_uuid = column.type.extension_name == "arrow.uuid"
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+        if is_uuid:
+            return _texts(column, lambda value: str(uuid.UUID(bytes=value)))
+    is_dictionary = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if is_dictionary else column.type
+    is_bytes = any(test(kind) for test in _BYTES)
+    if not is_bytes and not any(test(kind) for test in _TEXTS):
+        return column
+    if is_bytes or pa.types.is_string_view(kind):
+        column, is_dictionary = column.cast(kind), False
+    try:
+        if is_bytes or pa.types.is_string_view(kind):
+            return column.cast(pa.large_string())
+        column.validate(full=True)
+        return column
+    except pa.ArrowInvalid:
+        if not is_bytes:
+            values = column.cast(kind).cast(pa.large_binary()).to_pylist()
+            row = next(row for row, value in enumerate(values) if value is not None and not _is_utf8(value))
+            raise DataError(
+                f"{source.place(row)}, column {quoted(name)}: the text is not UTF-8; write the file again with UTF-8."
+            ) from None
+    lengths = pc.unique(pc.binary_length(column).drop_null()).to_pylist()
+    if len(lengths) > 1:  # bytes of one length are ids or digests
+        warnings.warn(
+            f"{source.name}, column {quoted(name)} holds bytes that are not UTF-8 text and is read as hexadecimal "
+            "digits; write it as text if it is meant as that.",
+            DataWarning,
+            stacklevel=5,
+        )
+    mark = "" if min(lengths) >= _ID_LENGTH else "0x"  # short ones would look like numbers
+    return _texts(column, lambda value: mark + value.hex())
+
+
+def _texts(column: Any, convert: Callable[[bytes], str]) -> Any:
+    """A column of bytes as text, each value converted once."""
+    encoded = column.cast(pa.large_binary()).dictionary_encode().combine_chunks()
+    names = pa.array([convert(value) for value in encoded.dictionary.to_pylist()], pa.large_string())
+    return pa.chunked_array([names.take(encoded.indices)])
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type as this machine and Arrow have it: in its own order of bytes, and float64 for longer floats."""
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return np.dtype(np.float64)
+    return dtype if dtype.isnative or dtype.kind == "V" else dtype.newbyteorder("=")
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers, booleans among them."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(test(kind) for test in tests)

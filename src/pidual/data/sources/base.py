@@ -1,0 +1,183 @@
+"""What every source of columns can do, and what text files share."""
+
+import collections
+import difflib
+import functools
+import gzip
+import itertools
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from ...errors import DataError, UsageError
+from ...messages import first_line, quoted
+from ..people import has_address, listed
+
+MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
+BLOCK = 16 << 20  # bytes; no record of a text file may be longer
+DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
+
+
+class Source:
+    """A table that can be read by column; the base of the four kinds below."""
+
+    name: str
+    columns: list[str]
+    decimal: str = "."  # or a comma: what stands before the decimals of a number
+    marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
+
+    def expect(self, columns: Sequence[str], numeric: Collection[str] = ()) -> None:
+        """Say that columns will be read, so that the next pass over the file takes them along."""
+        self._expected.update((column, column in numeric) for column in columns if self._counts.get(column) == 1)
+
+    def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
+        """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text.
+
+        Columns are kept until they have been read as often as expected.
+        """
+        wanted = [(column, column in numeric) for column in columns]
+        self._expected.subtract(key for key in wanted if self._expected[key] > 0)
+        missing = {name: is_number for name, is_number in wanted if (name, is_number) not in self._kept}
+        if missing:
+            along = [key for key, times in self._expected.items() if times > 0 and key not in self._kept]
+            parsed = dict(along) | missing  # a pass parses a column one way
+            passed = self._read(list(parsed), {name for name, is_number in parsed.items() if is_number})
+            self._kept.update(((name, parsed[name]), column) for name, column in passed.items())
+        found = {key[0]: self._kept[key] for key in wanted}
+        for key in [key for key in self._kept if self._expected[key] <= 0]:
+            del self._kept[key]
+        return found
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        """Read columns, which for a file is a pass over it."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def _kept(self) -> dict[tuple[str, bool], Any]:
+        """Columns that will be read again, by name and whether they were parsed as numbers."""
+        return {}
+
+    @functools.cached_property
+    def _expected(self) -> collections.Counter[tuple[str, bool]]:
+        """How often columns will be read."""
+        return collections.Counter()
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        raise NotImplementedError
+
+    def mixed_columns(self) -> list[str]:
+        """Names of the columns that hold mostly numbers, yet also something else."""
+        return []
+
+    def place(self, row: int) -> str:
+        """Where the user finds row `row` (counted from 0)."""
+        return f"{self.name}, row {row} (counted from 0)"
+
+    def require(self, column: str, purpose: str) -> str:
+        """`column` itself when there is exactly one such column, else an error that lists the columns there are."""
+        count = self._counts.get(column, 0)
+        if count == 0:
+            named = [name for name in self.columns if not has_address(name)]  # people are not suggested
+            close = [name for name in named if column in re.split(r"\s*[,:]\s*", name)[:-1]]
+            close = close or difflib.get_close_matches(column, named, n=1, cutoff=0.6)
+            hint = f", did you mean {quoted(close[0])}?" if close else "."
+            if close and re.search("[,:]", close[0]):
+                hint += " On the command line, a name with a comma or a colon needs double quotes of its own around it."
+            raise UsageError(
+                f"{self.name} has no column {quoted(column)} ({purpose}){hint} Its columns: {listed(self.columns)}."
+            )
+        if count > 1:
+            raise DataError(f"{self.name} has more than one column named {quoted(column)}; rename all but one of them.")
+        return column
+
+    def find(self, *names: str) -> str | None:
+        """The first of `names` that is a column, in this spelling or in other letter case."""
+        for name in names:
+            if name in self._counts:
+                return name
+            if name in self._spellings:
+                return self._spellings[name]
+        return None
+
+    def __contains__(self, column: object) -> bool:
+        return column in self._counts
+
+    @functools.cached_property
+    def _counts(self) -> dict[str, int]:
+        """How many columns have each name."""
+        counts: dict[str, int] = {}
+        for column in self.columns:
+            counts[column] = counts.get(column, 0) + 1
+        return counts
+
+    @functools.cached_property
+    def _spellings(self) -> dict[str, str]:
+        """The first column of each name without regard to letter case."""
+        return {column.casefold(): column for column in reversed(self.columns)}
+
+
+class TextFile(Source):
+    """What CSV and JSON Lines share: lines, and the search for the one that is wrong."""
+
+    def __init__(self, path: str | Path):
+        self.name, self._path = str(path), Path(path)
+
+    def _open(self, errors: str = "strict") -> IO[str]:
+        if self._path.suffix.lower() == ".gz":
+            return gzip.open(self._path, "rt", encoding="utf-8-sig", errors=errors, newline="")
+        return self._path.open(encoding="utf-8-sig", errors=errors, newline="")
+
+    def _binary(self) -> Any:
+        return pa.input_stream(str(self._path), compression="detect")
+
+    def _check_utf8(self) -> None:
+        """Raise for the first byte that is not UTF-8."""
+        opener: Any = gzip.open if self._path.suffix.lower() == ".gz" else open
+        with opener(self._path, "rb") as lines:
+            # a lone \r also ends a line; splitting keeps the count equal to an editor's
+            parts = itertools.chain.from_iterable(line.splitlines() or [b""] for line in lines)
+            for number, line in enumerate(parts, 1):
+                try:
+                    line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{self.name}, line {number} holds the byte 0x{line[error.start]:02x} at position "
+                        f"{error.start + 1}, which is not UTF-8; save the file as UTF-8 (in Excel: 'CSV UTF-8')."
+                    ) from None
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether there is a folder of this name."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):  # no path at all: `check_file` says so
+        return False
+
+
+def check_file(path: Path) -> None:
+    """Raise where there is no file to read; a pipe or a device would keep a reader waiting."""
+    try:
+        found = path.is_file()
+    except (OSError, ValueError) as error:  # a name too long, or with a zero byte
+        raise UsageError(f"{quoted(str(path))} is not a path ({first_line(error)}); check it.") from None
+    if not found:
+        what = "is not a regular file; copy what it holds to one" if path.exists() else "does not exist; check the path"
+        raise UsageError(f"{path} {what}.")
+
+
+def is_float(cell: str, decimal: str = ".") -> bool:
+    """Whether text is a number."""
+    try:
+        float(cell if decimal == "." else cell.translate(str.maketrans(",.", ".,")))
+    except ValueError:
+        return False
+    return True
+
+
+def arrow_message(error: Exception) -> str:
+    """The first line of what Arrow says, without the contents of cells, in which ids may be."""
+    return re.sub(r"(: invalid value| got \d+:).*", "", first_line(error)).rstrip(". ")

@@ -1,0 +1,118 @@
+"""Files with one JSON object per line."""
+
+import itertools
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from ...errors import DataError
+from ...messages import quoted
+from ..people import shown
+from .arrow_types import is_numeric
+from .base import BLOCK, TextFile, arrow_message
+
+MAX_DEPTH = 500  # of lists and objects within each other in JSON; Python's reader takes 990, Arrow's crashes at 10,000
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class JsonLines(TextFile):
+    """A file with one JSON object per line."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(path)
+        self._check_depth()
+        try:
+            table = self._load({})
+            # Arrow turns text that looks like a date into a time; an item called 2020-01-01 is to keep its name
+            dates = {field.name: pa.string() for field in table.schema if pa.types.is_timestamp(field.type)}
+            self._table = self._load(dates) if dates else table
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            self._explain(error)
+        self.columns = self._table.column_names
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        """Arrow columns by name."""
+        return {column: self._table.column(column) for column in columns}
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        return [field.name for field in self._table.schema if is_numeric(field.type)]
+
+    def place(self, row: int) -> str:
+        """File and line of row `row`."""
+        for line, _ in itertools.islice(self._records(), row, None):
+            return f"{self.name}, line {line}"
+        return super().place(row)
+
+    def _check_depth(self) -> None:
+        """Raise for lists and objects within each other more deeply than the readers take.
+
+        Brackets within text are counted too at first, which is fast; where these are too many, lines are looked at.
+        """
+        depth = deepest = 0
+        with self._binary() as stream:
+            for block in iter(lambda: stream.read(BLOCK), b""):
+                brackets = np.frombuffer(block.translate(None, _NO_BRACKET), np.uint8)
+                if len(brackets):  # [ and { are 91 and 123, ] and } two more
+                    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1).cumsum() + depth
+                    depth, deepest = int(steps[-1]), max(deepest, int(steps.max()))
+        if deepest <= MAX_DEPTH:
+            return
+        depth = 0
+        for line, text in self._records():
+            for bracket in re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text)):
+                depth += 1 if bracket in "[{" else -1
+                if depth > MAX_DEPTH:
+                    raise DataError(
+                        f"{self.name}, line {line} has lists and objects within each other more than {MAX_DEPTH} deep; "
+                        "write a number or text for each column."
+                    )
+
+    def _load(self, types: dict[str, Any]) -> Any:
+        table = pyarrow.json.read_json(
+            self._binary(),
+            pyarrow.json.ReadOptions(block_size=BLOCK),
+            pyarrow.json.ParseOptions(explicit_schema=pa.schema(types) if types else None),
+        )
+        table.validate(full=True)  # the reader lets bytes pass that are not UTF-8
+        return table
+
+    def _records(self) -> Iterator[tuple[int, str]]:
+        with self._open("replace") as lines:
+            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+    def _explain(self, error: Exception) -> NoReturn:
+        self._check_utf8()
+        kinds: dict[str, str] = {}
+        line = 0
+        for line, text in self._records():
+            try:
+                record = json.loads(text)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict):
+                raise DataError(
+                    f"{self.name}, line {line} is not a JSON object (it starts with {text.strip()[:1]!r}); write one "
+                    'object per line, such as {"item": 1, "label": "cat"}.'
+                )
+            for column, value in record.items():
+                kind = _json_kind(value)
+                if kind and kinds.setdefault(column, kind) != kind:
+                    raise DataError(
+                        f"{self.name}, line {line}, column {quoted(column)}: {shown(column, value)} is {kind}, but the "
+                        f"lines before hold {kinds[column]}; write one kind of value."
+                    )
+        if line == 0:
+            raise DataError(f"{self.name} is empty; it needs one JSON object per line.")
+        raise DataError(f"{self.name} cannot be read as JSON Lines ({arrow_message(error)}); write it again.")
+
+
+def _json_kind(value: object) -> str | None:
+    names = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return names.get(type(value))

@@ -1,0 +1,42 @@
+"""Parquet files."""
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from ...errors import DataError
+from .arrow_types import is_numeric, plain_type
+from .base import Source, arrow_message
+
+
+class ParquetFile(Source):
+    """A Parquet file."""
+
+    def __init__(self, path: str | Path):
+        self.name, self._path = str(path), Path(path)
+        with self._errors():
+            self._schema = pyarrow.parquet.read_schema(self._path)
+            self.columns = list(self._schema.names)
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        """Arrow columns by name."""
+        with self._errors():
+            table = pyarrow.parquet.ParquetFile(self._path).read(columns=list(columns))
+        return {column: plain_type(self, column, table.column(column)) for column in columns}
+
+    def numeric_columns(self) -> list[str]:
+        """Names of the columns that hold numbers."""
+        return [field.name for field in self._schema if is_numeric(field.type)]
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{self.name} cannot be read as Parquet ({arrow_message(error)}); write it again."
+            ) from None

@@ -1,0 +1,222 @@
+"""The annotation table: one row per annotation, whatever file it came from.
+
+    read_table("labels.csv", label="answer", pi=["annotator", "seconds"])
+    AnnotationTable.from_frame(frame)
+    AnnotationTable.from_arrays(labels, items, pi)
+
+Ids of people are personal data: for annotators, and for people in any other column (`people` says which columns hold
+them), a table holds pseudonyms, made with a secret key that stays in a file beside the table. The raw id is nowhere in
+the object unless `keep_ids` is set.
+"""
+
+import functools
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .build import build_parts
+from .in_memory import parts_of_arrays
+from .pseudonyms import KEY_NAME, load_key
+from .roles import find_roles
+from .sources import Source, open_source
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotationTable:
+    """Annotations with cleaned columns; made by `read_table`, `from_frame` or `from_arrays`.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per annotation in file order. Categories `item`, `label` and, where known, `annotator` (pseudonyms), `y`
+        (its categories are the classes, then any class that occurs in y only) and `split` (train, valid, test);
+        the other PI columns under their own names: numbers as numbers, moments as moments, all else as categories.
+    source : str
+        What messages call the table: the path as given, or "table" for a frame in memory.
+    pi_columns : list of str
+        The privileged information; "annotator" stands for the annotator column.
+    people : tuple of str
+        The columns of `frame` that hold people: pseudonyms, unless ids are kept.
+    keeps_ids : bool
+        Whether people are known by their own ids instead of pseudonyms.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    pi_columns: list[str]
+    people: tuple[str, ...] = ()
+    keeps_ids: bool = False
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def classes(self) -> list[str] | list[int]:
+        """The labels there are, sorted; integers if every label is one."""
+        classes: list[str] | list[int] = self.frame["label"].cat.categories.tolist()
+        return classes
+
+    @property
+    def item_codes(self) -> NDArray[np.integer[Any]]:
+        """Number of the item of every row, by `frame.item.cat.categories`."""
+        return _codes(self.frame["item"])
+
+    @property
+    def label_codes(self) -> NDArray[np.integer[Any]]:
+        """Number of the given label of every row, by `classes`."""
+        return _codes(self.frame["label"])
+
+    @property
+    def annotator_codes(self) -> NDArray[np.integer[Any]] | None:
+        """Number of the annotator of every row; None if annotators are not known."""
+        return _codes(self.frame["annotator"]) if "annotator" in self.frame else None
+
+    @property
+    def y_codes(self) -> NDArray[np.integer[Any]] | None:
+        """Number of the clean label of every row, -1 where it is missing; None if the table has no `y`."""
+        return _codes(self.frame["y"]) if "y" in self.frame else None
+
+    def fingerprint(self) -> str:
+        """Hex digest of items, labels, clean labels and PI in order; the pseudonym key has no part in it."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name in self.frame.columns:
+            column = self.frame[name]
+            digest.update(f"{name}\0".encode())
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                names = [] if name == "annotator" or name in self.people else column.cat.categories.tolist()
+                digest.update("\0".join(map(str, names)).encode())
+                digest.update(_codes(column).astype("<i4").tobytes())
+            else:
+                digest.update(column.to_numpy().astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        item: str | None = None,
+        label: str | None = None,
+        annotator: str | None = None,
+        pi: Sequence[str] | None = None,
+        y: str | None = None,
+        split: str | None = None,
+        keep_ids: bool = False,
+        key: bytes | None = None,
+    ) -> "AnnotationTable":
+        """Make a table from a pandas frame.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            One row per annotation; it is not changed, and the table keeps no reference to it.
+        item, label, annotator, pi, y, split, keep_ids
+            As for `read_table`.
+        key : bytes, optional
+            Secret for the pseudonyms, at most 64 bytes; drawn anew if not given, so that pseudonyms of two tables
+            then have nothing to do with each other.
+        """
+        source = open_source(frame)
+        roles = find_roles(source, item, label, annotator, pi, y, split)
+        secret = key or secrets.token_bytes(32)
+        return cls(*build_parts(source, roles, None if keep_ids else lambda: secret))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        label: Any,
+        item: Any = None,
+        pi: Any = None,
+        *,
+        split: Any = None,
+        keep_ids: bool = False,
+        key: bytes | None = None,
+        source: str = "table",
+    ) -> "AnnotationTable":
+        """Make a table from arrays, one entry per annotation; an index of pandas does not count.
+
+        Parameters
+        ----------
+        label : array (N,)
+            Given labels. The categories of a categorical array are the classes, as they are.
+        item : array (N,), optional
+            What was labelled; without it, every row is an item of its own, numbered from 0.
+        pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
+            Privileged information. The column "annotator" (or "worker", "annotator_id", ...; else the only one whose
+            name says who gave the label) says who; a single column without a name is taken as that.
+        split : array (N,), optional
+            "train", "valid" or "test".
+        keep_ids, key
+            As for `from_frame`.
+        source : str
+            What messages call the table.
+        """
+        secret = key or secrets.token_bytes(32)
+        return cls(*parts_of_arrays(label, item, pi, split, None if keep_ids else lambda: secret, source))
+
+
+def read_table(
+    path: str | Path | Source,
+    *,
+    item: str | None = None,
+    label: str | None = None,
+    annotator: str | None = None,
+    pi: Sequence[str] | None = None,
+    y: str | None = None,
+    split: str | None = None,
+    x_columns: Sequence[str] | None = None,
+    keep_ids: bool = False,
+    key_file: str | Path | None = None,
+) -> AnnotationTable:
+    """Read an annotation table from a CSV, TSV, Parquet or JSON Lines file.
+
+    Parameters
+    ----------
+    path : str, Path or Source
+        The file; its ending tells the format. Text files must be UTF-8 and may be gzipped. One that `open_source` has
+        opened may be read for inputs too.
+    item, label, annotator, y, split : str, optional
+        Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
+        as `worker` or `worker_id`; else the only column whose name says who gave the label, such as `completed_by` or
+        `Coder`), `y` and `split` where there are such columns. Without an item column, every row is an item of its own,
+        numbered from 0.
+    pi : sequence of str, optional
+        Columns of privileged information; by default the annotator if known, else none. A further column of people,
+        such as `reviewer` or one of e-mail addresses, holds pseudonyms too.
+    x_columns : sequence of str, optional
+        Columns that hold inputs, and are not taken for anything else by default: a coordinate called `y` is no label.
+    keep_ids : bool
+        Keep ids of people as they are instead of replacing them by pseudonyms.
+    key_file : str or Path, optional
+        Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table. Only
+        its owner may be able to read it. A new key is announced by a `KeyNotice` and listed in `.gitignore` beside it.
+
+    Returns
+    -------
+    AnnotationTable
+        With a row for every row of the file, in order.
+
+    Raises
+    ------
+    UsageError
+        A file, column or option that is not there or is used twice.
+    DataError
+        Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
+        and labels that are e-mail addresses are among them unless ids are kept: items and labels are never replaced.
+    """
+    source = path if isinstance(path, Source) else open_source(path)
+    roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
+    key = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
+    return AnnotationTable(*build_parts(source, roles, None if keep_ids else functools.cache(lambda: load_key(key))))
+
+
+def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:
+    codes: NDArray[np.integer[Any]] = column.cat.codes.to_numpy()
+    return codes
