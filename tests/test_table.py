@@ -478,6 +478,7 @@ def test_arrays_hold_pseudonyms_unless_ids_are_kept():
         ({"split": ["train", "test", "val", "later"]}, DataError, "table, row 3 .*'later' is not a split"),
         ({"pi": [1, 2, 3]}, UsageError, "pi has 3 rows .* and there are 4 labels"),
         ({"item": [1, 2, None, 3]}, DataError, "table, row 2 .*, column 'item': the item is missing"),
+        ({"label": pd.Categorical(["a", None, "b", "a"])}, DataError, "table, row 1 .*: the label is missing"),
         ({"label": [0, 0, 0, 1]}, DataError, "the class 1 has this one row only"),
         ({"item": ["a@b.org", "c@d.org", "e@f.org", "g@h.org"]}, DataError, "the item is an e-mail address"),
         ({"label": pd.Categorical(["a@b.org", "c@d.org"] * 2)}, DataError, "the label is an e-mail address"),

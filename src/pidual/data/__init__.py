@@ -3,7 +3,7 @@
 sources/        files and frames, by column
 columns         a column as categories, numbers or moments
 people          which columns hold people
-roles, build, classes, pseudonyms  ->  table        AnnotationTable, read_table
+roles, build, classes, pseudonyms, in_memory  ->  table        AnnotationTable, read_table
 arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
 """

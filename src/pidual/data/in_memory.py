@@ -27,9 +27,9 @@ def parts_of_arrays(label: Any, item: Any, pi: Any, split: Any, key: Callable[[]
     labels = _labels(label, source)
     n = len(labels)
     items = _keys("item", np.arange(n) if item is None else item, source)
-    splits = (
-        None if split is None else as_splits(_source("split", split, source), "split", _keys("split", split, source))
-    )
+    splits = None
+    if split is not None:
+        splits = as_splits(_source("split", split, source), "split", _keys("split", split, source))
     for name, array in {"item": items.codes, "split": splits}.items():
         if array is not None and len(array) != n:
             raise UsageError(f"{name} has {len(array)} rows and there are {n} labels; give one for every label.")
@@ -63,7 +63,11 @@ def _keys(name: str, array: Any, source: str) -> Keys:
 def _labels(label: Any, source: str) -> pd.Categorical:
     """Given labels as classes: categories as they are, all else as in a table."""
     if isinstance(getattr(label, "dtype", None), pd.CategoricalDtype):
-        return pd.Categorical(label)
+        classes = pd.Categorical(label)
+        missing = np.flatnonzero(classes.codes < 0)
+        if len(missing):
+            raise DataError(f"{source}, row {missing[0]} (counted from 0): the label is missing; leave such rows out.")
+        return classes
     classes, _ = as_classes(_keys("label", label, source), None)
     check_classes(_source("label", label, source), "label", classes)
     return classes
