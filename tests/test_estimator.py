@@ -34,8 +34,8 @@ NAMES = np.array(["cat", "dog", "owl"])
 
 def quick(method="pi_dual", **options):
     """A classifier that fits in a fraction of a second."""
-    small = {"network_options": {"width": 32}} if "module" not in options else {}
-    small |= {"method_options": {"width": 16}} if method == "pi_dual" else {}
+    small = {"network__width": 32} if "module" not in options else {}
+    small |= {"method__width": 16} if method == "pi_dual" else {}
     return PiDualClassifier(method, **({"epochs": 6, "batch_size": 32, "lr": 0.1, "random_state": 0} | small | options))
 
 
@@ -115,12 +115,37 @@ def test_weights_that_leave_one_class(X, y):
 
 def test_clone_and_parameters():
     net = nn.Linear(5, 3)
-    model = quick(module=net, pi_kinds={"seconds": "number"}, training={"clip": 2.0})
+    model = quick(module=net, pi_kinds={"seconds": "number"}, training__clip=2.0)
     copied = clone(model)
     assert copied.get_params().keys() == model.get_params().keys()
     assert copied.module is not net
     assert torch.equal(copied.module.weight, net.weight)
-    assert copied.training == {"clip": 2.0}
+    assert copied.get_params()["training__clip"] == 2.0
+    assert "training__clip=2.0" in repr(model)
+
+
+def test_a_parameter_that_does_not_exist_is_refused(X, y):
+    with pytest.raises(UsageError, match=r"no parameter 'clip'; options begin with training__, method__ or network__"):
+        quick(clip=2.0).fit(X, y)
+
+
+def test_a_grid_search_reaches_options_of_training_method_and_network(crowd, X, y):
+    model = quick("pi_dual", epochs=1)
+    grid = {"network__width": [4, 8], "training__clip": [1.0], "method__width": [8]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
+    best = search.best_estimator_
+    shapes = {parameter.shape[0] for parameter in best.method_.f.parameters()}
+    assert shapes == {best.get_params()["network__width"], 3}
+    assert best.method_.shared.bias.shape == (8,)
+    assert search.best_params_["training__clip"] == 1.0
+
+
+def test_set_params_gives_options_that_were_not_there():
+    model = quick("ce").set_params(training__clip=3.0, network__width=5, epochs=2)
+    assert model.get_params()["training__clip"] == 3.0
+    assert (model.get_params()["network__width"], model.epochs) == (5, 2)
+    with pytest.raises(ValueError, match="Invalid parameter 'clip'"):
+        model.set_params(clip=1.0)
 
 
 def through_joblib(model):
@@ -141,7 +166,7 @@ def test_the_training_inputs_are_let_go():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2000)).astype(np.float32)
     alive, size = weakref.ref(X), X.nbytes
-    model = quick(epochs=1, network_options={"width": 8}).fit(X, np.arange(400) % 2, pi=rng.integers(0, 5, 400))
+    model = quick(epochs=1, network__width=8).fit(X, np.arange(400) % 2, pi=rng.integers(0, 5, 400))
     del X
     gc.collect()
     assert alive() is None
@@ -288,7 +313,7 @@ def test_any_module_learns(X, y, pi, crowd, module, method):
 def test_an_instance_is_the_starting_point_and_stays_as_it_is(X, y):
     net = network()
     before = copy.deepcopy(net.state_dict())
-    untrained = quick("ce", module=net, lr=0.0, training={"guard": "off"}).fit(X, y)
+    untrained = quick("ce", module=net, lr=0.0, training__guard="off").fit(X, y)
     with torch.no_grad():
         expected = net.eval()(torch.from_numpy(X)).softmax(1)
     np.testing.assert_allclose(untrained.predict_proba(X), expected, atol=1e-6)
@@ -306,7 +331,7 @@ def test_a_callable_that_always_gives_the_same_network_does_not_share_it(X, y):
 
 @pytest.mark.parametrize("module", [network, network()], ids=["callable", "instance"])
 def test_a_second_network_begins_as_the_module_does(X, y, module):
-    still = {"lr": 0.0, "epochs": 1, "training": {"guard": "off"}}
+    still = {"lr": 0.0, "epochs": 1, "training__guard": "off"}
     model = quick("co_teaching", module=module, **still).fit(X, y)
     f, g = model.method_.f, model.method_.g
     same = [torch.equal(one, two) for one, two in zip(f.parameters(), g.parameters(), strict=True)]
@@ -375,7 +400,7 @@ def test_images(crowd):
     images = rng.integers(0, 60, (120, 1, 8, 8), dtype=np.uint8)
     images[np.arange(120), 0, y] += 180  # the class is the bright row
     annotator = rng.integers(0, 4, 120)
-    model = quick(epochs=10, batch_size=16, network_options={"width": 8}, training={"crop_pad": 0, "flip": False})
+    model = quick(epochs=10, batch_size=16, network__width=8, training__crop_pad=0, training__flip=False)
     model.fit(images, np.where(annotator == 0, rng.integers(0, 3, 120), y), annotator)
     assert model.score(images, y) > 0.8
     assert model.predict_proba(images[:5]).shape == (5, 3)
@@ -674,12 +699,12 @@ def test_grid_search(X, y, pi):
     ("options", "said"),
     [
         ({"validation_fraction": 1.0}, "validation_fraction must be at least 0 and below 1, not 1.0"),
-        ({"method": "pi-dual", "method_options": None}, "no method 'pi-dual'"),
+        ({"method": "pi-dual"}, "no method 'pi-dual'"),
         ({"setting": "best"}, "no setting 'best'"),
-        ({"training": {"epoch": 3}}, "no training option 'epoch'"),
+        ({"training__epoch": 3}, "no training option 'epoch'"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
-        ({"method_options": {"widht": 3}}, "no option 'widht'"),
-        ({"network_options": {"widht": 3}}, "no option 'widht'"),
+        ({"method__widht": 3}, "no option 'widht'"),
+        ({"network__widht": 3}, "no option 'widht'"),
     ],
 )
 def test_options_that_cannot_be(X, y, options, said):
@@ -704,8 +729,8 @@ def test_a_collapse_is_not_silent():
     ("method", "score"), [("elr", "target_disagreement"), ("divide_mix", "noise_posterior"), ("het", None)]
 )
 def test_other_methods_bring_their_own_scores_and_can_be_pickled(method, score, X, crowd):
-    options = {"memory": "disk"} if method == "elr" else {}
-    model = PiDualClassifier(method=method, method_options=options, epochs=3, random_state=0)
+    options = {"method__memory": "disk"} if method == "elr" else {}
+    model = PiDualClassifier(method=method, epochs=3, random_state=0, **options)
     model.fit(X, crowd.frame["label"].to_numpy())
     issues = model.find_label_issues()
     assert score is None or score in issues

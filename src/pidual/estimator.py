@@ -29,6 +29,11 @@ from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .run import FitOptions, Job, Results, assess, prepare, train
+from .settings import split_settings
+from .training import option_names
+
+OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
+OPTION_WORDS = "training__, method__ or network__"
 
 
 class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -51,10 +56,10 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
         fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True goes on from its
         weights in each round.
+    network : str, default=None
+        In the place of `module`: a network by name, as `pidual fit --network` takes it, such as "resnet34".
     epochs, batch_size, lr : optional
         The training options asked for most often.
-    training, method_options, network_options : mapping, optional
-        Any further options of `pidual.Training`, of the method, and of the network.
     pi_kinds : mapping, optional
         Kind of PI columns that should not be guessed: "category", "number", "duration" or "raw".
     validation_fraction : float, default=None
@@ -69,9 +74,14 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         A Lightning Fabric accelerator.
     threads : int, default=None
         Threads of the processor during `fit`; by default one for small networks, else as many as torch has.
+    verbose : int, default=0
+        1 shows the progress of `fit` on stderr: a bar on a terminal, else a line now and then.
     random_state : int, RandomState instance or None, default=None
         Of everything random. An int is the seed itself: `pidual fit --seed` of the same number gives the same answer on
         the same table, if equal inputs are one item there too.
+    **options
+        Any other option of training (`training__clip=1.0`), of the method (`method__lam=7`) and of the network
+        (`network__width=64`). `set_params` and a grid search reach them by these names.
 
     Attributes
     ----------
@@ -114,35 +124,45 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         setting: str = "default",
         module: nn.Module | Callable[[], nn.Module] | None = None,
         estimator: Any = None,
+        network: str | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         lr: float | None = None,
-        training: Mapping[str, Any] | None = None,
-        method_options: Mapping[str, Any] | None = None,
-        network_options: Mapping[str, Any] | None = None,
         pi_kinds: Mapping[str, str] | None = None,
         validation_fraction: float | None = None,
         keep_ids: bool = False,
         accelerator: str = "auto",
         threads: int | None = None,
+        verbose: int = 0,
         random_state: Any = None,
+        **options: Any,
     ):
         self.method = method
         self.setting = setting
         self.module = module
         self.estimator = estimator
+        self.network = network
         self.epochs = epochs
         self.batch_size = batch_size
         self.lr = lr
-        self.training = training
-        self.method_options = method_options
-        self.network_options = network_options
         self.pi_kinds = pi_kinds
         self.validation_fraction = validation_fraction
         self.keep_ids = keep_ids
         self.accelerator = accelerator
         self.threads = threads
+        self.verbose = verbose
         self.random_state = random_state
+        self._options = options  # `fit` refuses those that do not exist
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, options such as `network__width` among them."""
+        return {**super().get_params(deep), **self._options}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and options such as `network__width` whether they had a value or not."""
+        self._options = self._options | {name: value for name, value in params.items() if is_option(name)}
+        super().set_params(**{name: value for name, value in params.items() if not is_option(name)})
+        return self
 
     def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from noisy labels.
@@ -173,10 +193,14 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
         if self.estimator is not None:
-            return self._fit_any(x, table, self._options(table, pi), weight, index)
+            return self._fit_any(x, table, self._fit_options(table, pi), weight, index)
         inputs = Inputs.from_array(x, source="X")
         job = prepare(
-            table, inputs, self._options(table, pi), module=self._maker(x[:2]), sample_weight=weight.astype(np.float32)
+            table,
+            inputs,
+            self._fit_options(table, pi),
+            module=self._maker(x[:2]),
+            sample_weight=weight.astype(np.float32),
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
@@ -195,7 +219,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Fit the estimator in the place of a network."""
         self._check_estimator_alone()
-        if (self.method_options or {}).get("folds", 2) == 1:
+        if options.method_options.get("folds", 2) == 1:
             raise UsageError("folds must be at least 2 with an estimator: its probabilities are judged out of fold.")
         with torch.random.fork_rng(devices=[]):
             found = fit_any(
@@ -205,7 +229,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 sample_weight=weight.astype(np.float32),
                 seed=options.seed,
                 pi_kinds=options.pi_kinds,
-                options=self.method_options,
+                options=options.method_options,
                 threads=self.threads,
             )
             results = assess(found.job, found.fitted, make_fabric("cpu"))
@@ -221,8 +245,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Refuse options of a network beside an estimator."""
         if self.method not in ("auto", "latent_truth"):
             raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
-        networks = ("module", "epochs", "batch_size", "lr", "training", "network_options")
-        given = [name for name in networks if getattr(self, name) is not None]
+        of_networks = ("module", "network", "epochs", "batch_size", "lr")
+        given = [name for name in of_networks if getattr(self, name) is not None]
+        given += [name for name in self._options if name.startswith(("training__", "network__"))]
         if given or self.setting != "default":
             raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
 
@@ -269,7 +294,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             state["label_issues_"] = issues.set_axis(index_without_ids(issues.index, set(known)))
         return state
 
-    def _options(self, table: AnnotationTable, pi: Any) -> FitOptions:
+    def _fit_options(self, table: AnnotationTable, pi: Any) -> FitOptions:
         if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
             raise UsageError(f"validation_fraction must be at least 0 and below 1, not {self.validation_fraction!r}.")
         names = pi_names(pi_columns(pi))
@@ -279,13 +304,22 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             there = f"its columns are {', '.join(table.pi_columns)}" if table.pi_columns else "there is none"
             raise UsageError(f"pi_kinds names '{unknown[0]}', which is not a column of pi; {there}.")
         asked = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
-        training = dict(self.training or {}) | {name: value for name, value in asked.items() if value is not None}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        for name, value in self._options.items():
+            if not is_option(name):
+                raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
+            word, _, key = name.partition("__")
+            if word == "training" and key not in option_names():
+                raise UsageError(f"There is no training option '{key}'; there are {', '.join(option_names())}.")
+            asked[OPTIONS[f"{word}__"] + key] = value
+        method_options, training, network_options = split_settings(asked)
         return FitOptions(
             method=self.method,
             setting=self.setting,
-            method_options=self.method_options or {},
+            method_options=method_options,
             training={name: v.item() if isinstance(v, np.generic) else v for name, v in training.items()},
-            network_options=self.network_options or {},
+            network=self.network,
+            network_options=network_options,
             valid_fraction=self.validation_fraction,
             pi_kinds=kinds,
             seed=draw_seed(self.random_state),
@@ -340,6 +374,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def is_option(name: str) -> bool:
+    """Whether a parameter is an option of training, of the method or of the network."""
+    return name.startswith(tuple(OPTIONS))
 
 
 # --- inputs ---
