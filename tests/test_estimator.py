@@ -736,3 +736,14 @@ def test_other_methods_bring_their_own_scores_and_can_be_pickled(method, score, 
     assert score is None or score in issues
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_people_of_rows_without_weight_are_numbered_and_come_last():
+    label = pd.Categorical.from_codes([0, 1, 0, 1], [0, 1])
+    weight = np.array([0.0, 1, 1, 1])
+    table = make_table(label, np.arange(4), {"reviewer": ["eve", "ann", "bob", "ann"]}, weight, False)
+    assert table.frame["reviewer"].tolist() == ["reviewer-1", "reviewer-2", "reviewer-3", "reviewer-2"]
+    assert list(table.frame["reviewer"].cat.categories) == ["reviewer-2", "reviewer-3", "reviewer-1"]
+    assert table.frame["split"].tolist() == ["test", "train", "train", "train"]
+    kept = make_table(label, np.arange(4), {"reviewer": ["eve", "ann", "bob", "ann"]}, weight, True)
+    assert list(kept.frame["reviewer"].cat.categories) == ["ann", "bob", "eve"]

@@ -23,7 +23,7 @@ from .any_classifier import fit_any, probabilities
 from .batch import Rows
 from .data import AnnotationTable, Inputs
 from .data.build import refuse_people_as_columns
-from .data.in_memory import pi_columns, pi_names
+from .data.in_memory import in_order, pi_columns, pi_names
 from .data.people import has_address, holds_people
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
@@ -496,8 +496,9 @@ def make_table(
     if keep_ids:
         return table
     refuse_people_as_columns("pi", table.pi_columns)
-    others = [name for name in table.pi_columns if name != "annotator"]
-    return replace(table, frame=table.frame.assign(**{name: without_ids(name, table.frame[name]) for name in others}))
+    others = {name: without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
+    ordered = {name: in_order(column, weight > 0) for name, column in others.items()}
+    return replace(table, frame=table.frame.assign(**ordered))
 
 
 def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -42,7 +42,7 @@ def parts_of_arrays(label: Any, item: Any, pi: Any, split: Any, key: Callable[[]
         columns |= {name: _pseudonymous(source, columns[name], key, _whole(name, columns[name])) for name in people}
     used = np.ones(n, bool) if splits is None else splits.codes != SPLITS.index("test")
     frame: dict[str, Any] = {"item": items.categorical(), "label": labels}
-    frame |= {name: _in_order(column, used) for name, column in columns.items()}
+    frame |= {name: in_order(column, used) for name, column in columns.items()}
     frame |= {} if splits is None else {"split": splits}
     return Parts(pd.DataFrame(frame), source, list(columns), people, bool(people) and key is None)
 
@@ -73,7 +73,7 @@ def _labels(label: Any, source: str) -> pd.Categorical:
     return classes
 
 
-def _in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[Any]":
+def in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[Any]":
     """Categories in the order in which they come, those of rows that are not used last."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column
