@@ -13,7 +13,7 @@ from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.methods import divide_mix
 from pidual.methods.divide_mix import DivideMix, half
-from pidual.methods.parts import clean_posterior
+from pidual.methods.parts.selection import clean_posterior
 from pidual.nets import MLP, SmallCNN
 
 N, K, B, T = 24, 4, 8, 0.5

@@ -14,7 +14,7 @@ from pidual.batch import PI, Batch, Rows, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.optim import make_optimizers
 from pidual.errors import UsageError
-from pidual.methods.parts import classifier
+from pidual.methods.parts.networks import classifier
 from pidual.methods.pes import PES, last_stage
 from pidual.nets import MLP, SmallCNN
 

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from ..batch import Batch, Spec
 from .answer_model import AnswerModel
-from .parts import SampleMemory, clip_gradients
+from .parts.gradients import clip_gradients
+from .parts.memory import SampleMemory
 
 
 @runtime_checkable

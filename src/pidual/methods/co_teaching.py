@@ -22,7 +22,10 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from .base import Method, Scan
-from .parts import check_range, kept_mean, second_network, small_loss
+from .parts.networks import second_network
+from .parts.processes import kept_mean
+from .parts.ranges import check_range
+from .parts.selection import small_loss
 
 
 class CoTeaching(Method):

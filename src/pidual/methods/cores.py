@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .base import Method, Scan
-from .parts import gather, kept_mean, n_processes, sum_over_processes
+from .parts.processes import gather, kept_mean, n_processes, sum_over_processes
 
 TINY = 1e-8
 

@@ -26,7 +26,9 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .base import Method
 from .cores import CORES
-from .parts import check_range, kept_mean, second_network
+from .parts.networks import second_network
+from .parts.processes import kept_mean
+from .parts.ranges import check_range
 
 
 class CORESStar(Method):

@@ -21,7 +21,7 @@ from ..populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method
 from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
-from .parts import second_network
+from .parts.networks import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at

@@ -18,7 +18,8 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .afm import AFM
 from .base import Method
-from .parts import check_range, second_network, split_network
+from .parts.networks import second_network, split_network
+from .parts.ranges import check_range
 
 
 class DistillPI(Method):

@@ -27,19 +27,11 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .base import Method, Scan
-from .parts import (
-    check_range,
-    clean_posterior,
-    half,
-    kept_mean,
-    mixup,
-    n_processes,
-    of_first_process,
-    repeated,
-    second_network,
-    sharpen,
-    sum_over_processes,
-)
+from .parts.mixing import half, mixup, repeated, sharpen
+from .parts.networks import second_network
+from .parts.processes import kept_mean, n_processes, of_first_process, sum_over_processes
+from .parts.ranges import check_range
+from .parts.selection import clean_posterior
 
 TINY = 1e-12
 

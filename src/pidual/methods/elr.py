@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .base import Method
-from .parts import SampleMemory
+from .parts.memory import SampleMemory
 
 TINY = 1e-4
 

@@ -29,7 +29,11 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from .base import Method
 from .elr import TINY
-from .parts import SampleMemory, check_range, half, mixup, n_processes, second_network, update_average
+from .parts.memory import SampleMemory
+from .parts.mixing import half, mixup
+from .parts.networks import second_network, update_average
+from .parts.processes import n_processes
+from .parts.ranges import check_range
 
 
 class ELRPlus(Method):

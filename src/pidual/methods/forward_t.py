@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from ..batch import Batch, Spec
 from .base import Method, Scan
 from .ce import CE
-from .parts import check_range, second_network
+from .parts.networks import second_network
+from .parts.ranges import check_range
 
 TINY = 1e-7
 PERCENTILE = 97

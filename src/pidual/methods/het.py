@@ -19,7 +19,9 @@ from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..nets import glorot_linear
 from .base import Method
-from .parts import Draws, check_range, mean_probability, split_network
+from .parts.monte_carlo import Draws, mean_probability
+from .parts.networks import split_network
+from .parts.ranges import check_range
 
 TINY = 1e-5
 MIN_DIAGONAL = 1e-3

@@ -22,7 +22,9 @@ from ..errors import UsageError
 from ..nets import glorot_linear
 from .base import Method
 from .het import MIN_DIAGONAL, TINY
-from .parts import Draws, check_range, mean_probability, split_network
+from .parts.monte_carlo import Draws, mean_probability
+from .parts.networks import split_network
+from .parts.ranges import check_range
 
 
 class HETXL(Method):

@@ -26,16 +26,11 @@ from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..random_pi import derive_seed
 from .base import Method, Scan
-from .parts import (
-    check_range,
-    class_weights,
-    classifier,
-    kept_mean,
-    n_processes,
-    of_first_process,
-    reinitialise,
-    repeated,
-)
+from .parts.mixing import repeated
+from .parts.networks import classifier, reinitialise
+from .parts.processes import kept_mean, n_processes, of_first_process
+from .parts.ranges import check_range
+from .parts.selection import class_weights
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05

@@ -23,7 +23,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from .parts import check_range, class_weights, kept_mean, mixup, repeated, sharpen
+from .parts.mixing import mixup, repeated, sharpen
+from .parts.processes import kept_mean
+from .parts.ranges import check_range
+from .parts.selection import class_weights
 from .pes import PES, new_classifier
 
 

@@ -22,7 +22,8 @@ from ..batch import PI, Batch, Spec
 from ..errors import UsageError
 from ..nets import PILinear, mlp
 from .base import Method
-from .parts import check_range, split_network
+from .parts.networks import split_network
+from .parts.ranges import check_range
 from .pi_edits import PIEdits
 
 SPARSE_ABOVE = 2**23  # weights of the first PI layer beyond which only the rows a batch touches are updated

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from ..augment import STRONG_POLICIES
 from ..batch import Batch, Spec
 from ..errors import UsageError
-from .parts import check_range
+from .parts.ranges import check_range
 from .pi_dual import PiDual
 
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..batch import PI, Spec
 from ..errors import UsageError
 from ..random_pi import random_pi
-from .parts import check_range
+from .parts.ranges import check_range
 
 
 class PIEdits(nn.Module):

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from .base import Method
-from .parts import SampleMemory, n_processes
+from .parts.memory import SampleMemory
+from .parts.processes import n_processes
 
 TINY = 1e-4
 

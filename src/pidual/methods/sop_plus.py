@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from .parts import check_range, n_processes, sum_over_processes
+from .parts.processes import n_processes, sum_over_processes
+from .parts.ranges import check_range
 from .sop import SOP, TINY
 
 

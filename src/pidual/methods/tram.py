@@ -17,7 +17,9 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from ..nets import PILinear
 from .base import Method
-from .parts import PITower, check_range, split_network
+from .parts.networks import split_network
+from .parts.pi_tower import PITower
+from .parts.ranges import check_range
 
 
 class TRAM(Method):
