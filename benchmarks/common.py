@@ -17,6 +17,7 @@ from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.files import write_json
+from pidual.paper.ablations import ablate
 from pidual.run import train
 
 RESULTS = Path(__file__).parent / "results"
@@ -94,10 +95,11 @@ def training_seconds(data: NoisyDataset, options):
     return time.process_time() - started
 
 
-def fit_and_score(data: NoisyDataset, options):
+def fit_and_score(data: NoisyDataset, options, ablation=None):
     """One fit: clean test accuracy and detection AUC at the selected and at the last epoch, and how long it took."""
     started = time.perf_counter()
     job = prepare_data(data, options)
+    job = ablate(job, ablation) if ablation else job
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     seconds = time.perf_counter() - started

@@ -18,6 +18,7 @@ LAYERS = [
     {"report", "review"},
     {"rundir", "settings", "show", "recipes", "plots"},
     {"run"},
+    {"paper"},
     {"judging", "trained", "benchmark"},
     {"any_classifier"},
     {"estimator"},

@@ -129,6 +129,7 @@ class Job:
     training: Training
     method_options: dict[str, Any]
     network: dict[str, Any]
+    make: Callable[[], nn.Module]  # a fresh network
     build: Callable[[], Method]
     warnings: list[str]
     threads: int
@@ -253,6 +254,7 @@ def prepare(
         training,
         method_options,
         network,
+        make,
         build,
         texts,
         threads,

@@ -373,7 +373,6 @@ def test_scans_are_in_the_order_of_annotations():
         def on_epoch_start(self, epoch, scan):
             seen["with x"] = scan(lambda batch: torch.stack([batch.index, batch.item, batch.x[:, 0].long()], 1))
             seen["without"] = scan(lambda batch: torch.stack([batch.index, batch.item, batch.fold], 1), with_x=False)
-            return False
 
     fit(lambda: Scans(nn.Linear(5, 3), rows.spec(3, (6,))), rows, None, replace(TRAINING, epochs=1))
     every = torch.arange(len(rows))

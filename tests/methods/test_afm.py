@@ -168,18 +168,18 @@ def test_draws_are_whole_rows_of_the_training_pi(rows):
 
 def test_draws_are_made_before_the_first_epoch_and_never_again(rows):
     method = build_for_rows()
-    assert method.on_epoch_start(0, scan_of(rows)) is False
+    assert method.begin_epoch(0, scan_of(rows)) is False
     codes, numbers = method.codes.clone(), method.numbers.clone()
     others = rows.subset(torch.arange(239, -1, -1))
     for epoch in (1, 2, 50):
-        assert method.on_epoch_start(epoch, scan_of(others)) is False
+        assert method.begin_epoch(epoch, scan_of(others)) is False
     assert torch.equal(method.codes, codes)
     assert torch.equal(method.numbers, numbers)
 
 
 def test_draws_are_saved_with_the_weights(rows):
     method = build_for_rows().eval()
-    method.on_epoch_start(0, scan_of(rows))
+    method.begin_epoch(0, scan_of(rows))
     again = build_for_rows().eval()
     again.load_state_dict(method.state_dict())
     assert as_tuples(again.codes, again.numbers) == as_tuples(method.codes, method.numbers)

@@ -41,7 +41,7 @@ def begin(method, epoch):
     def scan(function, *, with_x=True, augmented=False):
         raise AssertionError("nothing is scanned")
 
-    assert not method.on_epoch_start(epoch, scan)
+    assert not method.begin_epoch(epoch, scan)
 
 
 def make_batch(scale=1.0, weight=None):

@@ -111,7 +111,7 @@ def test_cores_records_the_sign_of_its_score_in_one_epoch(epochs, options, recor
     labels = torch.arange(N) % K
     recorded = []
     for epoch in range(epochs):
-        cores.on_epoch_start(epoch, lambda function, *, with_x=True, augmented=False: labels)
+        cores.begin_epoch(epoch, lambda function, *, with_x=True, augmented=False: labels)
         logits = torch.randn(N - 2, K)
         before = cores.looks_wrong.clone()
         cores(batch_of(torch.arange(N - 2), (logits,), labels[: N - 2]))

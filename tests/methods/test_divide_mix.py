@@ -54,12 +54,12 @@ def begin(method, epoch, x, labels):
         method.train()
         return values
 
-    assert not method.on_epoch_start(epoch, scan)
+    assert not method.begin_epoch(epoch, scan)
 
 
 def divided(method, w, epoch=100):
     """The method in an epoch that has begun with these posteriors (by f, by g)."""
-    method.epoch.fill_(epoch)
+    method.epoch = epoch
     method.w.copy_(w)
     method.labelled.copy_((w > method.threshold).flip(0))
     method.progress.copy_(torch.tensor([0, 4 * N]))
@@ -248,7 +248,7 @@ def test_weight_of_unlabelled_rows_grows_within_the_epoch():
         seen.append(method.unlabelled_weight())
         method(batch_of(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
     assert seen == pytest.approx([25 * (2 + step / 12) / 16 for step in range(12)])
-    method.epoch.fill_(200)
+    method.epoch = 200
     assert method.unlabelled_weight() == 25.0
     assert method.lam * 0 == divided(make(), torch.rand(2, N), epoch=10).unlabelled_weight()
 

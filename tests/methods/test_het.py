@@ -259,7 +259,7 @@ def test_rank_is_at_least_one_and_at_most_what_it_is_the_rank_of(kind):
 
 @BOTH
 def test_needs_draws_and_a_network_with_features_and_a_head(kind):
-    with pytest.raises(UsageError, match="at least one draw"):
+    with pytest.raises(UsageError, match="draws must be at least 1, not 0"):
         kind(Net(), SPEC, rank=R, draws=0)
     with pytest.raises(UsageError, match="linear `head`"):
         kind(nn.Linear(3, K), SPEC, rank=R)

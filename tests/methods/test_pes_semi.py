@@ -50,7 +50,7 @@ def begin(method, epoch, logits, labels):
         with torch.no_grad():
             return function(batch_of(torch.arange(len(labels)), (logits, logits), labels))
 
-    return method.on_epoch_start(epoch, scan)
+    return method.begin_epoch(epoch, scan)
 
 
 def begin_with(method, epoch, confident, labels):
@@ -169,7 +169,7 @@ def test_targets_carry_no_gradient(monkeypatch):
 def test_weight_of_unlabelled_rows_grows_with_the_epoch():
     method = make(lam=5.0)
     for epoch in (0, 19, 20, 24, 25, 28, 35, 40, 41, 299):  # 20 epochs on all rows, then 5 of a new classifier
-        method.epoch.fill_(epoch)
+        method.epoch = epoch
         assert method.unlabelled_weight() == pytest.approx(5 * min(1, max(0, (epoch - 25) / 16)))
 
 

@@ -21,7 +21,7 @@ from ..populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method
 from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
-from .parts.networks import second_network
+from .parts import second_network
 
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at
@@ -34,10 +34,6 @@ class CrossFitted(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     population : sequence of (weight decay, input dropout, tau)
         Settings; none takes f and its training options as they are, with tau = 1.
     folds : int
@@ -58,8 +54,6 @@ class CrossFitted(Method):
 
     def __init__(self, f: nn.Module, spec: Spec, population: Sequence[Sequence[float]], folds: int):
         super().__init__(f, spec)
-        if folds < 1:
-            raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
             raise UsageError("Only an MLP can have a population of several settings; leave population out.")
         for setting in population:

@@ -9,14 +9,16 @@ from .base import Network, Standardize
 from .layers import glorot_linear
 
 
-def mlp(in_dim: int, out_dim: int, *, width: int, depth: int) -> nn.Sequential:
+def mlp(in_dim: int, out_dim: int, *, width: int, depth: int, last_bias: float = 0.0) -> nn.Sequential:
     """`depth` hidden layers of `width` ReLU units, then a linear layer; Glorot-uniform weights, zero biases.
 
-    depth=0 is one linear layer; depth=1 is linear, ReLU, linear.
+    depth=0 is one linear layer; depth=1 is linear, ReLU, linear. The biases of the last one may begin elsewhere.
     """
     sizes = [in_dim, *[width] * depth]
     hidden = [part for a, b in itertools.pairwise(sizes) for part in (glorot_linear(a, b), nn.ReLU())]
-    return nn.Sequential(*hidden, glorot_linear(sizes[-1], out_dim))
+    last = glorot_linear(sizes[-1], out_dim)
+    nn.init.constant_(last.bias, last_bias)
+    return nn.Sequential(*hidden, last)
 
 
 class MLP(Network):

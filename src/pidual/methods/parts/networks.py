@@ -44,6 +44,14 @@ def classifier(f: nn.Module) -> nn.Module | None:
     return None
 
 
+def last_stage(f: nn.Module, head: nn.Module) -> list[nn.Module]:
+    """`last_stage` of a network, or else its last child with parameters that does not hold the classifier."""
+    if (stage := getattr(f, "last_stage", None)) is not None:
+        return list(stage)
+    before = (child for child in f.children() if head not in child.modules())
+    return [child for child in before if next(child.parameters(), None) is not None][-1:]
+
+
 def fresh_copy(f: nn.Module) -> nn.Module:
     """A network of the same shape with weights of its own, and the head as the network says (`reset_head`)."""
     copied = copy.deepcopy(f)

@@ -1,5 +1,7 @@
 """PITower: logits from features and PI."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -56,6 +58,8 @@ class PITower(nn.Module):
 
         return mean_probability(logits, len(phi) * max(len(w2), len(w3)), h1, F.linear(h1, w2[:, d:]))
 
-    def hidden(self) -> list[nn.Parameter]:
-        """Parameters of the hidden layers, which the paper's code base does not decay on CIFAR."""
-        return [*self.first.parameters(), *self.second.parameters()]
+    def param_groups(self, f: nn.Module, *, decay: bool) -> list[dict[str, Any]]:
+        """f and the last layer; the hidden layers, which the paper's code base does not decay on CIFAR."""
+        others = [p for p in (*f.parameters(), *self.third.parameters()) if p.requires_grad]
+        hidden = [*self.first.parameters(), *self.second.parameters()]
+        return [{"params": others}, {"params": hidden, **({} if decay else {"weight_decay": 0.0})}]

@@ -1,0 +1,1 @@
+"""The paper's harness: protocol, grids, numbers, recipes, datasets, analyses."""
