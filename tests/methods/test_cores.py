@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 from torch import nn
+from toy import batch_of
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import Spec
 from pidual.methods import CORES
 
 N, K, B = 24, 4, 8
@@ -16,13 +17,6 @@ BETAS = [0.0] * 10 + [2 * (epoch - 10) / 29 for epoch in range(10, 40)] + [2.0] 
 def make(epochs=100, **options):
     """The network passes x on: the tests' inputs are logits."""
     return CORES(nn.Identity(), Spec(N, K, epochs=epochs), **options)
-
-
-def batch_of(index, logits, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), (logits,), torch.as_tensor(y), no_pi, weight)
 
 
 def begin(method, epoch, labels):

@@ -9,8 +9,9 @@ import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of_views
 
-from pidual.batch import PI, Batch, Rows, Spec
+from pidual.batch import Rows, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.optim import make_optimizers
 from pidual.errors import UsageError
@@ -29,13 +30,6 @@ def passing():
     return f
 
 
-def batch_of(index, views, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), tuple(views), torch.as_tensor(y), no_pi, weight)
-
-
 def scan_of(method, views, labels):
     """What the engine hands to on_epoch_start, for a training set of these views and labels."""
 
@@ -43,7 +37,7 @@ def scan_of(method, views, labels):
         assert augmented
         method.eval()
         with torch.no_grad():
-            values = function(batch_of(torch.arange(len(labels)), views, labels))
+            values = function(batch_of_views(torch.arange(len(labels)), views, labels))
         method.train()
         return values
 
@@ -91,7 +85,7 @@ def test_a_share_of_zero_leaves_a_fresh_start_out():
 def test_first_phases_minimise_plain_cross_entropy():
     method = PES(passing(), Spec(N, K))
     weight = torch.rand(B) + 0.5
-    batch = batch_of(torch.arange(B), torch.randn(2, B, K), torch.randint(0, K, (B,)), weight)
+    batch = batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.randint(0, K, (B,)), weight)
     total = 0.0
     for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), weight.tolist(), strict=True):
         total -= w * math.log(softmax(f)[y])
@@ -114,7 +108,7 @@ def test_confident_rows_and_their_weights_equal_plain_loops():
     assert expected[-1] == 0
 
     rows = method.confident.nonzero()[:, 0]
-    batch = batch_of(rows, (torch.randn(len(rows), K),) * 2, labels[rows], torch.rand(len(rows)) + 0.5)
+    batch = batch_of_views(rows, (torch.randn(len(rows), K),) * 2, labels[rows], torch.rand(len(rows)) + 0.5)
     above, below = 0.0, 0.0
     for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True):
         above -= w * expected[y] * math.log(softmax(f)[y])
@@ -142,7 +136,7 @@ def test_an_epoch_visits_confident_rows_only_and_fills_a_batch():
     method = PES(passing(), Spec(N, K, epochs=8))
     order = torch.randperm(N)
     assert torch.equal(method.epoch_rows(0, order), order)
-    method(batch_of(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+    method(batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
     labels = torch.zeros(N, dtype=torch.int64)
     logits = F.one_hot((torch.arange(N) % 3 > 0).long(), K).float()  # every third row agrees
     begin_last_phase(method, logits.expand(2, N, K), labels)
@@ -169,7 +163,7 @@ def test_each_phase_renews_and_trains_its_own_layers(train_new_layers):
         before = copy.deepcopy(f.state_dict())
         for _ in range(3):
             optimizers[0].zero_grad()
-            method(batch_of(torch.arange(N), (x, x), y))["loss"].backward()
+            method(batch_of_views(torch.arange(N), (x, x), y))["loss"].backward()
             optimizers[0].step()
         assert moved(before, f) == trained[epoch]
         assert optimizers[0].param_groups[0]["weight_decay"] == (0.0 if epoch in (1, 2) else 0.1)
@@ -241,7 +235,7 @@ def test_nothing_left_to_train_is_refused():
 def test_native_score_is_disagreement():
     method = PES(passing(), Spec(N, K))
     logits, y = torch.randn(N, K), torch.randint(0, K, (N,))
-    columns = method.per_row(batch_of(torch.arange(N), (), y), logits)
+    columns = method.per_row(batch_of_views(torch.arange(N), (), y), logits)
     assert set(columns) == set(PES.scores[1:])
     assert columns["disagreement"].tolist() == [
         float(f.index(max(f)) != k) for f, k in zip(logits.tolist(), y.tolist(), strict=True)
