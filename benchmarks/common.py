@@ -91,7 +91,7 @@ def training_seconds(data: NoisyDataset, options):
     return time.process_time() - started
 
 
-def fit_and_score(data: NoisyDataset, options):
+def fit_and_score(data: NoisyDataset, options, ablation=None):
     """One fit: clean test accuracy and detection AUC at the selected and at the last epoch, and how long it took."""
-    result = score.fit_and_score(data, dataclasses.replace(options, accelerator="cpu"))
+    result = score.fit_and_score(data, dataclasses.replace(options, accelerator="cpu"), ablation=ablation)
     return {name: result[name] for name in ("selected", "last", "valid_accuracy", "recoveries", "seconds")}

@@ -24,6 +24,7 @@ from common import RESULTS, Log, fit_and_score, load, training_seconds, write_re
 
 from pidual.errors import DataError
 from pidual.methods import METHODS
+from pidual.paper.ablations import ABLATIONS as ABLATION_NAMES
 from pidual.run import FitOptions
 
 BUDGET = 6  # settings tried per method and dataset
@@ -224,9 +225,10 @@ if __name__ == "__main__":
         for (variant, change), seed in itertools.product(ABLATIONS.items(), range(arguments.seeds)):
             keys = {"dataset": dataset, "method": "pi_dual", "variant": variant, "seed": seed}
             if log.find(**keys) is None:
-                log.add(
-                    keys | {"point": point} | fit_and_score(data, options_of("pi_dual", dataset, point, seed, **change))
-                )
+                ablation = {name: value for name, value in change.items() if name in ABLATION_NAMES}
+                own = {name: value for name, value in change.items() if name not in ablation}
+                options = options_of("pi_dual", dataset, point, seed, **own)
+                log.add(keys | {"point": point} | fit_and_score(data, options, ablation))
     for title, (table, by) in summaries(log.rows).items():
         show(title, table, by)
     hours = sum(row["seconds"] for row in log.rows) / 3600

@@ -18,7 +18,8 @@ from pidual.encode import EncodedPI
 from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.checkpoint import StateStore
 from pidual.methods.base import Method
-from pidual.methods.parts import SampleMemory, gather, n_processes
+from pidual.methods.parts.memory import SampleMemory
+from pidual.methods.parts.processes import gather, n_processes
 from pidual.nets import MLP, PILinear, Standardize
 
 TRAINING = Training(epochs=3, batch_size=14, lr=0.05, clip=1.0, seed=3, guard="off")

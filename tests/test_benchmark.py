@@ -251,7 +251,9 @@ def test_a_result_says_how_many_threads_made_it(data, tmp_path, monkeypatch):
 def test_a_variant_has_a_file_of_its_own(tmp_path):
     fit = tiny_fit(variant="corrupted PI 25%", corrupt_pi=0.25)
     assert fit.path(tmp_path).name == "pi_dual-corrupted-PI-25-0.json"
-    assert fit.options(0.4).method_options["corrupt_pi"] == 0.25
+    assert fit.ablation == {"corrupt_pi": 0.25}
+    assert "corrupt_pi" not in fit.options(0.4).method_options
+    assert fit.identity()["settings"]["corrupt_pi"] == 0.25
 
 
 def same(result):

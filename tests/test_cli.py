@@ -453,11 +453,11 @@ def test_any_method_fits_scores_and_predicts(method, tmp_path):
 def test_options_of_a_method_are_set_by_name_and_wrong_ones_refused(tmp_path):
     folder = write_crowd(tmp_path)
     options = ["--pi", "annotator,seconds", "--method", "pi_dual", "--set"]
-    run = fitted(folder, *options, "leave_out=seconds", "--set", "corrupt_pi=0.25")
-    assert read_json(run / "config.json")["method_options"]["leave_out"] == "seconds"
-    code, _, err = fit(folder, "--force", *options, "leave_out=second")
+    run = fitted(folder, *options, "depth=2", "--set", "gate_bias=-3")
+    assert read_json(run / "config.json")["method_options"]["depth"] == 2
+    code, _, err = fit(folder, "--force", *options, "depth=1")
     assert code != 0
-    assert "'second'; the PI columns are annotator, seconds" in err
+    assert "The option depth of the method 'pi_dual' must be at least 2, not 1" in err
     code, _, err = fit(folder, "--force", "--method", "sop", "--set", "memory_dtype=float16")
     assert code != 0
     assert "use bfloat16 or float32" in err

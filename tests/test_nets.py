@@ -166,11 +166,11 @@ def test_wide_resnet_parameter_counts():
 
 
 def test_wide_resnet_shortcut_reads_the_raw_input():
-    block = nets._WideBlock(4, 8, 2).eval()
+    block = nets.wide_resnet.WideBlock(4, 8, 2).eval()
     nn.init.zeros_(block.conv2.weight)
     x = torch.randn(2, 4, 6, 6)
     assert torch.equal(block(x), block.shortcut(x))
-    same = nets._WideBlock(4, 4, 1).eval()
+    same = nets.wide_resnet.WideBlock(4, 4, 1).eval()
     nn.init.zeros_(same.conv2.weight)
     assert torch.equal(same(x), x)
 
@@ -235,7 +235,7 @@ def test_preact_resnet18_parameter_count():
 
 
 def test_basic_block_adds_its_input_before_the_last_relu():
-    block = nets._BasicBlock(4, 4, 1).eval()
+    block = nets.resnet.BasicBlock(4, 4, 1).eval()
     nn.init.zeros_(block.conv2.weight)
     x = torch.randn(2, 4, 6, 6)
     assert torch.equal(block(x), x.clamp(min=0))
@@ -243,7 +243,7 @@ def test_basic_block_adds_its_input_before_the_last_relu():
 
 @pytest.mark.parametrize(("out", "stride"), [(8, 2), (4, 1)])
 def test_preact_shortcut_starts_after_the_first_activation(out, stride):
-    block = nets._PreActBlock(4, out, stride).eval()
+    block = nets.resnet.PreActBlock(4, out, stride).eval()
     nn.init.zeros_(block.conv2.weight)
     nn.init.normal_(block.bn1.bias)
     x = torch.randn(2, 4, 6, 6)

@@ -118,7 +118,7 @@ def test_divide_mix_has_its_authors_rows_and_steps(name):
     """64 labelled and 64 unlabelled rows for either network; an epoch is a pass over the labelled ones."""
     settings = load_recipe(name, "paper").method_settings("divide_mix")
     method = DivideMix(nn.Linear(3, 10), Spec(49_000, 10, epochs=300))
-    method.epoch.fill_(100)
+    method.epoch = 100
     labelled = torch.arange(49_000) % 5 < 3  # 60%
     method.labelled.copy_(labelled.expand(2, -1))
     method.progress[1] = 4 * int(labelled.sum())

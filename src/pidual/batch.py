@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int, Num
 from numpy.typing import DTypeLike
 from torch import Tensor
+from torch.nn import functional as F
 
 from .encode import EncodedPI
 from .files import release
@@ -70,6 +71,15 @@ class Batch(NamedTuple):
         Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs items alike.
         """
         return (losses * self.weight).mean()
+
+    def losses(self, logits: Float[Tensor, "R K"], *, label_smoothing: float = 0.0) -> Float[Tensor, " R"]:
+        """Cross-entropy of every given label, in full precision."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return F.cross_entropy(logits, self.y_noisy, reduction="none", label_smoothing=label_smoothing)
+
+    def cross_entropy(self, logits: Float[Tensor, "R K"]) -> Float[Tensor, ""]:
+        """Weighted mean of the cross-entropy of the given labels, for batches of annotations."""
+        return self.mean(self.losses(logits))
 
     def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:
         """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""

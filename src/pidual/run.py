@@ -128,6 +128,7 @@ class Job:
     training: Training
     method_options: dict[str, Any]
     network: dict[str, Any]
+    make: Callable[[], nn.Module]  # a fresh network
     build: Callable[[], Method]
     warnings: list[str]
     threads: int
@@ -252,6 +253,7 @@ def prepare(
         training,
         method_options,
         network,
+        make,
         build,
         texts,
         threads,

@@ -20,7 +20,8 @@ from pidual.batch import Groups, Rows
 from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
-from pidual.methods import CE, parts
+from pidual.methods import CE
+from pidual.methods.parts.mixing import half
 from pidual.nets import MLP
 from pidual.random_pi import derive_seed
 
@@ -360,9 +361,9 @@ def test_a_batch_of_annotations_has_an_input_for_each():
     assert batch.item.tolist() == [0, 1, 2, 3]
     assert torch.equal(batch.fold, rows.fold[index])
     assert torch.equal(batch.sum_by_item(batch.weight), batch.weight)
-    half = parts.half(batch, 1)
-    assert half.item.tolist() == [0, 1]
-    assert torch.equal(half.fold, rows.fold[index[1::2]])
+    second = half(batch, 1)
+    assert second.item.tolist() == [0, 1]
+    assert torch.equal(second.fold, rows.fold[index[1::2]])
 
 
 def test_scans_are_in_the_order_of_annotations():
@@ -372,7 +373,6 @@ def test_scans_are_in_the_order_of_annotations():
         def on_epoch_start(self, epoch, scan):
             seen["with x"] = scan(lambda batch: torch.stack([batch.index, batch.item, batch.x[:, 0].long()], 1))
             seen["without"] = scan(lambda batch: torch.stack([batch.index, batch.item, batch.fold], 1), with_x=False)
-            return False
 
     fit(lambda: Scans(nn.Linear(5, 3), rows.spec(3, (6,))), rows, None, replace(TRAINING, epochs=1))
     every = torch.arange(len(rows))

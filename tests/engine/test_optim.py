@@ -6,7 +6,7 @@ from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training
 from pidual.engine.optim import make_optimizers
 from pidual.methods import CE, TRAM, PiDual
-from pidual.methods.parts import clip_gradients
+from pidual.methods.parts.gradients import clip_gradients
 from pidual.nets import MLP, SmallCNN
 
 

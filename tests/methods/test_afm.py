@@ -11,7 +11,8 @@ from torch.utils._pytree import tree_leaves
 from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.predict import evaluate
-from pidual.methods import AFM, parts
+from pidual.methods import AFM
+from pidual.methods.parts import monte_carlo
 from pidual.nets import MLP, Network
 
 D, K, W, S, B = 5, 4, 6, 9, 7
@@ -99,7 +100,7 @@ def test_nothing_is_detached_and_f_s_head_gets_no_gradient():
 @pytest.mark.parametrize("at_a_time", [1, 2, S])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_prediction_is_the_mean_over_draws_of_the_probabilities(monkeypatch, at_a_time, dtype):
-    monkeypatch.setattr(parts, "BLOCK", 16 * B * W * at_a_time)
+    monkeypatch.setattr(monte_carlo, "BLOCK", B * W * at_a_time)
     method, x = build(dtype), torch.randn(B, 3, dtype=dtype)
     with torch.no_grad():
         log_p = method.logits(x)
@@ -131,7 +132,7 @@ class Largest(TorchDispatchMode):
 
 
 def test_memory_of_a_prediction_does_not_grow_with_inputs_times_draws(monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", 2**16)
+    monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
     n_draws, size = 1000, 64
     method, x = build(torch.float32, draws=n_draws), torch.randn(size, 3)
     with torch.no_grad(), Largest() as largest:
@@ -167,18 +168,18 @@ def test_draws_are_whole_rows_of_the_training_pi(rows):
 
 def test_draws_are_made_before_the_first_epoch_and_never_again(rows):
     method = build_for_rows()
-    assert method.on_epoch_start(0, scan_of(rows)) is False
+    assert method.begin_epoch(0, scan_of(rows)) is False
     codes, numbers = method.codes.clone(), method.numbers.clone()
     others = rows.subset(torch.arange(239, -1, -1))
     for epoch in (1, 2, 50):
-        assert method.on_epoch_start(epoch, scan_of(others)) is False
+        assert method.begin_epoch(epoch, scan_of(others)) is False
     assert torch.equal(method.codes, codes)
     assert torch.equal(method.numbers, numbers)
 
 
 def test_draws_are_saved_with_the_weights(rows):
     method = build_for_rows().eval()
-    method.on_epoch_start(0, scan_of(rows))
+    method.begin_epoch(0, scan_of(rows))
     again = build_for_rows().eval()
     again.load_state_dict(method.state_dict())
     assert as_tuples(again.codes, again.numbers) == as_tuples(method.codes, method.numbers)

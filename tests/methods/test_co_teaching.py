@@ -8,8 +8,9 @@ import pytest
 import torch
 from contract import TRAINING, make_rows
 from torch import nn
+from toy import batch_of
 
-from pidual.batch import PI, Batch, Rows, Spec
+from pidual.batch import Rows, Spec
 from pidual.engine import Interrupted, Training, fit
 from pidual.engine.checkpoint import StateStore
 from pidual.errors import UsageError
@@ -41,14 +42,12 @@ def begin(method, epoch):
     def scan(function, *, with_x=True, augmented=False):
         raise AssertionError("nothing is scanned")
 
-    assert not method.on_epoch_start(epoch, scan)
+    assert not method.begin_epoch(epoch, scan)
 
 
 def make_batch(scale=1.0, weight=None):
     x = (scale * torch.randn(B, 2 * K)).requires_grad_()
-    no_pi = PI(torch.zeros(B, 0, dtype=torch.int32), torch.zeros(B, 0))
-    weight = torch.ones(B) if weight is None else weight
-    return Batch.of_rows(torch.arange(B), (x,), torch.randint(0, K, (B,)), no_pi, weight)
+    return batch_of(torch.arange(B), x, torch.randint(0, K, (B,)), weight)
 
 
 def cross_entropy(f, y):

@@ -9,8 +9,9 @@ import torch
 from contract import TRAINING, make_rows
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of_views
 
-from pidual.batch import PI, Batch, Rows, Spec
+from pidual.batch import Rows, Spec
 from pidual.engine import Interrupted, Training, fit
 from pidual.engine.checkpoint import StateStore
 from pidual.errors import UsageError
@@ -28,17 +29,9 @@ def make(dropped=(), epochs=100, **options):
     return method
 
 
-def batch_of(index, views, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    return Batch.of_rows(
-        torch.as_tensor(index), views, torch.as_tensor(y), no_pi, torch.ones(n) if weight is None else weight
-    )
-
-
 def random_batch(weight=None):
     views = tuple(torch.randn(B, K).requires_grad_() for _ in range(2))
-    return batch_of(torch.arange(B), views, torch.randint(0, K, (B,)), weight)
+    return batch_of_views(torch.arange(B), views, torch.randint(0, K, (B,)), weight)
 
 
 def softmax(f):
@@ -111,10 +104,10 @@ def test_cores_records_the_sign_of_its_score_in_one_epoch(epochs, options, recor
     labels = torch.arange(N) % K
     recorded = []
     for epoch in range(epochs):
-        cores.on_epoch_start(epoch, lambda function, *, with_x=True, augmented=False: labels)
+        cores.begin_epoch(epoch, lambda function, *, with_x=True, augmented=False: labels)
         logits = torch.randn(N - 2, K)
         before = cores.looks_wrong.clone()
-        cores(batch_of(torch.arange(N - 2), (logits,), labels[: N - 2]))
+        cores(batch_of_views(torch.arange(N - 2), (logits,), labels[: N - 2]))
         if not torch.equal(cores.looks_wrong, before):
             recorded.append(epoch)
             for i, (f, y) in enumerate(zip(logits.tolist(), labels.tolist(), strict=False)):

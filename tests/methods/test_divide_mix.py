@@ -8,12 +8,13 @@ import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of_views
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.methods import divide_mix
 from pidual.methods.divide_mix import DivideMix, half
-from pidual.methods.parts import clean_posterior
+from pidual.methods.parts.selection import clean_posterior
 from pidual.nets import MLP, SmallCNN
 
 N, K, B, T = 24, 4, 8, 0.5
@@ -36,13 +37,6 @@ def make(epochs=300, **options):
     return DivideMix(Linear(), Spec(N, K, epochs=epochs), **options)
 
 
-def batch_of(index, views, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), tuple(views), torch.as_tensor(y), no_pi, weight)
-
-
 def begin(method, epoch, x, labels):
     """Start an epoch as the engine does."""
 
@@ -50,16 +44,16 @@ def begin(method, epoch, x, labels):
         assert not augmented
         method.eval()
         with torch.no_grad():
-            values = function(batch_of(torch.arange(len(labels)), (x,), labels))
+            values = function(batch_of_views(torch.arange(len(labels)), (x,), labels))
         method.train()
         return values
 
-    assert not method.on_epoch_start(epoch, scan)
+    assert not method.begin_epoch(epoch, scan)
 
 
 def divided(method, w, epoch=100):
     """The method in an epoch that has begun with these posteriors (by f, by g)."""
-    method.epoch.fill_(epoch)
+    method.epoch = epoch
     method.w.copy_(w)
     method.labelled.copy_((w > method.threshold).flip(0))
     method.progress.copy_(torch.tensor([0, 4 * N]))
@@ -147,7 +141,7 @@ def test_warm_up_is_cross_entropy_and_for_asymmetric_noise_negative_entropy(asym
             p = predict(net.head.weight.tolist(), x)
             total -= w * math.log(p[label]) / B
             total += asymmetric * w * sum(value * math.log(value) for value in p) / B
-    assert method(batch_of(torch.arange(B), views, y, weight))["loss"].item() == pytest.approx(total, abs=1e-5)
+    assert method(batch_of_views(torch.arange(B), views, y, weight))["loss"].item() == pytest.approx(total, abs=1e-5)
 
 
 def test_each_network_divides_the_rows_for_the_other():
@@ -171,7 +165,7 @@ def test_loss_equals_plain_loops(monkeypatch):
     others = fixed_mixup(monkeypatch)
     index, y, weight = torch.randperm(N)[:B], torch.randint(0, K, (B,)), torch.rand(B) + 0.5
     views = torch.randn(2, B, K)
-    logs = method(batch_of(index, views, y, weight))
+    logs = method(batch_of_views(index, views, y, weight))
     f, g = method.f.head.weight.tolist(), method.g.head.weight.tolist()
     expected = [0.0] * 3
     for k, (net, partner) in enumerate([(f, g), (g, f)]):
@@ -194,7 +188,7 @@ def test_targets_of_a_batch_made_by_hand():
     method.g.head.load_state_dict({"weight": torch.zeros(K, K)})
     divided(method, torch.tensor([[0.1, 0.2], [0.8, 0.3]]).repeat(1, N // 2))  # g trusts even rows, f none
     p = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]])
-    batch = batch_of([0, 1], (p.log(), p.log()), [2, 2])
+    batch = batch_of_views([0, 1], (p.log(), p.log()), [2, 2])
 
     def sharp(q):
         return [value**2 / sum(v**2 for v in q) for value in q]
@@ -211,18 +205,20 @@ def test_penalty_is_zero_for_balanced_predictions_and_grows_with_imbalance():
     method = divided(make(alpha=0.0), torch.ones(2, N))
     method.f.head.load_state_dict({"weight": torch.eye(K)})
     balanced = 3 * torch.eye(K)
-    assert method.terms(0, batch_of(range(K), (balanced, balanced), range(K)))[2].item() == pytest.approx(0, abs=1e-6)
+    assert method.terms(0, batch_of_views(range(K), (balanced, balanced), range(K)))[2].item() == pytest.approx(
+        0, abs=1e-6
+    )
     one_sided = balanced[:1].repeat(K, 1)
     p = softmax(one_sided[0].tolist())
     expected = -sum(math.log(K * value) for value in p) / K
-    found = method.terms(0, batch_of(range(K), (one_sided, one_sided), range(K)))[2]
+    found = method.terms(0, batch_of_views(range(K), (one_sided, one_sided), range(K)))[2]
     assert found.item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_partner_guesses_in_evaluation_mode_and_the_trained_network_in_training_mode():
     method = divided(make(), torch.rand(2, N))
     method.f.seen.clear(), method.g.seen.clear()
-    method.terms(0, batch_of(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+    method.terms(0, batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
     assert method.f.seen == [(False, True), (True, True)]  # (gradient, training)
     assert method.g.seen == [(False, False)]
     assert method.g.training
@@ -232,7 +228,7 @@ def test_targets_carry_no_gradient_and_each_network_learns_from_its_own_half(mon
     method = divided(make(lam=0.0), torch.ones(2, N))
     monkeypatch.setattr(divide_mix, "mixup", lambda x, targets, alpha: (x, targets, torch.arange(len(x)), 1.0))
     views, y = torch.randn(2, B, K), torch.randint(0, K, (B,))
-    method(batch_of(torch.arange(B), views, y))["loss"].backward()
+    method(batch_of_views(torch.arange(B), views, y))["loss"].backward()
     for k, net in enumerate((method.f, method.g)):
         weight = net.head.weight.detach().clone().requires_grad_()
         log_p = (views[:, k::2] @ weight.T).log_softmax(2)  # w = 1: the targets are the labels
@@ -246,9 +242,9 @@ def test_weight_of_unlabelled_rows_grows_within_the_epoch():
     seen = []
     for _ in range(4 * N // B):
         seen.append(method.unlabelled_weight())
-        method(batch_of(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+        method(batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
     assert seen == pytest.approx([25 * (2 + step / 12) / 16 for step in range(12)])
-    method.epoch.fill_(200)
+    method.epoch = 200
     assert method.unlabelled_weight() == 25.0
     assert method.lam * 0 == divided(make(), torch.rand(2, N), epoch=10).unlabelled_weight()
 
@@ -272,11 +268,11 @@ def test_an_epoch_is_a_pass_over_the_larger_labelled_set_but_no_shorter_than_all
 
 
 def test_halves_take_every_second_row():
-    batch = batch_of(torch.arange(5), torch.randn(2, 5, K), torch.arange(5) % K)
+    batch = batch_of_views(torch.arange(5), torch.randn(2, 5, K), torch.arange(5) % K)
     assert half(batch, 0).index.tolist() == [0, 2, 4]
     assert half(batch, 1).y_noisy.tolist() == [1, 3]
     assert torch.equal(half(batch, 1).views[1], batch.views[1][1::2])
-    single = batch_of([3], torch.randn(2, 1, K), [0])
+    single = batch_of_views([3], torch.randn(2, 1, K), [0])
     assert half(single, 1).index.tolist() == [3]
 
 
@@ -295,7 +291,7 @@ def test_where_all_rows_are_trusted_there_is_no_unlabelled_term():
     assert method.labelled.all()
     rows = method.epoch_rows(10, torch.randperm(N))
     assert rows.bincount(minlength=N).tolist() == [4] * N
-    logs = method(batch_of(rows[:B], torch.randn(2, B, K), rows[:B] % K))
+    logs = method(batch_of_views(rows[:B], torch.randn(2, B, K), rows[:B] % K))
     assert logs["loss_unlabelled"] == 0
     assert torch.isfinite(logs["loss"])
 
@@ -309,7 +305,7 @@ def test_native_score_is_the_mean_posterior_of_noise():
     method = make()
     w = torch.rand(2, N)
     method.w.copy_(w)
-    columns = method.per_row(batch_of([4, -1, 0], (), [0, 1, 2]), torch.randn(3, K))
+    columns = method.per_row(batch_of_views([4, -1, 0], (), [0, 1, 2]), torch.randn(3, K))
     assert set(columns) == set(DivideMix.scores[1:])
     found = columns["noise_posterior"]
     assert found.isnan().tolist() == [False, True, False]

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import Spec
 from pidual.methods import ELR
 
 N, K, B = 12, 4, 5
@@ -18,13 +19,6 @@ BETA, LAM = 0.7, 3.0
 def make(**options):
     """The network passes x on: the tests' inputs are logits."""
     return ELR(nn.Identity(), SPEC, **{"beta": BETA, "lam": LAM, **options})
-
-
-def batch_of(index, logits, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), (logits,), torch.as_tensor(y), no_pi, weight)
 
 
 def random_steps(n_steps, scale=3.0):

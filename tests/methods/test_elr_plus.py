@@ -7,8 +7,9 @@ import pytest
 import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
+from toy import batch_of
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.methods import elr_plus
 from pidual.methods.elr_plus import ELRPlus
@@ -32,13 +33,6 @@ class Linear(nn.Module):
 
 def make(epochs=200, **options):
     return ELRPlus(Linear(), Spec(N, K, epochs=epochs), **options)
-
-
-def batch_of(index, x, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), (x,), torch.as_tensor(y), no_pi, weight)
 
 
 def a_batch():

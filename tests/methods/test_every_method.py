@@ -10,6 +10,7 @@ from command_line import environment
 from contract import CASES, build, build_trainable, everything, fit_method
 from safetensors.torch import load_file
 
+from pidual import methods
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.predict import evaluate
 from pidual.methods import METHODS
@@ -106,6 +107,12 @@ def test_two_processes_with_resume_learn_what_one_does(name, on_two_processes):
     assert one.keys() == two.keys()
     for key, value in one.items():
         assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key
+
+
+def test_the_package_names_every_method_and_nothing_else():
+    classes = {method.__name__ for method in METHODS.values()}
+    assert set(methods.__all__) == classes | {"METHODS", "Method", "check_method"}
+    assert all(hasattr(methods, name) for name in methods.__all__)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -9,8 +9,9 @@ import torch
 from contract import TRAINING, make_rows
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of
 
-from pidual.batch import PI, Batch, Rows, Spec
+from pidual.batch import Rows, Spec
 from pidual.engine import Interrupted, Training, fit
 from pidual.engine.checkpoint import StateStore
 from pidual.errors import UsageError
@@ -29,16 +30,13 @@ def make(T=None, **options):
     return method
 
 
-def batch_of(logits, y, weight=None):
-    n = len(logits)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    return Batch.of_rows(
-        torch.arange(n), (logits,), torch.as_tensor(y), no_pi, torch.ones(n) if weight is None else weight
-    )
+def rows_of(logits, y, weight=None):
+    """A batch of rows that are numbered from 0."""
+    return batch_of(torch.arange(len(logits)), logits, y, weight)
 
 
 def random_batch():
-    return batch_of(torch.randn(B, K).requires_grad_(), torch.randint(0, K, (B,)), 0.5 + torch.rand(B))
+    return rows_of(torch.randn(B, K).requires_grad_(), torch.randint(0, K, (B,)), 0.5 + torch.rand(B))
 
 
 def softmax(f):
@@ -75,16 +73,16 @@ def test_p_multiplies_t_from_the_left():
     T = torch.eye(K)
     T[0] = torch.tensor([0.25, 0.75, 0.0, 0.0])  # class 0 is often called 1, never the reverse
     sure_of_0, sure_of_1 = 20 * F.one_hot(torch.tensor([0]), K).float(), 20 * F.one_hot(torch.tensor([1]), K).float()
-    assert make(T)(batch_of(sure_of_0, [1]))["loss"].item() == pytest.approx(-math.log(0.75), abs=1e-4)
-    assert make(T)(batch_of(sure_of_1, [0]))["loss"].item() > 10
+    assert make(T)(rows_of(sure_of_0, [1]))["loss"].item() == pytest.approx(-math.log(0.75), abs=1e-4)
+    assert make(T)(rows_of(sure_of_1, [0]))["loss"].item() > 10
 
 
 def test_probabilities_are_clipped_before_the_product():
     T = torch.full((K, K), 0.1) + 0.6 * torch.eye(K)
     f = [60.0, 0.0, 0.0, 0.0]
     expected = -math.log((1 - 1e-7) * 0.1 + 1e-7 * (0.7 + 0.1 + 0.1))
-    assert make(T)(batch_of(torch.tensor([f]), [1]))["loss"].item() == pytest.approx(expected, abs=1e-6)
-    assert make()(batch_of(torch.tensor([f]), [1]))["loss"].item() == pytest.approx(-math.log(1e-7), abs=1e-5)
+    assert make(T)(rows_of(torch.tensor([f]), [1]))["loss"].item() == pytest.approx(expected, abs=1e-6)
+    assert make()(rows_of(torch.tensor([f]), [1]))["loss"].item() == pytest.approx(-math.log(1e-7), abs=1e-5)
 
 
 def test_with_the_identity_it_is_cross_entropy():
@@ -101,7 +99,7 @@ def test_with_the_identity_it_is_cross_entropy():
 def test_a_label_that_t_rules_out_has_a_finite_loss_and_no_gradient():
     T = torch.eye(K)
     T[1] = T[0]
-    batch = batch_of(torch.randn(B, K).requires_grad_(), [1] * B)
+    batch = rows_of(torch.randn(B, K).requires_grad_(), [1] * B)
     loss = make(T)(batch)["loss"]
     loss.backward()
     assert torch.isfinite(loss)

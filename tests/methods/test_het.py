@@ -11,7 +11,8 @@ from torch.utils._pytree import tree_leaves
 
 from pidual.batch import PI, Batch, Spec
 from pidual.errors import UsageError
-from pidual.methods import HET, HETXL, parts
+from pidual.methods import HET, HETXL
+from pidual.methods.parts import monte_carlo
 from pidual.nets import Network, ResNet50
 
 D, K, R, S, B = 5, 4, 2, 7, 6
@@ -125,14 +126,14 @@ def test_every_training_step_uses_new_draws(kind):
     losses = []
     for _ in range(3):
         coming = copy.deepcopy(method.draws)
-        draws = [values.double() for values in parts.Draws.forward(coming, R, K if kind is HET else D)]
+        draws = [values.double() for values in monte_carlo.Draws.forward(coming, R, K if kind is HET else D)]
         losses.append(method(batch)["loss"].item())
         assert losses[-1] == pytest.approx(loss_by_loops(method, batch, draws), abs=1e-12)
     assert len(set(losses)) == 3
 
 
 def test_draws_are_independent_standard_normals():
-    draws = torch.cat(parts.Draws(20_000).train()(2, 3), 1)
+    draws = torch.cat(monte_carlo.Draws(20_000).train()(2, 3), 1)
     assert torch.allclose(draws.mean(0), torch.zeros(5), atol=0.03)
     assert torch.allclose(draws.T.cov(), torch.eye(5), atol=0.04)
 
@@ -205,7 +206,7 @@ def test_pieces_do_not_change_the_answer(kind, monkeypatch):
     whole.backward()
     gradients = [parameter.grad.clone() for parameter in method.parameters()]
     method.zero_grad()
-    monkeypatch.setattr(parts, "BLOCK", 16 * B * D * 2)  # two or three draws at a time
+    monkeypatch.setattr(monte_carlo, "BLOCK", B * D * 2)  # two or three draws at a time
     pieces = method(batch)["loss"]
     pieces.backward()
     assert pieces.item() == pytest.approx(whole.item(), abs=1e-12)
@@ -226,7 +227,7 @@ class Largest(TorchDispatchMode):
 
 @BOTH
 def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", 2**16)
+    monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
     n_draws, size = 4000, 32
     method, batch = build(kind, draws=n_draws).train(), make_batch(size=size)
     saved = []
@@ -258,7 +259,7 @@ def test_rank_is_at_least_one_and_at_most_what_it_is_the_rank_of(kind):
 
 @BOTH
 def test_needs_draws_and_a_network_with_features_and_a_head(kind):
-    with pytest.raises(UsageError, match="at least one draw"):
+    with pytest.raises(UsageError, match="draws must be at least 1, not 0"):
         kind(Net(), SPEC, rank=R, draws=0)
     with pytest.raises(UsageError, match="linear `head`"):
         kind(nn.Linear(3, K), SPEC, rank=R)

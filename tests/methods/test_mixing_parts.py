@@ -8,16 +8,9 @@ from torch import nn
 
 from pidual.batch import Spec
 from pidual.errors import UsageError
-from pidual.methods.parts import (
-    class_weights,
-    clean_posterior,
-    fresh_copy,
-    mixup,
-    second_network,
-    sharpen,
-    small_loss,
-    update_average,
-)
+from pidual.methods.parts.mixing import mixup, sharpen
+from pidual.methods.parts.networks import fresh_copy, second_network, update_average
+from pidual.methods.parts.selection import class_weights, clean_posterior, small_loss
 from pidual.nets import SmallCNN, Standardize, build_network
 from pidual.run import method_maker
 

@@ -8,8 +8,11 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from pidual.batch import PI, Batch
 from pidual.errors import UsageError
-from pidual.methods import parts
-from pidual.methods.parts import Draws, SampleMemory, kept_mean, mean_probability
+from pidual.methods.parts import memory as memory_module
+from pidual.methods.parts import monte_carlo
+from pidual.methods.parts.memory import SampleMemory
+from pidual.methods.parts.monte_carlo import Draws, mean_probability
+from pidual.methods.parts.processes import kept_mean
 
 ROWS, WIDTH = 11, 3
 DTYPES = ["float32", "float16", "bfloat16"]
@@ -19,7 +22,7 @@ PLACES = ["memory", "disk"]
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of three rows, so that eleven rows are four blocks and the last is not full."""
-    monkeypatch.setattr(parts, "BLOCK", 10)
+    monkeypatch.setattr(memory_module, "BLOCK", 10)
 
 
 def filled(dtype="float32", where="memory"):
@@ -48,7 +51,7 @@ def test_begins_with_zeros(where):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("blocks", ["one", "several"])
 def test_memory_and_disk_draw_the_same_initial_values_from_one_seed(dtype, blocks, monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", {"one": parts.BLOCK, "several": 100}[blocks])
+    monkeypatch.setattr(memory_module, "BLOCK", {"one": memory_module.BLOCK, "several": 100}[blocks])
     values = []
     for where in PLACES:
         torch.manual_seed(4)
@@ -137,7 +140,7 @@ def test_initial_values_that_the_dtype_cannot_hold_are_refused():
 
 @pytest.mark.parametrize(("limit", "on_disk"), [(ROWS * WIDTH * 4, False), (ROWS * WIDTH * 4 - 1, True)])
 def test_auto_goes_to_disk_above_the_limit(limit, on_disk, monkeypatch):
-    monkeypatch.setattr(parts, "DISK_ABOVE", limit)
+    monkeypatch.setattr(memory_module, "DISK_ABOVE", limit)
     memory = SampleMemory(ROWS, WIDTH)
     memory.open()
     assert (memory.path is not None) == on_disk
@@ -346,7 +349,7 @@ def random_case(n_draws):
 
 @pytest.mark.parametrize("piece", [1, 2, 5, 7, 100])
 def test_mean_probability_is_the_mean_of_softmaxes_for_any_piece(piece, monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", 16 * 12 * piece)
+    monkeypatch.setattr(monte_carlo, "BLOCK", 12 * piece)
     inputs = mu, factor, e, shift = tuple(random_case(10))
     sizes = []
 
@@ -388,7 +391,7 @@ def saved_bytes(function, inputs):
 
 
 def test_memory_kept_for_backward_does_not_grow_with_the_number_of_draws(monkeypatch):
-    monkeypatch.setattr(parts, "BLOCK", 16 * 12 * 10)  # pieces of ten draws
+    monkeypatch.setattr(monte_carlo, "BLOCK", 12 * 10)  # pieces of ten draws
 
     def in_pieces(mu, factor, e, shift):
         return mean_probability(linear_logits(mu, factor), mu.numel(), e, shift)

@@ -9,13 +9,14 @@ import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of_views
 
-from pidual.batch import PI, Batch, Rows, Spec
+from pidual.batch import Rows, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.optim import make_optimizers
 from pidual.errors import UsageError
-from pidual.methods.parts import classifier
-from pidual.methods.pes import PES, last_stage
+from pidual.methods.parts.networks import classifier, last_stage
+from pidual.methods.pes import PES
 from pidual.nets import MLP, SmallCNN
 
 N, K, B = 24, 4, 8
@@ -29,13 +30,6 @@ def passing():
     return f
 
 
-def batch_of(index, views, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), tuple(views), torch.as_tensor(y), no_pi, weight)
-
-
 def scan_of(method, views, labels):
     """What the engine hands to on_epoch_start, for a training set of these views and labels."""
 
@@ -43,7 +37,7 @@ def scan_of(method, views, labels):
         assert augmented
         method.eval()
         with torch.no_grad():
-            values = function(batch_of(torch.arange(len(labels)), views, labels))
+            values = function(batch_of_views(torch.arange(len(labels)), views, labels))
         method.train()
         return values
 
@@ -51,7 +45,7 @@ def scan_of(method, views, labels):
 
 
 def begin_last_phase(method, views, labels):
-    return method.on_epoch_start(sum(method.lengths.values()), scan_of(method, views, labels))
+    return method.begin_epoch(sum(method.phases.lengths.values()), scan_of(method, views, labels))
 
 
 def softmax(f):
@@ -75,7 +69,7 @@ def test_phases_are_the_authors_shares_of_the_run(epochs, lengths):
     method = PES(MLP(K, K, width=8, depth=2), Spec(N, K, epochs=epochs))
     labels, seen = torch.randint(0, K, (N,)), []
     for epoch in range(epochs):
-        changed = method.on_epoch_start(epoch, scan_of(method, torch.randn(2, N, K), labels))
+        changed = method.begin_epoch(epoch, scan_of(method, torch.randn(2, N, K), labels))
         assert changed == (bool(seen) and method.phase != seen[-1])
         seen.append(method.phase)
     counts = [seen.count(name) for name in PHASES]
@@ -85,13 +79,13 @@ def test_phases_are_the_authors_shares_of_the_run(epochs, lengths):
 
 def test_a_share_of_zero_leaves_a_fresh_start_out():
     method = PES(MLP(K, K), Spec(N, K, epochs=20), t2=0.0)
-    assert method.lengths == {"all rows": 3, "last stage": 0, "classifier": 1}
+    assert method.phases.lengths == {"all rows": 3, "last stage": 0, "classifier": 1}
 
 
 def test_first_phases_minimise_plain_cross_entropy():
     method = PES(passing(), Spec(N, K))
     weight = torch.rand(B) + 0.5
-    batch = batch_of(torch.arange(B), torch.randn(2, B, K), torch.randint(0, K, (B,)), weight)
+    batch = batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.randint(0, K, (B,)), weight)
     total = 0.0
     for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), weight.tolist(), strict=True):
         total -= w * math.log(softmax(f)[y])
@@ -114,7 +108,7 @@ def test_confident_rows_and_their_weights_equal_plain_loops():
     assert expected[-1] == 0
 
     rows = method.confident.nonzero()[:, 0]
-    batch = batch_of(rows, (torch.randn(len(rows), K),) * 2, labels[rows], torch.rand(len(rows)) + 0.5)
+    batch = batch_of_views(rows, (torch.randn(len(rows), K),) * 2, labels[rows], torch.rand(len(rows)) + 0.5)
     above, below = 0.0, 0.0
     for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True):
         above -= w * expected[y] * math.log(softmax(f)[y])
@@ -142,7 +136,7 @@ def test_an_epoch_visits_confident_rows_only_and_fills_a_batch():
     method = PES(passing(), Spec(N, K, epochs=8))
     order = torch.randperm(N)
     assert torch.equal(method.epoch_rows(0, order), order)
-    method(batch_of(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+    method(batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
     labels = torch.zeros(N, dtype=torch.int64)
     logits = F.one_hot((torch.arange(N) % 3 > 0).long(), K).float()  # every third row agrees
     begin_last_phase(method, logits.expand(2, N, K), labels)
@@ -161,7 +155,7 @@ def test_each_phase_renews_and_trains_its_own_layers(train_new_layers):
     trained = [early | late, late, {"head"}, early | late if train_new_layers else early]
     for epoch in range(4):
         before = copy.deepcopy(f.state_dict())
-        method.on_epoch_start(epoch, scan_of(method, (x, x), y))
+        method.begin_epoch(epoch, scan_of(method, (x, x), y))
         assert moved(before, f) == renewed[epoch]
         optimizers = make_optimizers(method, Training(lr=0.1, weight_decay=0.1))
         adam = [type(optimizer) is torch.optim.Adam for optimizer in optimizers]
@@ -169,7 +163,7 @@ def test_each_phase_renews_and_trains_its_own_layers(train_new_layers):
         before = copy.deepcopy(f.state_dict())
         for _ in range(3):
             optimizers[0].zero_grad()
-            method(batch_of(torch.arange(N), (x, x), y))["loss"].backward()
+            method(batch_of_views(torch.arange(N), (x, x), y))["loss"].backward()
             optimizers[0].step()
         assert moved(before, f) == trained[epoch]
         assert optimizers[0].param_groups[0]["weight_decay"] == (0.0 if epoch in (1, 2) else 0.1)
@@ -186,14 +180,15 @@ def test_new_weights_are_those_of_the_seed_not_of_the_random_state():
     two.load_state_dict(one.state_dict())
     for seed, method in enumerate((one, two)):
         torch.manual_seed(seed)
-        assert method.on_epoch_start(1, scan_of(method, (), torch.zeros(N)))
+        assert method.begin_epoch(1, scan_of(method, (), torch.zeros(N)))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
 
 
 def test_a_loaded_state_freezes_what_its_phase_does():
     method, again = (PES(MLP(K, K, width=8), Spec(N, K, epochs=4)) for _ in range(2))
-    method.on_epoch_start(2, scan_of(method, (), torch.zeros(N)))
+    method.begin_epoch(2, scan_of(method, (), torch.zeros(N)))
     again.load_state_dict(method.state_dict())
+    again.epoch = method.epoch  # as the engine does
     assert again.phase == "classifier"
     assert [tuple(p.shape) for p in again.param_groups()[0]["params"]] == [(K, 8), (K,)]
     assert {name for name, p in again.f.named_parameters() if p.requires_grad} == {"head.weight", "head.bias"}
@@ -203,7 +198,7 @@ def test_rate_of_adam_is_the_authors_for_their_steps_and_higher_for_fewer():
     def rate(n_train, epochs, **options):
         method = PES(MLP(K, K, width=8), Spec(n_train, K, epochs=epochs), **options)
         method.batch_size.fill_(128)
-        method.epoch.fill_(method.lengths["all rows"])
+        method.epoch = method.phases.lengths["all rows"]
         return method.param_groups()[0]["lr"]
 
     assert rate(45_000, 200) == 1e-4
@@ -240,7 +235,7 @@ def test_nothing_left_to_train_is_refused():
 def test_native_score_is_disagreement():
     method = PES(passing(), Spec(N, K))
     logits, y = torch.randn(N, K), torch.randint(0, K, (N,))
-    columns = method.per_row(batch_of(torch.arange(N), (), y), logits)
+    columns = method.per_row(batch_of_views(torch.arange(N), (), y), logits)
     assert set(columns) == set(PES.scores[1:])
     assert columns["disagreement"].tolist() == [
         float(f.index(max(f)) != k) for f, k in zip(logits.tolist(), y.tolist(), strict=True)

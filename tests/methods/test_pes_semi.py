@@ -8,8 +8,9 @@ import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of_views
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.methods import pes_semi
 from pidual.methods.pes_semi import PESSemi
@@ -36,21 +37,14 @@ def make(epochs=300, **options):
     return PESSemi(Passing(), Spec(N, K, epochs=epochs), **options)
 
 
-def batch_of(index, views, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), tuple(views), torch.as_tensor(y), no_pi, weight)
-
-
 def begin(method, epoch, logits, labels):
     """Start an epoch; both views of the training rows give these logits."""
 
     def scan(function, *, with_x=True, augmented=False):
         with torch.no_grad():
-            return function(batch_of(torch.arange(len(labels)), (logits, logits), labels))
+            return function(batch_of_views(torch.arange(len(labels)), (logits, logits), labels))
 
-    return method.on_epoch_start(epoch, scan)
+    return method.begin_epoch(epoch, scan)
 
 
 def begin_with(method, epoch, confident, labels):
@@ -126,7 +120,7 @@ def test_loss_equals_plain_loops(epoch, monkeypatch):
 
     monkeypatch.setattr(pes_semi, "mixup", mixup)
     method.f.seen.clear()
-    logs = method(batch_of(index, views, labels[index], weight))
+    logs = method(batch_of_views(index, views, labels[index], weight))
     assert mixed["alpha"] == (4.0 if epoch < 150 else 0.75)
     targets = targets_by_loops(views, labels[index], confident[index])
     assert torch.allclose(mixed["targets"], torch.tensor(targets * 2), atol=1e-5)
@@ -154,7 +148,7 @@ def test_targets_carry_no_gradient(monkeypatch):
     begin_with(method, 100, torch.arange(N) % 2 == 0, labels)
     views = torch.randn(2, B, K)
     monkeypatch.setattr(pes_semi, "mixup", lambda x, targets, alpha: (x, targets, torch.arange(2 * B), 1.0))
-    method(batch_of(torch.arange(B), views, labels[:B]))["loss"].backward()
+    method(batch_of_views(torch.arange(B), views, labels[:B]))["loss"].backward()
     found = method.f.head.weight.grad.clone()
     q = torch.tensor(targets_by_loops(views, labels[:B], method.confident[:B]))
     weight = torch.eye(K, requires_grad=True)
@@ -169,7 +163,7 @@ def test_targets_carry_no_gradient(monkeypatch):
 def test_weight_of_unlabelled_rows_grows_with_the_epoch():
     method = make(lam=5.0)
     for epoch in (0, 19, 20, 24, 25, 28, 35, 40, 41, 299):  # 20 epochs on all rows, then 5 of a new classifier
-        method.epoch.fill_(epoch)
+        method.epoch = epoch
         assert method.unlabelled_weight() == pytest.approx(5 * min(1, max(0, (epoch - 25) / 16)))
 
 
@@ -190,7 +184,7 @@ def test_a_batch_is_in_proportion_or_half_and_half():
 def test_without_other_rows_there_is_no_unlabelled_term(which):
     method, labels = make(), torch.randint(0, K, (N,))
     begin_with(method, 100, torch.full((N,), which == "all confident"), labels)
-    logs = method(batch_of(torch.arange(B), torch.randn(2, B, K), labels[:B]))
+    logs = method(batch_of_views(torch.arange(B), torch.randn(2, B, K), labels[:B]))
     assert method.confident.all()
     assert logs["loss_unlabelled"] == 0
     assert torch.isfinite(logs["loss"])
@@ -200,7 +194,7 @@ def test_without_other_rows_there_is_no_unlabelled_term(which):
 def test_a_batch_without_confident_rows_has_no_labelled_term():
     method, labels = make(), torch.randint(0, K, (N,))
     begin_with(method, 100, torch.arange(N) >= B, labels)
-    logs = method(batch_of(torch.arange(B), torch.randn(2, B, K), labels[:B]))
+    logs = method(batch_of_views(torch.arange(B), torch.randn(2, B, K), labels[:B]))
     assert logs["loss_labelled"] == 0
     assert logs["loss_unlabelled"] > 0
 

@@ -9,6 +9,7 @@ from torch import nn
 from pidual.batch import PI, Batch, Spec
 from pidual.errors import UsageError
 from pidual.methods import PiDual, PiDualPlus
+from pidual.paper.ablations import PiDualPlusAblation
 
 K, W, L, B = 4, 6, 3, 5
 SIZES, NUMBERS = (3, 2), 2
@@ -176,8 +177,8 @@ def test_defaults_are_of_the_paper_s_grid():
 
 def test_ablations_of_pi_dual_apply(batch):
     """The gate in probability space, with smoothed labels."""
-    method = build(gate_on="probabilities", smoothing=0.4, lam=0.0)
-    g, eps = method.explain(batch.a)
+    method = build(PiDualPlusAblation, gate_on="probabilities", smoothing=0.4, lam=0.0)
+    g, eps = method.answers(batch.a)
     gamma = g.sigmoid()
     p = (1 - gamma) * method.f(batch.x).softmax(1) + gamma * eps.softmax(1)
     target = 0.6 * nn.functional.one_hot(batch.y_noisy, K).double() + 0.4 / K
@@ -188,4 +189,4 @@ def test_ablations_of_pi_dual_apply(batch):
 @pytest.mark.parametrize("options", [{"tram_loss": 1.0}, {"noise_input": "x_and_pi"}, {"strong_policy": "UDA"}])
 def test_options_it_does_not_take_are_refused(options):
     with pytest.raises(UsageError):
-        build(**options)
+        build(PiDualPlusAblation, **options)

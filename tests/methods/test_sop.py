@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from toy import batch_of
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import Spec
 from pidual.errors import UsageError
 from pidual.methods import SOP
 
@@ -19,13 +20,6 @@ LR_U, LR_V = 0.5, 2.0
 def make(spec=SPEC, **options):
     """The network passes x on: the tests' inputs are logits. The default std here is one at which u and v matter."""
     return SOP(nn.Identity(), spec, **{"lr_u": LR_U, "lr_v": LR_V, "std": 0.7, **options})
-
-
-def batch_of(index, logits, y, weight=None):
-    n = len(index)
-    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
-    weight = torch.ones(n) if weight is None else weight
-    return Batch.of_rows(torch.as_tensor(index), (logits,), torch.as_tensor(y), no_pi, weight)
 
 
 def random_steps(n_steps, scale=2.0):

@@ -8,8 +8,9 @@ import pytest
 import torch
 from contract import TRAINING, make_rows
 from torch import nn
+from toy import batch_of_views
 
-from pidual.batch import PI, Batch, Rows, Spec
+from pidual.batch import Rows, Spec
 from pidual.engine import Interrupted, Training, fit
 from pidual.engine.checkpoint import StateStore
 from pidual.errors import UsageError
@@ -32,9 +33,7 @@ def make(kind=SOPPlus, **options):
 def make_batch(weight=None, scale=1.5):
     """Logits of two views, which differ."""
     views = tuple((scale * torch.randn(B, K)).requires_grad_() for _ in range(2))
-    no_pi = PI(torch.zeros(B, 0, dtype=torch.int32), torch.zeros(B, 0))
-    weight = torch.ones(B) if weight is None else weight
-    return Batch.of_rows(torch.randperm(N)[:B], views, torch.randint(0, K, (B,)), no_pi, weight)
+    return batch_of_views(torch.randperm(N)[:B], views, torch.randint(0, K, (B,)), weight)
 
 
 def softmax(f):

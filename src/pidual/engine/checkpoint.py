@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import RunError
 from ..files import replacing
-from ..methods.parts import SampleMemory
+from ..methods.parts.memory import SampleMemory
 from ..schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 
 OPTIMIZER_STATE = {"SGD": {"momentum_buffer"}, "KerasSGD": {"velocity"}, "Adam": {"step", "exp_avg", "exp_avg_sq"}}

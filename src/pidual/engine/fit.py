@@ -334,7 +334,7 @@ class Trainer:
     def train_epoch(self) -> None:
         """The steps of the current epoch that are not done yet."""
         at, batches = self.at, self.batches
-        if at.step == 0 and self.method.on_epoch_start(at.epoch, self.scan):
+        if at.step == 0 and self.method.begin_epoch(at.epoch, self.scan):
             self.set_up_optimizer()
         self.method.train()
         started = time.monotonic() - at.seconds
@@ -473,6 +473,7 @@ class Trainer:
         if wrong is not None:
             raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         self.method.load_state_dict(parts["method"])
+        self.method.epoch = min(self.at.epoch, self.training.epochs - 1)
         self.set_up_optimizer()  # of the phase the method is in
         self.best = parts["best"] if self.at.best else {}
         self.store.load_memories(self.method.memories, values)

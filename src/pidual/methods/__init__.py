@@ -70,6 +70,8 @@ __all__ = [
     "CORESStar",
     "CoTeaching",
     "DistillPI",
+    "DivideMix",
+    "ELRPlus",
     "ForwardT",
     "LatentTruth",
     "Method",

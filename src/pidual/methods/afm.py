@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import PI, Batch, Spec
 from ..nets import PILinear
+from ..options import Count
 from .base import Method, Scan
-from .parts import PITower, check_range, split_network
+from .parts import PITower
 
 TINY = 1e-20
 
@@ -29,10 +29,6 @@ class AFM(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network with features(x); its head is taken away.
-    spec : Spec
-        Sizes of the training set.
     width : int
         Width of the tower (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
     draws : int
@@ -48,29 +44,30 @@ class AFM(Method):
     numbers: Tensor
 
     def __init__(
-        self, f: nn.Module, spec: Spec, *, width: int = 1024, draws: int = 1000, pi_weight_decay: bool = False
+        self, f: nn.Module, spec: Spec, *, width: Count = 1024, draws: Count = 1000, pi_weight_decay: bool = False
     ):
         super().__init__(f, spec)
-        check_range("width", width, 1)
-        check_range("draws", draws, 1)
         self.pi_weight_decay = pi_weight_decay
         self.seed = int(torch.randint(2**62, ()))
         first = PILinear(spec.cardinalities, spec.n_numbers, width)
-        self.tower = PITower(split_network(f)[1].in_features, spec.n_classes, first, residual=False)
-        split_network(f)[1].requires_grad_(False)
+        self.tower = PITower(self.head.in_features, spec.n_classes, first, residual=False)
+        self.head.requires_grad_(False)
         self.register_buffer("codes", torch.full((draws, len(spec.cardinalities)), -1, dtype=torch.int32))
         self.register_buffer("numbers", torch.zeros(draws, spec.n_numbers))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        z = self.tower(split_network(self.f)[0](batch.x), batch.a)
-        return {"loss": batch.mean(F.cross_entropy(z, batch.y_noisy, reduction="none"))}
+        return {"loss": batch.cross_entropy(self.with_pi(batch))}
+
+    def with_pi(self, batch: Batch) -> Tensor:
+        """Logits of x and the row's own PI."""
+        logits: Tensor = self.tower(self.features(batch.x), batch.a)
+        return logits
 
     def logits(self, x: Tensor) -> Tensor:
         """log p, of which the softmax is p."""
-        phi = split_network(self.f)[0](x)
-        return self.tower.marginal(phi, PI(self.codes, self.numbers)).clamp(min=TINY).log()
+        return self.tower.marginal(self.features(x), PI(self.codes, self.numbers)).clamp(min=TINY).log()
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Draw the PI to average over, before the first epoch."""
         if epoch == 0:
             codes = scan(lambda batch: batch.a.codes, with_x=False)
@@ -79,9 +76,6 @@ class AFM(Method):
             rows = torch.randint(len(codes), (len(self.codes),), generator=generator)
             self.codes.copy_(codes[rows])
             self.numbers.copy_(numbers[rows])
-        return False
 
     def param_groups(self) -> list[dict[str, Any]]:
-        hidden = self.tower.hidden()
-        others = [p for p in [*self.f.parameters(), *self.tower.third.parameters()] if p.requires_grad]
-        return [{"params": others}, {"params": hidden, **({} if self.pi_weight_decay else {"weight_decay": 0.0})}]
+        return self.tower.param_groups(self.f, decay=self.pi_weight_decay)

@@ -156,9 +156,10 @@ class AnswerModel(nn.Module):
     def own_rows(self, a: PI, members: Tensor | None = None) -> Float[Tensor, "M R K K"]:
         """U of each answer's annotator."""
         assert self.own is not None
-        k = self.n_classes
-        rows = F.embedding(self.annotator(a), self.own).view(-1, self.n_members, k, k).transpose(0, 1)
-        return rows if members is None else rows[members]
+        m, k, who = self.n_members, self.n_classes, self.annotator(a)
+        if members is None:
+            return F.embedding(who, self.own).view(-1, m, k, k).transpose(0, 1)
+        return self.own.view(-1, m, k, k)[who[None], members[:, None]]
 
     def penalty(self, a: PI, n_items: int) -> Float[Tensor, " M"]:
         """Minus the logarithm of the priors, per item trained on.

@@ -1,12 +1,12 @@
-"""Method: what a way of learning from noisy labels has to say. Everything else is the engine's.
+"""Method: the interface of a way of learning from noisy labels. Everything else is the engine's.
 
 Write `forward`, and `logits` where prediction is not f alone; the others are there for the papers that need them:
 
-    a value per row (SOP, ELR)           a `parts.SampleMemory`, read and written at `batch.index`
+    a value per row (SOP, ELR)           a `SampleMemory` (`parts.memory`), read and written at `batch.index`
     two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
     data split anew each epoch           `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
     all answers of an item together      `by_item = True`; `batch.item` says which input an answer is about
-    layers re-initialised mid-run (PES)  `on_epoch_start` does it and returns True: the optimizer is built again
+    layers re-initialised mid-run (PES)  `on_epoch_start` does it and calls `rebuild_optimizer`
     a first stage (Forward-T)            `before` is a Method that the engine fits first
 """
 
@@ -17,8 +17,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
+from ..options import check_values
 from .answer_model import AnswerModel
-from .parts import SampleMemory, clip_gradients
+from .parts.gradients import clip_gradients
+from .parts.memory import SampleMemory
+from .parts.networks import split_network
 
 
 @runtime_checkable
@@ -55,10 +58,27 @@ class Group(NamedTuple):
 class Method(nn.Module):
     """A training objective around a prediction network `f`.
 
-    Every constructor is `Method(f, spec, *, hyper=default)`: `f` maps x to logits, `spec` holds the sizes of the
-    training set. One with a second network, or with a first stage, takes that network as `second` before the `*`; where
-    it is not given, `parts.second_network` makes it from f. All training goes through `forward`, so that precision and
-    several processes work; everything else is called on the bare module.
+    Every constructor is `Method(f, spec, second=None, *, option=default)`; the annotation of an option says of what
+    kind it is and in which range, and any other value is refused (`pidual.options`). All training goes through
+    `forward`, so that precision and several processes work; everything else is called on the bare module.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K). Methods that see `features` and `head` apart need a network
+        whose logits are head(features(x)).
+    spec : Spec
+        Sizes of the training set, and the epochs of the run; phases of a method are shares of these.
+    second : nn.Module, optional
+        Of methods that train two networks, at once or one after the other: the other one. By default it is made from f
+        (`parts.networks.second_network`).
+    **options
+        Of the method, by keyword.
+
+    Attributes
+    ----------
+    epoch : int
+        The present one; the engine sets it.
     """
 
     title: ClassVar[str] = ""
@@ -76,14 +96,30 @@ class Method(nn.Module):
     random_pi: int = 0  # length of the random PI the engine appends to a
     before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
 
+    def __new__(cls, *args: Any, **options: Any) -> "Method":
+        check_values(cls, options)
+        return super().__new__(cls)
+
     def __init__(self, f: nn.Module, spec: Spec):
         super().__init__()
         self.f = f
+        self.epoch = 0
+        self._rebuilds_optimizer = False
         self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
 
     @property
+    def features(self) -> Callable[[Tensor], Tensor]:
+        """What the head sees, x -> (B, D); refused where f is not head(features(x))."""
+        return split_network(self.f)[0]
+
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer of f, features -> logits."""
+        return split_network(self.f)[1]
+
+    @property
     def phase(self) -> str:
-        """Name of what it is doing now, for records and the progress bar; "" where there is only one thing."""
+        """Name of the present phase, for records and the progress bar; "" where there is only one."""
         return ""
 
     def train(self, mode: bool = True) -> "Method":
@@ -118,9 +154,18 @@ class Method(nn.Module):
         """How it takes answers to come about, and what each member of that counts (M,); None where it has no view."""
         return None
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
-        """Change phase; True rebuilds the optimizer. What is remembered from here to `forward` has to be a buffer."""
-        return False
+    def begin_epoch(self, epoch: int, scan: Scan) -> bool:
+        """Called by the engine: set `epoch`, then `on_epoch_start`. Whether the optimizer must be built again."""
+        self.epoch, self._rebuilds_optimizer = epoch, False
+        self.on_epoch_start(epoch, scan)
+        return self._rebuilds_optimizer
+
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
+        """Change phase. What is remembered from here to `forward` has to be a buffer, `epoch` apart."""
+
+    def rebuild_optimizer(self) -> None:
+        """In `on_epoch_start`: have the engine build the optimizer again, of new `param_groups`."""
+        self._rebuilds_optimizer = True
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
         """Positions of the training rows this epoch visits, in order; `order` is a permutation of all of them.

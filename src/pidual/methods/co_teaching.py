@@ -17,12 +17,11 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from ..errors import UsageError
-from .base import Method, Scan
-from .parts import check_range, kept_mean, second_network, small_loss
+from ..options import Positive, Share, ShareBelowOne
+from .base import Method
+from .parts import kept_mean, second_network, small_loss
 
 
 class CoTeaching(Method):
@@ -30,12 +29,6 @@ class CoTeaching(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set, and the epochs of the run.
-    second : nn.Module, optional
-        The second network, g; by default a copy of f as `parts.second_network` makes it.
     noise_rate : float
         Share tau of wrong labels, from 0 to below 1 (authors: the true one, which has to be known; 0.2 is the lowest
         of their experiments).
@@ -48,7 +41,6 @@ class CoTeaching(Method):
     title = "Co-teaching"
     reference = "Han et al., NeurIPS 2018, arXiv 1804.06872"
     networks = 2
-    epoch: Tensor
 
     def __init__(
         self,
@@ -56,35 +48,25 @@ class CoTeaching(Method):
         spec: Spec,
         second: nn.Module | None = None,
         *,
-        noise_rate: float = 0.2,
-        ramp: float = 0.05,
-        exponent: float = 1.0,
+        noise_rate: ShareBelowOne = 0.2,
+        ramp: Share = 0.05,
+        exponent: Positive = 1.0,
     ):
         super().__init__(f, spec)
-        if not 0 <= noise_rate < 1:
-            raise UsageError(f"noise_rate must be at least 0 and below 1, not {noise_rate:g}.")
-        check_range("ramp", ramp, 0, 1)
-        check_range("exponent", exponent, 0, inclusive=False)
         self.g = second_network(f, second)
         self.forgotten, self.ramp = float(noise_rate**exponent), ramp * spec.epochs
-        self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        loss_f = F.cross_entropy(self.f(batch.x).float(), batch.y_noisy, reduction="none")
-        loss_g = F.cross_entropy(self.g(batch.x).float(), batch.y_noisy, reduction="none")
+        loss_f, loss_g = batch.losses(self.f(batch.x)), batch.losses(self.g(batch.x))
         chosen_by_f, chosen_by_g = small_loss(loss_f, self.kept()), small_loss(loss_g, self.kept())
         loss = kept_mean(batch, loss_f, chosen_by_g) + kept_mean(batch, loss_g, chosen_by_f)
         return {"loss": loss, "chosen_by_both": (chosen_by_f & chosen_by_g).float().mean()}
 
     def kept(self) -> float:
         """R(e) of this epoch."""
-        return 1 - self.forgotten * min(int(self.epoch) / max(1.0, self.ramp - 1), 1.0)
+        return 1 - self.forgotten * min(self.epoch / max(1.0, self.ramp - 1), 1.0)
 
     def logits(self, x: Tensor) -> Tensor:
         """log of the mean of both softmaxes."""
         log_f, log_g = self.f(x).float().log_softmax(1), self.g(x).float().log_softmax(1)
         return torch.logaddexp(log_f, log_g) - math.log(2)
-
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
-        self.epoch.fill_(epoch)
-        return False

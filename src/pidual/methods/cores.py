@@ -13,13 +13,12 @@ does, with momentum, decay or clipping it is not quite.
 """
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import NotNegative, Share, Span
 from .base import Method, Scan
 from .parts import gather, kept_mean, n_processes, sum_over_processes
 
@@ -31,10 +30,6 @@ class CORES(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set, and the epochs of the run, of which the phases below are shares.
     beta : float
         Strength of the confidence regulariser in the end (authors: 2).
     ramp : two float
@@ -46,41 +41,29 @@ class CORES(Method):
     title = "CORES"
     reference = "Cheng et al., ICLR 2021, arXiv 2010.02347"
     scores = ("confidence", "sieve_score")
-    epoch: Tensor
     counts: Tensor
     dropped: Tensor
     prior: Tensor
     looks_wrong: Tensor
 
     def __init__(
-        self,
-        f: nn.Module,
-        spec: Spec,
-        *,
-        beta: float = 2.0,
-        ramp: Sequence[float] = (0.1, 0.4),
-        sieve_from: float = 0.3,
+        self, f: nn.Module, spec: Spec, *, beta: NotNegative = 2.0, ramp: Span = (0.1, 0.4), sieve_from: Share = 0.3
     ):
         super().__init__(f, spec)
         self.final_beta, self.sieve_after = beta, sieve_from * spec.epochs
         self.ramp = ramp[0] * spec.epochs, ramp[1] * spec.epochs
         self.record_in = math.floor(0.4 * spec.epochs + 1e-6)  # epoch 40 of the authors' 100
-        self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
-        self.register_buffer(
-            "counts", torch.ones(spec.n_classes, dtype=torch.int64)
-        )  # noisy labels of all rows, by class
-        self.register_buffer(
-            "dropped", torch.zeros(spec.n_classes, dtype=torch.int64)
-        )  # those left out, in the last epoch or this one
-        self.register_buffer("prior", torch.full((spec.n_classes,), 1 / spec.n_classes))
-        self.register_buffer(
-            "looks_wrong", torch.zeros(spec.n_train, dtype=torch.bool)
-        )  # rows with a score above 0 when epoch `record_in` visited them, for CORES*
+        k = spec.n_classes
+        self.register_buffer("counts", torch.ones(k, dtype=torch.int64))  # noisy labels of all rows, by class
+        self.register_buffer("dropped", torch.zeros(k, dtype=torch.int64))  # left out, in the last epoch or this one
+        self.register_buffer("prior", torch.full((k,), 1 / k))
+        # Rows with a score above 0 when epoch `record_in` visited them, for CORES*.
+        self.register_buffer("looks_wrong", torch.zeros(spec.n_train, dtype=torch.bool))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x).float()
         minus_log_p = -(logits.softmax(1) + TINY).log()  # l_ik
-        cross_entropy = F.cross_entropy(logits, batch.y_noisy, reduction="none")
+        cross_entropy = batch.losses(logits)
         keep = self.sieve(cross_entropy, minus_log_p) <= 0
         if self.epoch == self.record_in:
             self.record(batch.index, ~keep)
@@ -104,17 +87,15 @@ class CORES(Method):
     def beta(self) -> float:
         """Strength of the confidence regulariser in this epoch."""
         first, last = self.ramp  # beta is 0 in epoch `first` and full in the epoch before `last`
-        return self.final_beta * min(1.0, max(0.0, (int(self.epoch) - first) / max(1.0, last - 1 - first)))
+        return self.final_beta * min(1.0, max(0.0, (self.epoch - first) / max(1.0, last - 1 - first)))
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Class shares of what the last epoch kept."""
         if epoch == 0:
             self.counts.copy_(self.count(scan(lambda batch: batch.y_noisy, with_x=False).long()))
         kept = (self.counts - self.dropped).clamp(min=0)
         self.prior.copy_(kept / kept.sum() if kept.sum() > 0 else self.counts / self.counts.sum())
         self.dropped.zero_()
-        self.epoch.fill_(epoch)
-        return False
 
     def count(self, labels: Tensor) -> Tensor:
         """Rows of each class."""
@@ -122,5 +103,4 @@ class CORES(Method):
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """The sieve's score of the trained f, without augmentation (the authors record it while training)."""
-        cross_entropy = F.cross_entropy(logits, batch.y_noisy, reduction="none")
-        return {"sieve_score": self.sieve(cross_entropy, -(logits.softmax(1) + TINY).log())}
+        return {"sieve_score": self.sieve(batch.losses(logits), -(logits.softmax(1) + TINY).log())}

@@ -16,17 +16,17 @@ where there are none.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import NotNegative, Share, Span
 from .base import Method
 from .cores import CORES
-from .parts import check_range, kept_mean, second_network
+from .parts import consistency, kept_mean, second_network
 
 
 class CORESStar(Method):
@@ -34,12 +34,6 @@ class CORESStar(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set, and the epochs of each stage.
-    second : nn.Module, optional
-        The network that CORES trains; by default a copy of f as `parts.second_network` makes it.
     consistency : float
         Weight of the consistency between the views of dropped rows (authors: 0.2 at 20% wrong labels, 0.4
         at 40%, 0.9 at 60%).
@@ -69,15 +63,13 @@ class CORESStar(Method):
         spec: Spec,
         second: nn.Module | None = None,
         *,
-        consistency: float = 0.9,
-        record_at: float = 0.4,
-        beta: float = 2.0,
-        ramp: Sequence[float] = (0.1, 0.4),
-        sieve_from: float = 0.3,
+        consistency: NotNegative = 0.9,
+        record_at: Share = 0.4,
+        beta: NotNegative = 2.0,
+        ramp: Span = (0.1, 0.4),
+        sieve_from: Share = 0.3,
     ):
         super().__init__(f, spec)
-        check_range("consistency", consistency, 0)
-        check_range("record_at", record_at, 0, 1)
         self.consistency = consistency
         first = second_network(f, second, beside=False)
         self.before = CORES(first, spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
@@ -86,8 +78,6 @@ class CORESStar(Method):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         dropped = self.before.looks_wrong[batch.index]
         f_weak, f_strong = self.f(torch.cat(batch.views)).float().chunk(2)
-        cross_entropy = F.cross_entropy(f_strong, batch.y_noisy, reduction="none")
-        target = f_weak.log_softmax(1).detach()
-        kl = F.kl_div(f_strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
-        loss = kept_mean(batch, cross_entropy, ~dropped) + self.consistency * kept_mean(batch, kl, dropped)
+        kl = consistency(f_weak, f_strong)
+        loss = kept_mean(batch, batch.losses(f_strong), ~dropped) + self.consistency * kept_mean(batch, kl, dropped)
         return {"loss": loss, "kept": (~dropped).float().mean()}

@@ -34,10 +34,6 @@ class CrossFitted(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     population : sequence of (weight decay, input dropout, tau)
         Settings; none takes f and its training options as they are, with tau = 1.
     folds : int
@@ -58,8 +54,6 @@ class CrossFitted(Method):
 
     def __init__(self, f: nn.Module, spec: Spec, population: Sequence[Sequence[float]], folds: int):
         super().__init__(f, spec)
-        if folds < 1:
-            raise UsageError(f"folds must be at least 1, not {folds}.")
         if population and type(f) is not MLP:
             raise UsageError("Only an MLP can have a population of several settings; leave population out.")
         for setting in population:

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import Count, Positive, Share
 from .afm import AFM
 from .base import Method
-from .parts import check_range, second_network, split_network
+from .parts import second_network
 
 
 class DistillPI(Method):
@@ -26,12 +27,6 @@ class DistillPI(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network with features(x).
-    spec : Spec
-        Sizes of the training set: rows, classes, PI.
-    second : nn.Module, optional
-        The teacher's network; by default a copy of f as `parts.second_network` makes it.
     lam : float
         Weight of the teacher's answers, from 0 to 1 (the code base: 0.5).
     temperature : float
@@ -57,28 +52,21 @@ class DistillPI(Method):
         spec: Spec,
         second: nn.Module | None = None,
         *,
-        lam: float = 0.5,
-        temperature: float = 1.0,
-        width: int = 1024,
-        draws: int = 100,
+        lam: Share = 0.5,
+        temperature: Positive = 1.0,
+        width: Count = 1024,
+        draws: Count = 100,
         pi_weight_decay: bool = False,
     ):
         super().__init__(f, spec)
-        check_range("lam", lam, 0, 1)
-        check_range("temperature", temperature, 0, inclusive=False)
         self.lam, self.temperature = lam, temperature
         teacher = second_network(f, second, beside=False)
         self.before = AFM(teacher, spec, width=width, draws=draws, pi_weight_decay=pi_weight_decay)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x).float()
-        hard = F.cross_entropy(logits, batch.y_noisy, reduction="none")
-        soft = F.cross_entropy(logits, (self.teach(batch) / self.temperature).softmax(1), reduction="none")
-        return {"loss": batch.mean((1 - self.lam) * hard + self.lam * soft), "soft": batch.mean(soft).detach()}
-
-    @torch.no_grad()
-    def teach(self, batch: Batch) -> Tensor:
-        """The teacher's logits g(x, a)."""
-        features, _ = split_network(self.before.f)
-        logits: Tensor = self.before.tower(features(batch.x), batch.a)
-        return logits.float()
+        with torch.no_grad():
+            taught = (self.before.with_pi(batch).float() / self.temperature).softmax(1)
+        soft = F.cross_entropy(logits, taught, reduction="none")
+        loss = batch.mean((1 - self.lam) * batch.losses(logits) + self.lam * soft)
+        return {"loss": loss, "soft": batch.mean(soft).detach()}

@@ -26,20 +26,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import NotNegative, Positive, Share
 from .base import Method, Scan
-from .parts import (
-    check_range,
-    clean_posterior,
-    half,
-    kept_mean,
-    mixup,
-    n_processes,
-    of_first_process,
-    repeated,
-    second_network,
-    sharpen,
-    sum_over_processes,
-)
+from .parts.mixing import half, mixup, repeated, sharpen
+from .parts.networks import second_network
+from .parts.processes import kept_mean, n_processes, of_first_process, sum_over_processes
+from .parts.selection import clean_posterior
 
 TINY = 1e-12
 
@@ -49,12 +41,6 @@ class DivideMix(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set, and the epochs of the run, of which the phases below are shares.
-    second : nn.Module, optional
-        The other network; by default a copy of f as `parts.second_network` makes it.
     warmup : float
         Share of the run before the division (authors: 10 epochs of 300 for CIFAR-10, 30 for CIFAR-100).
     threshold : float
@@ -77,7 +63,6 @@ class DivideMix(Method):
     per_row_state = "probability of being clean, by either network (2)"
     n_views = 2
     scores = ("confidence", "noise_posterior")
-    epoch: Tensor
     progress: Tensor
     w: Tensor
     labelled: Tensor
@@ -88,26 +73,19 @@ class DivideMix(Method):
         spec: Spec,
         second: nn.Module | None = None,
         *,
-        warmup: float = 10 / 300,
-        threshold: float = 0.5,
-        lam: float = 25.0,
-        ramp: float = 16 / 300,
-        alpha: float = 4.0,
-        temperature: float = 0.5,
+        warmup: Share = 10 / 300,
+        threshold: Share = 0.5,
+        lam: NotNegative = 25.0,
+        ramp: Share = 16 / 300,
+        alpha: NotNegative = 4.0,
+        temperature: Positive = 0.5,
         asymmetric: bool = False,
     ):
         super().__init__(f, spec)
-        check_range("warmup", warmup, 0, 1)
-        check_range("threshold", threshold, 0, 1)
-        check_range("lam", lam, 0)
-        check_range("ramp", ramp, 0, 1)
-        check_range("alpha", alpha, 0)
-        check_range("temperature", temperature, 0, inclusive=False)
         self.g = second_network(f, second)
         self.warmup, self.ramp = max(1, int(warmup * spec.epochs + 0.5)), max(1.0, ramp * spec.epochs)
         self.threshold, self.lam, self.alpha, self.temperature = threshold, lam, alpha, temperature
         self.asymmetric, self.n_classes = asymmetric, spec.n_classes
-        self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
         self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))  # rows of this epoch: visited, all
         self.register_buffer("w", torch.ones(2, spec.n_train))  # by f, by g
         self.register_buffer("labelled", torch.ones(2, spec.n_train, dtype=torch.bool))  # for f, for g
@@ -115,7 +93,7 @@ class DivideMix(Method):
     @property
     def phase(self) -> str:
         """Warm-up, or what follows."""
-        return "warm-up" if int(self.epoch) < self.warmup else "semi-supervised"
+        return "warm-up" if self.epoch < self.warmup else "semi-supervised"
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         if self.phase == "warm-up":
@@ -160,27 +138,21 @@ class DivideMix(Method):
 
     def unlabelled_weight(self) -> float:
         """lambda at this step, with the part of the epoch that is behind us."""
-        e = int(self.epoch) + int(self.progress[0]) / max(1, int(self.progress[1]))
+        e = self.epoch + int(self.progress[0]) / max(1, int(self.progress[1]))
         return self.lam * min(1.0, max(0.0, (e - self.warmup) / self.ramp))
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Each network divides the rows for the other."""
-        self.epoch.fill_(epoch)
         if self.phase == "warm-up":
-            return False
-
-        def losses(batch: Batch) -> Tensor:
-            each = [F.cross_entropy(net(batch.x).float(), batch.y_noisy, reduction="none") for net in self.nets]
-            return torch.stack(each, 1)
-
-        w = torch.stack([clean_posterior(column) for column in scan(losses).unbind(1)])
+            return
+        losses = scan(lambda batch: torch.stack([batch.losses(net(batch.x)) for net in self.nets], 1))
+        w = torch.stack([clean_posterior(column) for column in losses.unbind(1)])
         self.w.copy_(of_first_process(w.to(self.w.device)))
         clean = self.w > self.threshold
         half_of_them = self.w >= self.w.median(1, keepdim=True).values
         self.labelled.copy_(torch.where(clean.any(1, keepdim=True), clean, half_of_them).flip(0))
         n_steps = max(int(self.labelled.sum(1).max()), -(-self.w.shape[1] // 4))  # of four rows; at least all rows
         self.progress.copy_(torch.tensor([0, 4 * n_steps]))
-        return False
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
         """Labelled for f, labelled for g, unlabelled for f, unlabelled for g, in turn.

@@ -10,9 +10,9 @@ Liu et al., "Early-learning regularization prevents memorization of noisy labels
 """
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import NotNegative, Share
 from .base import Method
 from .parts import SampleMemory
 
@@ -24,10 +24,6 @@ class ELR(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     beta : float
         How slowly the targets move (authors, CIFAR-10: 0.7; the Pi-DUAL paper tunes over 0.5, 0.7, 0.9).
     lam : float
@@ -48,8 +44,8 @@ class ELR(Method):
         f: nn.Module,
         spec: Spec,
         *,
-        beta: float = 0.7,
-        lam: float = 3.0,
+        beta: Share = 0.7,
+        lam: NotNegative = 3.0,
         memory: str = "auto",
         memory_dtype: str = "float32",
     ):
@@ -63,8 +59,7 @@ class ELR(Method):
         t = self.beta * self.targets[batch.index] + (1 - self.beta) * (p / p.sum(1, keepdim=True)).detach()
         self.targets.update(batch.index, t)
         pull = (1 - (t * p).sum(1)).log()
-        cross_entropy = F.cross_entropy(logits, batch.y_noisy, reduction="none")
-        return {"loss": batch.mean(cross_entropy + self.lam * pull), "pull": batch.mean(pull).detach()}
+        return {"loss": batch.mean(batch.losses(logits) + self.lam * pull), "pull": batch.mean(pull).detach()}
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """1 - t[given label], t scaled to sum 1: the authors call a label wrong where t's largest entry is another."""

@@ -27,9 +27,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import NotNegative, Share
 from .base import Method
 from .elr import TINY
-from .parts import SampleMemory, check_range, half, mixup, n_processes, second_network, update_average
+from .parts import SampleMemory, half, mixup, n_processes, second_network, update_average
 
 
 class ELRPlus(Method):
@@ -37,12 +38,6 @@ class ELRPlus(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set, and the epochs of the run.
-    second : nn.Module, optional
-        The other network; by default a copy of f as `parts.second_network` makes it.
     beta : float
         How slowly the targets move (authors, CIFAR-10: 0.7; CIFAR-100: 0.9).
     lam : float
@@ -75,21 +70,16 @@ class ELRPlus(Method):
         spec: Spec,
         second: nn.Module | None = None,
         *,
-        beta: float = 0.7,
-        lam: float = 3.0,
-        alpha: float = 1.0,
-        ema: float = 0.997,
-        ramp: float = 0.5,
+        beta: Share = 0.7,
+        lam: NotNegative = 3.0,
+        alpha: NotNegative = 1.0,
+        ema: Share = 0.997,
+        ramp: Share = 0.5,
         refine_labels: bool = False,
         memory: str = "auto",
         memory_dtype: str = "float32",
     ):
         super().__init__(f, spec)
-        check_range("beta", beta, 0, 1)
-        check_range("lam", lam, 0)
-        check_range("alpha", alpha, 0)
-        check_range("ema", ema, 0, 1)
-        check_range("ramp", ramp, 0, 1)
         self.beta, self.lam, self.alpha, self.ema, self.refine_labels = beta, lam, alpha, ema, refine_labels
         self.g = second_network(f, second)
         self.f_ema, self.g_ema = (copy.deepcopy(net).requires_grad_(False) for net in (self.f, self.g))

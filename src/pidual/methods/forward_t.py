@@ -19,9 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
+from ..options import Share
 from .base import Method, Scan
 from .ce import CE
-from .parts import check_range, second_network
+from .parts import second_network
 
 TINY = 1e-7
 PERCENTILE = 97
@@ -32,12 +33,6 @@ class ForwardT(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
-    second : nn.Module, optional
-        The first stage's network; by default a copy of f as `parts.second_network` makes it.
     outlier_filter : bool
         Whether anchors lie strictly below the 97th percentile (authors: yes, but not on CIFAR-100). A class with fewer
         than 3 % of the rows has no rows of its own below it: turn the filter off where there are many classes.
@@ -59,10 +54,9 @@ class ForwardT(Method):
         second: nn.Module | None = None,
         *,
         outlier_filter: bool = True,
-        smoothing: float = 0.0,
+        smoothing: Share = 0.0,
     ):
         super().__init__(f, spec)
-        check_range("smoothing", smoothing, 0, 1)
         self.outlier_filter, self.smoothing = outlier_filter, smoothing
         self.before = CE(second_network(f, second, beside=False), spec)
         self.register_buffer("T", torch.eye(spec.n_classes))
@@ -76,13 +70,12 @@ class ForwardT(Method):
         p = logits.float().softmax(1).clamp(TINY, 1 - TINY)
         return p * self.T.T[y_noisy]
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Estimate T, before the first epoch."""
         before = self.before
         if epoch == 0 and before is not None:
             eta = scan(lambda batch: before.logits(batch.x).float().softmax(1))
             self.T.copy_(estimate_transition(eta, outlier_filter=self.outlier_filter, smoothing=self.smoothing))
-        return False
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """1 - P(y = y_noisy | x, y_noisy): what p and T together say of the label."""

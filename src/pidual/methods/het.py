@@ -18,8 +18,9 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..nets import glorot_linear
+from ..options import Count, Positive
 from .base import Method
-from .parts import Draws, check_range, mean_probability, split_network
+from .parts import Draws, mean_probability
 
 TINY = 1e-5
 MIN_DIAGONAL = 1e-3
@@ -30,10 +31,6 @@ class HET(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, head(features(x)) with logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     rank : int, optional
         Rank R of the covariance, at most K; 3, or K where that is less, by default (the paper: 3 on CIFAR-10H and
         -10N, 6 on CIFAR-100N, 15 on ImageNet-PI).
@@ -46,26 +43,24 @@ class HET(Method):
     title = "HET"
     reference = "Collier et al., CVPR 2021, arXiv 2105.10305"
 
-    def __init__(self, f: nn.Module, spec: Spec, *, rank: int | None = None, tau: float = 1.3, draws: int = 1000):
+    def __init__(self, f: nn.Module, spec: Spec, *, rank: int | None = None, tau: Positive = 1.3, draws: Count = 1000):
         super().__init__(f, spec)
         rank = min(3, spec.n_classes) if rank is None else rank
         if not 1 <= rank <= spec.n_classes:
             raise UsageError(f"rank must be between 1 and the number of classes, {spec.n_classes}, not {rank}.")
-        check_range("tau", tau, 0, inclusive=False)
-        n_features = split_network(f)[1].in_features
+        n_features = self.head.in_features
         self.rank, self.tau = rank, tau
         self.factors = glorot_linear(n_features, spec.n_classes * rank)
         self.diagonal = glorot_linear(n_features, spec.n_classes)
         self.draws = Draws(draws)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        return {"loss": batch.mean(F.cross_entropy(self.logits(batch.x), batch.y_noisy, reduction="none"))}
+        return {"loss": batch.cross_entropy(self.logits(batch.x))}
 
     def logits(self, x: Tensor) -> Tensor:
         """log p, of which the softmax is p."""
-        features, head = split_network(self.f)
-        phi = features(x)
-        mu: Tensor = head(phi)
+        phi = self.features(x)
+        mu: Tensor = self.head(phi)
         V = self.factors(phi).view(*mu.shape, self.rank)
         d = F.softplus(self.diagonal(phi)) + MIN_DIAGONAL
 

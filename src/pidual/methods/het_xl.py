@@ -20,9 +20,10 @@ from torch.nn import functional as F
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..nets import glorot_linear
+from ..options import Count, Positive
 from .base import Method
 from .het import MIN_DIAGONAL, TINY
-from .parts import Draws, check_range, mean_probability, split_network
+from .parts import Draws, mean_probability
 
 
 class HETXL(Method):
@@ -30,10 +31,6 @@ class HETXL(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, head(features(x)) with logits of shape (B, K) and features of width D.
-    spec : Spec
-        Sizes of the training set.
     rank : int, optional
         Rank R of the covariance, at most D; 3, or D where that is less, by default (not stated in the paper).
     tau_min, tau_max : float
@@ -52,14 +49,14 @@ class HETXL(Method):
         spec: Spec,
         *,
         rank: int | None = None,
-        tau_min: float = 0.3,
-        tau_max: float = 3.0,
-        draws: int = 1000,
+        tau_min: Positive = 0.3,
+        tau_max: Positive = 3.0,
+        draws: Count = 1000,
     ):
         super().__init__(f, spec)
-        check_range("tau_min", tau_min, 0, inclusive=False)
-        check_range("tau_max", tau_max, tau_min, inclusive=False)
-        n_features = split_network(f)[1].in_features
+        if tau_max <= tau_min:
+            raise UsageError(f"tau_max must be above tau_min, {tau_min:g}, not {tau_max:g}.")
+        n_features = self.head.in_features
         rank = min(3, n_features) if rank is None else rank
         if not 1 <= rank <= n_features:
             raise UsageError(f"rank must be between 1 and the number of features, {n_features}, not {rank}.")
@@ -70,13 +67,11 @@ class HETXL(Method):
         self.draws = Draws(draws)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        losses = F.cross_entropy(self.logits(batch.x), batch.y_noisy, reduction="none")
-        return {"loss": batch.mean(losses), "tau": self.tau().detach()}
+        return {"loss": batch.cross_entropy(self.logits(batch.x)), "tau": self.tau().detach()}
 
     def logits(self, x: Tensor) -> Tensor:
         """log p, of which the softmax is p."""
-        features, head = split_network(self.f)
-        phi = features(x)
+        phi, head = self.features(x), self.head
         V = self.factors(phi).view(*phi.shape, self.rank)
         d = F.softplus(self.diagonal(phi)) + MIN_DIAGONAL
 
@@ -84,11 +79,8 @@ class HETXL(Method):
             z: Tensor = head(phi[:, None] + torch.einsum("bdr,sr->bsd", V, r) + d[:, None] * r_diagonal)
             return z / self.tau()
 
-        return (
-            mean_probability(noisy, len(phi) * max(head.weight.shape), *self.draws(self.rank, phi.shape[1]))
-            .clamp(min=TINY)
-            .log()
-        )
+        draws = self.draws(self.rank, phi.shape[1])
+        return mean_probability(noisy, len(phi) * max(head.weight.shape), *draws).clamp(min=TINY).log()
 
     def tau(self) -> Tensor:
         """The temperature."""

@@ -10,14 +10,14 @@ A population of networks learns at once, each with its own answer model and with
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
-from ..errors import UsageError
+from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
 from .base import Judged, Scan
 from .cross_fitted import CrossFitted
@@ -32,10 +32,6 @@ class LatentTruth(CrossFitted):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set: items, classes, PI.
     population : sequence of (weight decay, input dropout, tau)
         Settings: f's regularisation, and the power of the answers in L. None takes f and its training options as they
         are, with tau = 1; only an MLP can have others.
@@ -64,18 +60,14 @@ class LatentTruth(CrossFitted):
         spec: Spec,
         *,
         population: Sequence[Sequence[float]] = (),
-        folds: int = 5,
+        folds: Count = 5,
         own_confusions: bool | None = None,
         base_skill: float = 2.0,
-        width: int = 16,
-        answers_lr: float = 2e-2,
-        items_per_epoch: int | None = None,
+        width: Count = 16,
+        answers_lr: Positive = 2e-2,
+        items_per_epoch: Annotated[int | None, at_least(1)] = None,
     ):
         super().__init__(f, spec, population, folds)
-        if items_per_epoch is not None and items_per_epoch < 1:
-            raise UsageError(f"items_per_epoch must be at least 1, not {items_per_epoch}.")
-        if answers_lr <= 0:
-            raise UsageError(f"answers_lr must be above 0, not {answers_lr}.")
         self.items_per_epoch, self.n_items, self.answers_lr = items_per_epoch, max(1, spec.n_items), answers_lr
         if own_confusions is None:
             own_confusions = spec.n_classes <= 16 and spec.n_annotators * spec.n_classes**2 <= OWN_BELOW
@@ -136,12 +128,11 @@ class LatentTruth(CrossFitted):
         """The items of an epoch."""
         return order[: self.items_per_epoch]
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Count the answers of every annotator, where a step moves the numbers of its own annotators alone."""
         if epoch == 0 and self.answers.sparse:
             who = scan(lambda batch: self.answers.annotator(batch.a), with_x=False)
             self.answers.answers.copy_(who.bincount(minlength=len(self.answers.answers)).clamp(min=1))
-        return False
 
 
 def truthfulness(skill: Tensor) -> Tensor:

@@ -15,27 +15,21 @@ Bai et al., "Understanding and improving early stopping for learning with noisy 
 phases; here all layers train on confident rows, and `train_new_layers=False` gives the released behaviour.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from ..errors import UsageError
+from ..options import NotNegative, Share, ShareAboveZero
 from ..random_pi import derive_seed
 from .base import Method, Scan
-from .parts import (
-    check_range,
-    class_weights,
-    classifier,
-    kept_mean,
-    n_processes,
-    of_first_process,
-    reinitialise,
-    repeated,
-)
+from .parts.mixing import repeated
+from .parts.networks import classifier, last_stage, reinitialise
+from .parts.phases import Phases
+from .parts.processes import kept_mean, n_processes, of_first_process
+from .parts.selection import class_weights
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05
@@ -44,15 +38,12 @@ HIGHEST_LR = 0.05
 class PES(Method):
     """Cross-entropy, then a fresh start for late layers, then cross-entropy on the rows f agrees with.
 
+    f's `last_stage` says which layers are the last stage and its `head` which one classifies. A network without `head`
+    is classified by the last linear layer it holds; one without `last_stage` has as last stage its last child with
+    parameters before the classifier, or none. A run of fewer epochs than phases leaves the fresh starts out.
+
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K). Its `last_stage` says which layers are the last stage and its
-        `head` which one classifies. A network without `head` is classified by the last linear layer it holds; one
-        without `last_stage` has as last stage its last child with parameters before the classifier, or none.
-    spec : Spec
-        Sizes of the training set, and the epochs of the run, of which the phases below are shares. Each phase has at
-        least one epoch; a run of fewer epochs than phases leaves the fresh starts out.
     t1 : float
         Share of the run that trains on all rows (authors, CIFAR-10: 25 epochs of 200).
     t2, t3 : float
@@ -70,7 +61,6 @@ class PES(Method):
     n_views = 2
     scores = ("confidence", "disagreement")
     last_phase = "confident rows"
-    epoch: Tensor
     seed: Tensor
     batch_size: Tensor
     confident: Tensor
@@ -81,61 +71,48 @@ class PES(Method):
         f: nn.Module,
         spec: Spec,
         *,
-        t1: float = 0.125,
-        t2: float = 0.035,
-        t3: float = 0.025,
-        refine_lr: float = 1e-4,
+        t1: ShareAboveZero = 0.125,
+        t2: Share = 0.035,
+        t3: Share = 0.025,
+        refine_lr: NotNegative = 1e-4,
         train_new_layers: bool = True,
     ):
         super().__init__(f, spec)
-        check_range("t1", t1, 0, 1, inclusive=False)
-        check_range("t2", t2, 0, 1)
-        check_range("t3", t3, 0, 1)
-        check_range("refine_lr", refine_lr, 0)
         self.refine_lr, self.train_new_layers = refine_lr, train_new_layers
-        self.lengths = phase_lengths({"all rows": t1, "last stage": t2, "classifier": t3}, spec.epochs)
+        self.phases = Phases({"all rows": t1, "last stage": t2, "classifier": t3}, self.last_phase, spec.epochs)
         self.trainable = frozenset(name for name, parameter in f.named_parameters() if parameter.requires_grad)
         if not self.trained_in(self.last_phase):
             raise UsageError(
                 f"train_new_layers=False leaves nothing of {type(f).__name__} to train: all its layers are new ones."
             )
-        self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
         self.register_buffer("seed", torch.randint(2**62, ()))  # of new weights
         self.register_buffer("batch_size", torch.zeros((), dtype=torch.int64))  # of all processes together
         self.register_buffer("confident", torch.ones(spec.n_train, dtype=torch.bool))
         self.register_buffer("class_weight", torch.ones(spec.n_classes))
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        self.batch_size.fill_(len(batch.index) * n_processes())
-        cross_entropy = F.cross_entropy(self.f(batch.x).float(), batch.y_noisy, reduction="none")
-        if self.phase != self.last_phase:
-            return {"loss": batch.mean(cross_entropy)}
-        return {
-            "loss": kept_mean(batch, cross_entropy, self.class_weight[batch.y_noisy]),
-            "confident": self.confident.float().mean(),
-        }
-
     @property
     def phase(self) -> str:
         """What this epoch trains, or on which rows."""
-        epoch = int(self.epoch)
-        for name, length in self.lengths.items():
-            if epoch < length:
-                return name
-            epoch -= length
-        return self.last_phase
+        return self.phases.at(self.epoch)
 
-    def on_epoch_start(self, epoch: int, scan: Scan) -> bool:
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        self.batch_size.fill_(len(batch.index) * n_processes())
+        losses = batch.losses(self.f(batch.x))
+        if self.phase != self.last_phase:
+            return {"loss": batch.mean(losses)}
+        loss = kept_mean(batch, losses, self.class_weight[batch.y_noisy])
+        return {"loss": loss, "confident": self.confident.float().mean()}
+
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Give layers their fresh start, or find the confident rows; a new phase has a new optimizer."""
-        before = self.phase
-        self.epoch.fill_(epoch)
-        if self.phase != before and self.phase in self.renewed():
-            torch.manual_seed(derive_seed(int(self.seed), epoch))  # the same weights on every process, and on resuming
-            for module in self.renewed()[self.phase]:
-                reinitialise(module)
+        if self.phases.begins(epoch):
+            self.rebuild_optimizer()
+            if layers := self.fresh_layers().get(self.phase):
+                torch.manual_seed(derive_seed(int(self.seed), epoch))  # the same on every process, and on resuming
+                for layer in layers:
+                    reinitialise(layer)
         if self.phase == self.last_phase:
             self.find_confident(scan)
-        return self.phase != before
 
     def find_confident(self, scan: Scan) -> None:
         """Rows whose label is f's answer, and the weights of their classes; all rows where f agrees with none."""
@@ -166,55 +143,35 @@ class PES(Method):
         for name, parameter in self.f.named_parameters():
             parameter.requires_grad_(name in trained)
         adam = {"adam": True, "lr": self.adam_lr(), "weight_decay": 0.0}
-        return [{"params": list(trained.values()), **(adam if self.phase in self.renewed() else {})}]
+        return [{"params": list(trained.values()), **(adam if self.phase in self.fresh_layers() else {})}]
 
     def adam_lr(self) -> float:
         """The rate at which Adam moves new layers as far as the authors' does, in however many steps."""
-        steps = self.lengths.get(self.phase, 0) * len(self.confident) // max(1, int(self.batch_size))
+        steps = self.phases.lengths.get(self.phase, 0) * len(self.confident) // max(1, int(self.batch_size))
         return max(self.refine_lr, min(HIGHEST_LR, self.refine_lr * AUTHORS_STEPS / max(1, steps)))
 
     def trained_in(self, phase: str) -> dict[str, nn.Parameter]:
         """Parameters that a phase trains, by name."""
         free = {name: parameter for name, parameter in self.f.named_parameters() if name in self.trainable}
-        renewed = self.renewed()
-        if phase not in renewed and (phase != self.last_phase or self.train_new_layers):
+        fresh = self.fresh_layers()
+        if phase not in fresh and (phase != self.last_phase or self.train_new_layers):
             return free
-        layers = renewed.get(phase, next(iter(renewed.values())))  # the first fresh start includes the later ones
+        layers = fresh.get(phase, next(iter(fresh.values())))  # the first fresh start includes the later ones
         new = {id(parameter) for layer in layers for parameter in layer.parameters()}
-        return {name: parameter for name, parameter in free.items() if (id(parameter) in new) == (phase in renewed)}
+        return {name: parameter for name, parameter in free.items() if (id(parameter) in new) == (phase in fresh)}
 
-    def renewed(self) -> dict[str, list[nn.Module]]:
+    def fresh_layers(self) -> dict[str, list[nn.Module]]:
         """Layers that get new weights in a phase, and are the only ones it trains."""
-        head = new_classifier(self.f)
+        head = self.classifier()
         return {"last stage": [*last_stage(self.f, head), head], "classifier": [head]}
+
+    def classifier(self) -> nn.Module:
+        """The last layer of f."""
+        if (head := classifier(self.f)) is None:
+            name = type(self.f).__name__
+            raise UsageError(f"PES needs a classifier to train anew; give {name} a linear layer called `head`.")
+        return head
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """1 where the answer is not the given label, without augmentation."""
         return {"disagreement": (logits.argmax(1) != batch.y_noisy).float()}
-
-
-def phase_lengths(shares: Mapping[str, float], epochs: int) -> dict[str, int]:
-    """Epochs of each phase but the last: its share of the run, at least one unless the share is 0.
-
-    In a run of fewer epochs than phases, only the first and the last take place.
-    """
-    lengths = {name: max(1, int(share * epochs + 0.5)) if share else 0 for name, share in shares.items()}
-    if epochs > sum(length > 0 for length in lengths.values()):
-        return lengths
-    return {name: length if name == next(iter(shares)) else 0 for name, length in lengths.items()}
-
-
-def new_classifier(f: nn.Module) -> nn.Module:
-    """The classifier of a network, which is trained anew."""
-    head = classifier(f)
-    if head is None:
-        raise UsageError(f"PES needs a classifier to train anew; give {type(f).__name__} a linear layer called `head`.")
-    return head
-
-
-def last_stage(f: nn.Module, head: nn.Module) -> list[nn.Module]:
-    """`last_stage` of a network, or else its last child with parameters that does not hold the classifier."""
-    if (stage := getattr(f, "last_stage", None)) is not None:
-        return list(stage)
-    before = (child for child in f.children() if head not in child.modules())
-    return [child for child in before if next(child.parameters(), None) is not None][-1:]

@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from .parts import check_range, class_weights, kept_mean, mixup, repeated, sharpen
-from .pes import PES, new_classifier
+from ..options import NotNegative, Positive, Share, ShareAboveZero
+from .parts import class_weights, kept_mean, mixup, repeated, sharpen
+from .pes import PES
 
 
 class PESSemi(PES):
@@ -32,10 +33,6 @@ class PESSemi(PES):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K); its classifier as in PES.
-    spec : Spec
-        Sizes of the training set, and the epochs of the run, of which the phases below are shares.
     t1, t2 : float
         Shares of the run that train on all rows, and the new classifier (authors, CIFAR-10: 20 and 5 epochs of 300).
     lam : float
@@ -60,24 +57,18 @@ class PESSemi(PES):
         f: nn.Module,
         spec: Spec,
         *,
-        t1: float = 20 / 300,
-        t2: float = 5 / 300,
-        lam: float = 5.0,
-        ramp: float = 16 / 300,
-        alpha: float = 4.0,
-        late_alpha: float = 0.75,
-        temperature: float = 0.5,
-        weight_cap: float = 3.0,
-        refine_lr: float = 1e-4,
+        t1: ShareAboveZero = 20 / 300,
+        t2: Share = 5 / 300,
+        lam: NotNegative = 5.0,
+        ramp: Share = 16 / 300,
+        alpha: NotNegative = 4.0,
+        late_alpha: NotNegative = 0.75,
+        temperature: Positive = 0.5,
+        weight_cap: Positive = 3.0,
+        refine_lr: NotNegative = 1e-4,
         train_new_layers: bool = True,
     ):
         super().__init__(f, spec, t1=t1, t2=0.0, t3=t2, refine_lr=refine_lr, train_new_layers=train_new_layers)
-        check_range("lam", lam, 0)
-        check_range("ramp", ramp, 0, 1)
-        check_range("alpha", alpha, 0)
-        check_range("late_alpha", late_alpha, 0)
-        check_range("temperature", temperature, 0, inclusive=False)
-        check_range("weight_cap", weight_cap, 0, inclusive=False)
         self.lam, self.temperature, self.weight_cap = lam, temperature, weight_cap
         self.ramp, self.alphas, self.halfway = max(1.0, ramp * spec.epochs), (alpha, late_alpha), spec.epochs / 2
 
@@ -89,7 +80,7 @@ class PESSemi(PES):
         with torch.no_grad():
             guess = sharpen(self.f(views).float().softmax(1).view(2, *given.shape).mean(0), self.temperature)
         targets = torch.where(labelled[:, None], given, guess)
-        x, q, _, _ = mixup(views, targets.repeat(2, 1), self.alphas[int(self.epoch) >= self.halfway])
+        x, q, _, _ = mixup(views, targets.repeat(2, 1), self.alphas[self.epoch >= self.halfway])
         log_p = self.f(x).float().log_softmax(1)
         cross_entropy = -(self.class_weight * q * log_p).sum(1).view(2, -1).mean(0)  # over both views
         distance = (log_p.exp() - q).square().mean(1).view(2, -1).mean(0)
@@ -104,13 +95,13 @@ class PESSemi(PES):
 
     def unlabelled_weight(self) -> float:
         """lambda in this epoch."""
-        return self.lam * min(1.0, max(0.0, (int(self.epoch) - sum(self.lengths.values())) / self.ramp))
+        return self.lam * min(1.0, max(0.0, (self.epoch - sum(self.phases.lengths.values())) / self.ramp))
 
     def weights(self, counts: Tensor) -> Tensor:
         return class_weights(counts, self.weight_cap)
 
-    def renewed(self) -> dict[str, list[nn.Module]]:
-        return {"classifier": [new_classifier(self.f)]}
+    def fresh_layers(self) -> dict[str, list[nn.Module]]:
+        return {"classifier": [self.classifier()]}
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
         """All rows; where fewer than half are confident, these in turn with others, as many rows in all."""

@@ -13,16 +13,15 @@ Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from no
 whether the first argument is detached; UDA, SOP+ and CORES* detach it.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..augment import STRONG_POLICIES
 from ..batch import Batch, Spec
-from ..errors import UsageError
-from .parts import check_range
+from ..options import NotNegative, Share, one_of
+from .parts import consistency
 from .pi_dual import PiDual
 
 
@@ -31,10 +30,6 @@ class PiDualPlus(PiDual):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set: rows, classes, PI.
     smoothing : float
         Share of the label spread over all classes (the paper tunes over 0 and 0.4).
     lam : float
@@ -44,7 +39,7 @@ class PiDualPlus(PiDual):
     strong_policy : "uda" or "autoaugment"
         How images are strongly augmented: as UDA does, or as SOP+ and CORES* do.
     **options
-        Those of Pi-DUAL but `tram_loss` and `noise_input`; random PI of length 4 or 8 in the paper.
+        Those of Pi-DUAL; random PI of length 4 or 8 in the paper.
     """
 
     title = "Pi-DUAL+"
@@ -56,30 +51,17 @@ class PiDualPlus(PiDual):
         f: nn.Module,
         spec: Spec,
         *,
-        smoothing: float = 0.4,
-        lam: float = 1.0,
+        smoothing: Share = 0.4,
+        lam: NotNegative = 1.0,
         detach: bool = True,
-        strong_policy: str = "uda",
+        strong_policy: Annotated[str, one_of(*STRONG_POLICIES)] = "uda",
         **options: Any,
     ):
         super().__init__(f, spec, **options)
-        if self.sees_x or self.tram_loss:
-            raise UsageError("Pi-DUAL+ takes neither noise_input=x_and_pi nor tram_loss; use method pi_dual.")
-        check_range("smoothing", smoothing, 0, 1)
-        check_range("lam", lam, 0)
-        if strong_policy not in STRONG_POLICIES:
-            raise UsageError(f"strong_policy must be {' or '.join(STRONG_POLICIES)}, not '{strong_policy}'.")
         self.smoothing, self.lam, self.detach, self.strong_policy = smoothing, lam, detach, strong_policy
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         f_weak, f_strong = self.f(torch.cat(batch.views)).chunk(2)
-        h, logs = self.mix(f_weak, batch)
-        losses = F.cross_entropy(h, batch.y_noisy, reduction="none", label_smoothing=self.smoothing)
-        target = f_weak.log_softmax(1)
-        target = target.detach() if self.detach else target
-        consistency = F.kl_div(f_strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
-        return {
-            "loss": batch.mean(losses + self.lam * consistency),
-            "consistency": batch.mean(consistency).detach(),
-            **logs,
-        }
+        h, logs = self.mix(f_weak, batch.a)
+        losses, kl = batch.losses(h, label_smoothing=self.smoothing), consistency(f_weak, f_strong, detach=self.detach)
+        return {"loss": batch.mean(losses + self.lam * kl), "consistency": batch.mean(kl).detach(), **logs}

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
+from ..options import NotNegative
 from .base import Method
 from .parts import SampleMemory, n_processes
 
@@ -27,10 +28,6 @@ class SOP(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     lr_u, lr_v : float
         Rates of u and v; the loss is a mean over the batch, so a row moves by rate / B (authors, CIFAR-100 and
         symmetric noise: 1 and 10; the Pi-DUAL paper tunes over 1 to 100 and 1 to 1000).
@@ -52,9 +49,9 @@ class SOP(Method):
         f: nn.Module,
         spec: Spec,
         *,
-        lr_u: float = 1.0,
-        lr_v: float = 10.0,
-        std: float = 1e-8,
+        lr_u: NotNegative = 1.0,
+        lr_v: NotNegative = 10.0,
+        std: NotNegative = 1e-8,
         memory: str = "auto",
         memory_dtype: str = "float32",
     ):

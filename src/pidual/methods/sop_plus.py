@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from .parts import check_range, n_processes, sum_over_processes
+from ..options import NotNegative
+from .parts import consistency, n_processes, sum_over_processes
 from .sop import SOP, TINY
 
 
@@ -29,10 +29,6 @@ class SOPPlus(SOP):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, x -> logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     consistency : float
         Weight of the consistency between the views (authors: 0.9).
     balance : float
@@ -45,18 +41,17 @@ class SOPPlus(SOP):
     n_views = 2
     strong_views = 1
 
-    def __init__(self, f: nn.Module, spec: Spec, *, consistency: float = 0.9, balance: float = 0.1, **options: Any):
+    def __init__(
+        self, f: nn.Module, spec: Spec, *, consistency: NotNegative = 0.9, balance: NotNegative = 0.1, **options: Any
+    ):
         super().__init__(f, spec, **options)
-        check_range("consistency", consistency, 0)
-        check_range("balance", balance, 0)
         self.consistency, self.balance = consistency, balance
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         f_weak, f_strong = self.f(torch.cat(batch.views)).float().chunk(2)
         logs = self.explain(batch, f_weak.softmax(1))
-        target = f_weak.log_softmax(1).detach()
-        kl = F.kl_div(f_strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
-        return logs | {"loss": logs["loss"] + self.consistency * batch.mean(kl), "consistency": batch.mean(kl).detach()}
+        kl = batch.mean(consistency(f_weak, f_strong))
+        return logs | {"loss": logs["loss"] + self.consistency * kl, "consistency": kl.detach()}
 
     def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
         """SOP's, and the balance of q."""

@@ -12,12 +12,12 @@ Collier et al., "Transfer and marginalize: explaining away label noise with priv
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from ..nets import PILinear
+from ..options import Count, NotNegative
 from .base import Method
-from .parts import PITower, check_range, split_network
+from .parts import PITower
 
 
 class TRAM(Method):
@@ -25,10 +25,6 @@ class TRAM(Method):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, head(features(x)) with logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     width : int
         Width of the tower (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
     head_weight : float
@@ -50,28 +46,22 @@ class TRAM(Method):
         f: nn.Module,
         spec: Spec,
         *,
-        width: int = 1024,
-        head_weight: float = 1.0,
+        width: Count = 1024,
+        head_weight: NotNegative = 1.0,
         residual: bool = True,
         random_pi: int = 0,
         pi_weight_decay: bool = False,
     ):
         super().__init__(f, spec)
         self.head_weight, self.random_pi, self.pi_weight_decay = head_weight, random_pi, pi_weight_decay
-        check_range("width", width, 1)
-        check_range("head_weight", head_weight, 0)
         first = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width)
-        self.tower = PITower(split_network(f)[1].in_features, spec.n_classes, first, residual=residual)
+        self.tower = PITower(self.head.in_features, spec.n_classes, first, residual=residual)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        features, head = split_network(self.f)
-        phi = features(batch.x)
-        with_pi = F.cross_entropy(self.tower(phi, batch.a), batch.y_noisy, reduction="none")
-        # detached: the features must not learn what PI cannot explain
-        without = F.cross_entropy(head(phi.detach()), batch.y_noisy, reduction="none")
+        phi = self.features(batch.x)
+        with_pi = batch.losses(self.tower(phi, batch.a))
+        without = batch.losses(self.head(phi.detach()))  # the features must not learn what PI cannot explain
         return {"loss": batch.mean(with_pi + self.head_weight * without), "head_loss": batch.mean(without).detach()}
 
     def param_groups(self) -> list[dict[str, Any]]:
-        hidden = self.tower.hidden()
-        others = [*self.f.parameters(), *self.tower.third.parameters()]
-        return [{"params": others}, {"params": hidden, **({} if self.pi_weight_decay else {"weight_decay": 0.0})}]
+        return self.tower.param_groups(self.f, decay=self.pi_weight_decay)

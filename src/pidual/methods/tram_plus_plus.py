@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from ..batch import Spec
+from ..options import NotNegative
 from .tram import TRAM
 
 
@@ -21,10 +22,6 @@ class TRAMPlusPlus(TRAM):
 
     Parameters
     ----------
-    f : nn.Module
-        Prediction network, head(features(x)) with logits of shape (B, K).
-    spec : Spec
-        Sizes of the training set.
     head_weight : float
         Weight w of the head's loss (the paper tunes over 0.1 and 0.5 on CIFAR; 0.5 on ImageNet-PI).
     random_pi : int
@@ -36,5 +33,5 @@ class TRAMPlusPlus(TRAM):
     title = "TRAM++"
     reference = "Ortiz-Jimenez et al., ICML 2023, arXiv 2303.01806"
 
-    def __init__(self, f: nn.Module, spec: Spec, *, head_weight: float = 0.5, random_pi: int = 8, **options: Any):
+    def __init__(self, f: nn.Module, spec: Spec, *, head_weight: NotNegative = 0.5, random_pi: int = 8, **options: Any):
         super().__init__(f, spec, head_weight=head_weight, random_pi=random_pi, **options)

@@ -26,8 +26,9 @@ from ..data import Inputs
 from ..datasets.base import NoisyDataset
 from ..errors import UsageError
 from ..methods import METHODS
-from ..options import defaults, signature
+from ..options import defaults
 from ..report.figures import ALERT, CALM, INK, MUTED
+from .ablations import ABLATED
 from .plots import panel, write_svg
 from .recipes import Recipe
 from .runs import MAIN_METHODS, Fit, plan
@@ -174,14 +175,14 @@ def image_of(data: NoisyDataset, item: int) -> np.ndarray:
 
 def corrupted_pi(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL as it is, and with random PI on a share of the training rows."""
-    check_option("corrupt_pi", methods)
+    check_ablated("corrupt_pi", methods)
     changes = {f"corrupted PI {share:.0%}": {"corrupt_pi": share} for share in SHARES}
     return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
 
 
 def importance(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL with all PI, without each of its columns, and without random PI."""
-    check_option("leave_out", methods)
+    check_ablated("leave_out", methods)
     whole = run(plan(recipe, methods, seeds))
     columns = whole[0]["data"]["pi"] if whole else {}
     changes: dict[str, dict[str, Any]] = {f"without {column}": {"leave_out": column} for column in columns}
@@ -191,7 +192,7 @@ def importance(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("
 
 def ablations(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
     """Summary of Pi-DUAL whole, and with one of its parts left out or changed; random PI alone where it has some."""
-    check_option("use_gate", methods)
+    check_ablated("use_gate", methods)
     random = all(recipe.method_settings(method).get("random_pi", 1) for method in methods)
     changes = {name: change for name, change in ABLATIONS.items() if random or "only_random_pi" not in change}
     return summarise(run(plan(recipe, methods, seeds) + variants(recipe, methods, seeds, changes)))
@@ -237,11 +238,11 @@ def variants(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mappin
     ]
 
 
-def check_option(option: str, methods: Sequence[str]) -> None:
+def check_ablated(option: str, methods: Sequence[str]) -> None:
     """Refuse, before anything is trained, methods that lack what an analysis changes."""
-    lacking = [method for method in methods if option not in signature(METHODS[method])]
+    lacking = [method for method in methods if method not in ABLATED]
     if lacking:
-        able = ", ".join(name for name in METHODS if option in signature(METHODS[name]))
+        able = ", ".join(ABLATED)
         raise UsageError(f"This analysis changes {option}, which '{lacking[0]}' does not have; methods: {able}.")
 
 

@@ -28,6 +28,7 @@ from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions
 from ..settings import split_settings
+from .ablations import ABLATIONS
 from .about import about
 from .recipes import Recipe
 from .score import Result, fit_and_score
@@ -95,9 +96,15 @@ class Fit:
         as_json: Result = json.loads(json.dumps(identity))
         return as_json
 
+    @property
+    def ablation(self) -> dict[str, Any]:
+        """What it changes of Pi-DUAL or of its PI, beside options."""
+        return {name: self.changes[name] for name in ABLATIONS if name in self.changes}
+
     def options(self, noise_rate: float) -> FitOptions:
         """Options of the fit; a method that has to know the share of wrong labels is told that of the data."""
         settings = self.recipe.method_settings(self.method, self.changes)
+        settings = {name: value for name, value in settings.items() if name not in self.ablation}
         network = settings.pop("network", None)
         method, training, network_options = split_settings(settings)
         if "noise_rate" in signature(METHODS[self.method]):
@@ -218,7 +225,7 @@ def run_fits(
             fabric.barrier()
             store = StateStore(path.with_suffix(STATE), SAVE_EVERY)
             options = dataclasses.replace(fit.options(dataset.noise_rate), threads=threads)
-            result = fit_and_score(dataset, options, store=store, progress=progress, stop=stop)
+            result = fit_and_score(dataset, options, ablation=fit.ablation, store=store, progress=progress, stop=stop)
             if first:
                 used = result.pop("threads")
                 write_result(path, {**fit.identity(), **result, "about": {**about(), "threads": used}})

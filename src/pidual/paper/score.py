@@ -5,7 +5,7 @@ looked for among the rows trained on, without the validation rows.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..predictions import Predictions
 from ..run import FitOptions, Job, assess, native_aucs, prepare, train
+from .ablations import ablate
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
 BINS = 20
@@ -53,6 +54,7 @@ def fit_and_score(
     data: NoisyDataset,
     options: FitOptions,
     *,
+    ablation: Mapping[str, Any] | None = None,
     store: StateStore | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -63,6 +65,8 @@ def fit_and_score(
     ----------
     data : NoisyDataset
     options : FitOptions
+    ablation : mapping, optional
+        What is changed of Pi-DUAL or of its PI (`paper.ablations`).
     store : StateStore, optional
         Where the state of the fit is kept; one that is there is continued.
     progress : Progress, optional
@@ -76,6 +80,7 @@ def fit_and_score(
         as they were resolved, and what the analyses need; empty on any but the first of several processes.
     """
     job = prepare_data(data, options)
+    job = ablate(job, ablation) if ablation else job
     fabric = make_fabric(options.accelerator, job.training.precision)
     watch = Watch(job, data, fabric, progress or Progress())
     fitted = train(job, fabric=fabric, store=store, progress=watch, stop=stop)

@@ -9,7 +9,7 @@ from scipy.stats import chisquare, kstest
 
 from pidual.batch import PI, Spec
 from pidual.errors import UsageError
-from pidual.methods.pi_edits import PIEdits
+from pidual.paper.ablations import PIEdits
 from pidual.random_pi import random_pi
 
 N, L = 20_000, 3
@@ -21,7 +21,8 @@ INDEX = torch.arange(N)
 
 
 def edits(spec=SPEC, *, leave_out=(), everything=False, corrupt=0.0):
-    return PIEdits(spec, leave_out=leave_out, everything=everything, corrupt=corrupt)
+    seed = int(torch.randint(2**62, ()))
+    return PIEdits(spec, leave_out=leave_out, only_random_pi=everything, corrupt_pi=corrupt, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,7 @@ def test_random_pi_does_not_tell_which_rows_are_corrupted_nor_their_values(a, pi
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
 def test_a_share_outside_0_1_is_refused(q):
-    with pytest.raises(UsageError, match="corrupt_pi must be at least 0 and at most 1"):
+    with pytest.raises(UsageError, match="corrupt_pi must be"):
         edits(corrupt=q)
 
 
@@ -168,8 +169,8 @@ def test_columns_are_left_out_by_name(a, leave_out, codes, numbers):
     kept_numbers = [j for j in range(3 + L) if j not in numbers]
     assert torch.equal(after.codes, a.codes[:, kept_codes])
     assert torch.equal(after.numbers, a.numbers[:, kept_numbers])
-    assert made.cardinalities == tuple(SIZES[j] for j in kept_codes)
-    assert made.n_numbers == len(kept_numbers) - L
+    assert made.spec.cardinalities == tuple(SIZES[j] for j in kept_codes)
+    assert made.spec.n_numbers == len(kept_numbers) - L
 
 
 def test_everything_leaves_random_pi_alone(a):
@@ -177,7 +178,7 @@ def test_everything_leaves_random_pi_alone(a):
     after = made(a, INDEX)
     assert after.codes.shape == (N, 0)
     assert torch.equal(after.numbers, a.numbers[:, 3:])
-    assert (made.cardinalities, made.n_numbers) == ((), 0)
+    assert (made.spec.cardinalities, made.spec.n_numbers) == ((), 0)
 
 
 def test_a_column_left_out_stays_out_where_rows_are_corrupted(a):

@@ -2,15 +2,20 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from tiny_benchmark import crowd, tiny_fit
 from torch import nn
 from torch.nn import functional as F
 
-from pidual.batch import PI, Batch, Spec
+from pidual.batch import PI, Batch, Rows, Spec
+from pidual.encode import EncodedPI
 from pidual.errors import UsageError
 from pidual.methods import PiDual
 from pidual.nets import Network
+from pidual.paper.ablations import OF_THE_DATA, PiDualAblation, PiDualPlusAblation, PIEdits, ablate
+from pidual.paper.score import prepare_data
 
 D, K, W, L, B = 5, 4, 6, 3, 8
 SIZES, NUMBERS = (3, 2), 2
@@ -39,9 +44,16 @@ class Net(Network):
         return torch.tanh(self.body(x))
 
 
+def split(options):
+    """Changes of the PI, and the other options."""
+    edits = PIEdits(SPEC, **{name: value for name, value in options.items() if name in OF_THE_DATA}, seed=5)
+    return edits, {name: value for name, value in options.items() if name not in OF_THE_DATA}
+
+
 def build(dtype=torch.float64, **options):
-    """A small method whose biases are not zero."""
-    method = PiDual(Net(), SPEC, **{"width": W, "random_pi": L, **options}).to(dtype)
+    """A small method whose biases are not zero, for PI with the changes."""
+    edits, options = split(options)
+    method = PiDualAblation(Net(), edits.spec, **{"width": W, "random_pi": L, **options}).to(dtype)
     for parameter in method.parameters():
         nn.init.normal_(parameter, std=0.7)
     return method
@@ -129,15 +141,16 @@ def loss_by_hand(method, batch, options):
     ids=lambda options: ",".join(f"{key}={value}" for key, value in options.items()) or "defaults",
 )
 def test_loss_equals_the_formula(options, batch):
-    method = build(**options)
-    assert method(batch)["loss"].item() == pytest.approx(loss_by_hand(method, batch, options), abs=1e-10)
+    method, (edits, _) = build(**options), split(options)
+    edited = batch._replace(a=edits(batch.a, batch.index))
+    assert method(edited)["loss"].item() == pytest.approx(loss_by_hand(method, batch, options), abs=1e-10)
 
 
 def test_defaults_are_plain_pi_dual_bitwise():
     methods = []
-    for options in ({}, DEFAULTS):
+    for kind, options in ((PiDual, {}), (PiDualAblation, split(DEFAULTS)[1])):
         torch.manual_seed(7)
-        methods.append(PiDual(Net(), SPEC, width=W, random_pi=L, **options))
+        methods.append(kind(Net(), SPEC, width=W, random_pi=L, **options))
     plain, explicit = methods
     assert plain.state_dict().keys() == explicit.state_dict().keys()
     assert all(torch.equal(value, explicit.state_dict()[key]) for key, value in plain.state_dict().items())
@@ -218,7 +231,7 @@ def test_probability_mix_is_finite_for_extreme_gates_and_logits(logit, scale):
     assert bool(torch.isfinite(loss))
     assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients(method, batch).values())
     if abs(logit) == 200 and scale == 1:  # else the branch that is gated out can still explain the label better
-        _, eps = method.explain(batch.a)
+        _, eps = method.answers(batch.a)
         answer = eps if logit > 0 else method.f(batch.x)
         expected = (F.cross_entropy(answer, batch.y_noisy, reduction="none") * batch.weight).mean()
         assert torch.allclose(loss, expected, rtol=1e-5)
@@ -226,7 +239,7 @@ def test_probability_mix_is_finite_for_extreme_gates_and_logits(logit, scale):
 
 def test_probability_mix_sums_to_one(batch):
     method = build(gate_on="probabilities")
-    log_p, _ = method.mix(method.f(batch.x), batch)
+    log_p, _ = method.mix(method.f(batch.x), batch.a)
     assert torch.allclose(log_p.exp().sum(1), torch.ones(B, dtype=torch.float64))
 
 
@@ -234,17 +247,21 @@ def test_probability_mix_sums_to_one(batch):
 
 
 def test_only_random_pi_hides_everything_else_from_noise_and_gate(batch):
-    method = build(only_random_pi=True)
+    method, (edits, _) = build(only_random_pi=True), split({"only_random_pi": True})
+
+    def edited(batch):
+        return batch._replace(a=edits(batch.a, batch.index))
+
     numbers = batch.a.numbers.clone()
     numbers[:, :NUMBERS] += 5
     others = batch._replace(a=PI((batch.a.codes + 1) % 2, numbers))
-    assert torch.equal(method(others)["loss"], method(batch)["loss"])
-    for name, column in method.per_row(batch, torch.zeros(B, K)).items():
-        assert torch.equal(method.per_row(others, torch.zeros(B, K))[name], column)
+    assert torch.equal(method(edited(others))["loss"], method(edited(batch))["loss"])
+    for name, column in method.per_row(edited(batch), torch.zeros(B, K)).items():
+        assert torch.equal(method.per_row(edited(others), torch.zeros(B, K))[name], column)
     numbers = batch.a.numbers.clone()
     numbers[:, NUMBERS:] += 1
-    changed = method.explain(method.edits(PI(batch.a.codes, numbers), batch.index))
-    for after, before in zip(changed, method.explain(method.edits(batch.a, batch.index)), strict=True):
+    changed = method.answers(edits(PI(batch.a.codes, numbers), batch.index))
+    for after, before in zip(changed, method.answers(edits(batch.a, batch.index)), strict=True):
         assert not torch.allclose(after, before, atol=1e-3)
 
 
@@ -271,7 +288,7 @@ def test_gate_does_not_see_x(batch):
     method = build(noise_input="x_and_pi")
     other = batch._replace(views=(batch.x + 3,))
     phi, other_phi = method.f.features(batch.x), method.f.features(other.x)
-    (g, eps), (other_g, other_eps) = method.explain(batch.a, phi), method.explain(batch.a, other_phi)
+    (g, eps), (other_g, other_eps) = method.answers(batch.a, phi), method.answers(batch.a, other_phi)
     assert torch.equal(g, other_g)
     assert not torch.allclose(eps, other_eps, atol=1e-3)
     columns = method.per_row(batch._replace(views=()), torch.zeros(B, K))
@@ -334,35 +351,53 @@ def test_first_layer_is_shared_at_every_depth(batch):
 # corrupted and left-out PI reach both networks
 
 
+def rows_of(batch, n_before=0):
+    """The batch as rows; as many training rows that are like the first one come before it."""
+    index = np.concatenate([np.zeros(n_before, int), np.arange(B)])
+    pi = EncodedPI(batch.a.codes[index].numpy(), batch.a.numbers[index, :NUMBERS].float().numpy())
+    return Rows.build(batch.x[index].numpy(), np.arange(len(index)), batch.y_noisy[index].numpy(), pi)
+
+
 def test_corrupted_pi_reaches_the_loss_and_both_networks(batch):
-    method = build(corrupt_pi=1.0)
+    method, (edits, _) = build(corrupt_pi=1.0), split({"corrupt_pi": 1.0})
+    random = batch.a.numbers[:, NUMBERS:]
+
+    def edited(batch, trained=True, n_before=0):
+        """The batch as it comes out of rows whose PI has been changed."""
+        rows = rows_of(batch, n_before)
+        rows = edits.rows(rows, np.full(len(rows), trained))
+        made = rows.select(torch.arange(n_before, len(rows)), random=random).a
+        return batch._replace(a=PI(made.codes, made.numbers.double()))
+
     other = batch._replace(a=PI((batch.a.codes + 1) % 2, batch.a.numbers.clone()))
     other.a.numbers[:, :NUMBERS] += 5
-    assert torch.equal(method(other)["loss"], method(batch)["loss"])  # what is replaced does not matter
-    elsewhere = batch._replace(index=batch.index + 50)
-    assert method(elsewhere)["loss"] != method(batch)["loss"]  # what replaces it belongs to the row
-    changed = method.edits(batch.a, batch.index)
-    clean = build()
-    clean.load_state_dict(method.state_dict())
-    assert torch.equal(method(batch)["loss"], clean(batch._replace(a=changed))["loss"])
+    assert torch.equal(method(edited(other))["loss"], method(edited(batch))["loss"])  # what is replaced does not matter
+    assert method(edited(batch))["loss"] != method(batch)["loss"]
+    assert method(edited(batch, n_before=50))["loss"] != method(edited(batch))["loss"]  # it belongs to the row
+    changed = edits(PI(batch.a.codes, batch.a.numbers.float()), batch.index)
     nothing = torch.zeros(B, K)
     for trained, a in ((True, changed), (False, batch.a)):  # rows not trained on are not corrupted
-        index = batch.index if trained else torch.full((B,), -1)
-        columns = method.per_row(batch._replace(index=index, views=()), nothing)
-        expected = clean.per_row(batch._replace(a=a, views=()), nothing)
+        columns = method.per_row(edited(batch, trained)._replace(views=()), nothing)
+        assert torch.equal(edited(batch, trained).a.codes, a.codes)
+        expected = method.per_row(batch._replace(a=PI(a.codes, edited(batch, trained).a.numbers)), nothing)
+        assert torch.allclose(edited(batch, trained).a.numbers, a.numbers.double(), atol=1e-6)
         assert all(torch.equal(columns[name], expected[name]) for name in ("gate", "noise_label"))
 
 
 def test_column_left_out_does_not_reach_loss_gate_and_noise(batch):
-    method = build(leave_out="annotator")
+    method, (edits, _) = build(leave_out="annotator"), split({"leave_out": "annotator"})
+
+    def edited(batch):
+        return batch._replace(a=edits(batch.a, batch.index))
+
     codes = batch.a.codes.clone()
     codes[:, 0] = (codes[:, 0] + 1) % 3
     other = batch._replace(a=PI(codes, batch.a.numbers))
-    assert torch.equal(method(other)["loss"], method(batch)["loss"])
-    columns, again = (method.per_row(rows, torch.zeros(B, K)) for rows in (batch, other))
+    assert torch.equal(method(edited(other))["loss"], method(edited(batch))["loss"])
+    columns, again = (method.per_row(edited(rows), torch.zeros(B, K)) for rows in (batch, other))
     assert all(torch.equal(columns[name], again[name]) for name in ("gate", "noise_label"))
     codes[:, 1] = (codes[:, 1] + 1) % 2
-    assert method(other)["loss"] != method(batch)["loss"]  # the other column is still seen
+    assert method(edited(other))["loss"] != method(edited(batch))["loss"]  # the other column is still seen
 
 
 # what cannot be
@@ -376,11 +411,10 @@ def test_column_left_out_does_not_reach_loss_gate_and_noise(batch):
         ({"gate_on": "probabilities", "use_noise": False}, "needs both"),
         ({"gate_on": "odds"}, "gate_on must be logits or probabilities, not 'odds'"),
         ({"noise_input": "x"}, "noise_input must be pi or x_and_pi, not 'x'"),
-        ({"depth": 1}, "depth >= 2"),
-        ({"width": 0}, "width >= 1"),
+        ({"depth": 1}, "depth must be at least 2"),
+        ({"width": 0}, "width must be at least 1"),
         ({"corrupt_pi": 1.5}, "corrupt_pi"),
         ({"leave_out": "speed"}, r"'speed'.*annotator, tool, seconds, trial"),
-        ({"only_random_pi": True, "random_pi": 0}, "random_pi"),
         ({"noise_input": "x_and_pi", "use_noise": False}, "noise_input"),
     ],
 )
@@ -392,4 +426,56 @@ def test_wrong_options_are_refused(options, words):
 @pytest.mark.parametrize("options", [{"noise_input": "x_and_pi"}, {"tram_loss": 1.0}])
 def test_a_network_without_features_is_refused_before_training(options):
     with pytest.raises(UsageError, match="linear `head`"):
-        PiDual(nn.Linear(3, K), SPEC, **options)
+        PiDualAblation(nn.Linear(3, K), SPEC, **options)
+
+
+# jobs
+
+
+def job_of(method="pi_dual", **options):
+    data = crowd()
+    return prepare_data(data, tiny_fit(method, **options).options(data.noise_rate))
+
+
+def test_a_job_is_changed_and_the_one_before_is_left_as_it_was():
+    job = job_of()
+    codes, numbers = job.rows.codes.clone(), job.rows.numbers.clone()
+    ablated = ablate(job, {"leave_out": "seconds", "corrupt_pi": 1.0, "use_gate": False})
+    assert torch.equal(job.rows.codes, codes)
+    assert torch.equal(job.rows.numbers, numbers)
+    assert (job.spec.number_names, ablated.spec.number_names) == (("seconds",), ())
+    assert ablated.rows.numbers.shape == (len(codes), 0)
+    trained = torch.from_numpy(job.split == 0)
+    assert 0 < int((ablated.rows.codes != codes)[trained].sum()) < int(trained.sum())  # some draws are what was there
+    assert torch.equal(ablated.rows.codes[~trained], codes[~trained])
+    method = ablated.build()
+    assert type(method) is PiDualAblation
+    assert not hasattr(method, "gamma")
+    assert ablated.method_options == job.method_options | {"leave_out": "seconds", "corrupt_pi": 1.0, "use_gate": False}
+
+
+def test_corrupted_rows_are_the_same_for_the_same_seed():
+    one, two = (ablate(job_of(), {"corrupt_pi": 0.5}).rows for _ in range(2))
+    other = ablate(job_of(seed=1), {"corrupt_pi": 0.5}).rows
+    assert torch.equal(one.codes, two.codes)
+    assert not torch.equal(one.codes, other.codes)
+
+
+def test_pi_dual_plus_has_ablations_and_other_methods_have_none():
+    options = {"width": 8, "random_pi": 2}
+    assert type(ablate(job_of("pi_dual_plus", **options), {"use_noise": False}).build()) is PiDualPlusAblation
+    with pytest.raises(UsageError, match="ablations of pi_dual and pi_dual_plus, not of 'ce'"):
+        ablate(job_of("ce"), {"use_gate": False})
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "words"),
+    [
+        ({"random_pi": 0}, {"only_random_pi": True}, "only_random_pi needs a random_pi of length 1 or more"),
+        ({}, {"leave_out": "speed"}, "'speed'; the PI columns are annotator, seconds"),
+        ({}, {"use_gate": False, "use_noise": False}, "use method ce"),
+    ],
+)
+def test_a_job_that_cannot_be_changed_so_is_refused_before_training(options, changes, words):
+    with pytest.raises(UsageError, match=words):
+        ablate(job_of(**options), changes)

@@ -1,0 +1,49 @@
+"""What several methods share.
+
+memory        SampleMemory: a value per training row
+processes     gather, sum_over_processes, of_first_process, kept_mean
+monte_carlo   Draws, mean_probability
+networks      second_network, fresh_copy, reinitialise, classifier, last_stage, update_average
+phases        Phases: what each epoch is for
+pi_tower      PITower: logits from features and PI
+selection     small_loss, clean_posterior, class_weights
+mixing        mixup, sharpen, half, repeated
+views         consistency: of the answers on two views
+gradients     clip_gradients
+"""
+
+from .memory import SampleMemory
+from .mixing import half, mixup, repeated, sharpen
+from .monte_carlo import Draws, mean_probability
+from .networks import classifier, last_stage, reinitialise, second_network, update_average
+from .phases import Phases
+from .pi_tower import PITower
+from .processes import gather, kept_mean, n_processes, of_first_process, sum_over_processes
+from .selection import class_weights, clean_posterior, small_loss
+from .views import consistency
+
+__all__ = [
+    "Draws",
+    "PITower",
+    "Phases",
+    "SampleMemory",
+    "class_weights",
+    "classifier",
+    "clean_posterior",
+    "consistency",
+    "gather",
+    "half",
+    "kept_mean",
+    "last_stage",
+    "mean_probability",
+    "mixup",
+    "n_processes",
+    "of_first_process",
+    "reinitialise",
+    "repeated",
+    "second_network",
+    "sharpen",
+    "small_loss",
+    "sum_over_processes",
+    "update_average",
+]

@@ -1,0 +1,90 @@
+"""What every network is: inputs are standardised, `features(x)` follows, then a linear `head`."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+
+class Standardize(nn.Module):
+    """Inputs of any number type to float32, minus a mean, divided by a standard deviation.
+
+    Parameters
+    ----------
+    mean, std : array-like of shape (D,)
+        One value per feature for inputs of shape (B, D), one per channel for images of shape (B, D, H, W).
+        A standard deviation of zero, or one that float32 cannot tell from zero beside its mean, counts as 1.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
+        super().__init__()
+        mean_, std_ = np.atleast_1d(np.asarray(mean, np.float64)), np.atleast_1d(np.asarray(std, np.float64))
+        constant = std_ <= 1e-7 * np.abs(mean_)
+        self.register_buffer("mean", torch.as_tensor(mean_, dtype=torch.float32))
+        self.register_buffer("std", torch.as_tensor(np.where(constant, 1.0, std_), dtype=torch.float32))
+
+    @classmethod
+    def fit(cls, x: NDArray[Any], *, block_bytes: int = 1 << 26) -> "Standardize":
+        """Means and standard deviations of `x` per column or channel, read in blocks so that a memory map stays one."""
+        axes = (0, *range(2, x.ndim))
+        rows = max(1, block_bytes // max(1, 8 * math.prod(x.shape[1:])))
+        shift = np.asarray(x[:rows], np.float64).mean(axes, keepdims=True)  # guards the squares against cancellation
+        total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+        for start in range(0, len(x), rows):
+            block = np.asarray(x[start : start + rows], np.float64) - shift
+            total += block.sum(axes)
+            squares += np.square(block).sum(axes)
+        count = x.size / x.shape[1]
+        mean = total / count
+        return cls(shift.reshape(-1) + mean, np.sqrt(np.maximum(squares / count - mean**2, 0.0)))
+
+    def forward(self, x: Shaped[Tensor, "B D *rest"]) -> Float[Tensor, "B D *rest"]:
+        """`x` standardised, as float32."""
+        shape = (-1,) + (1,) * (x.ndim - 2)
+        return (x.to(torch.float32) - self.mean.view(shape)) / self.std.view(shape)
+
+
+class Network(nn.Module):
+    """Base of the prediction networks: standardise, `features`, `head`.
+
+    Attributes
+    ----------
+    n_features : int
+        Width D of `features(x)`.
+    head : nn.Linear
+        Features to logits.
+    """
+
+    def __init__(self, n_features: int, n_classes: int, standardize: Standardize | None) -> None:
+        super().__init__()
+        self.n_features = n_features
+        self.standardize = standardize
+        self.head = nn.Linear(n_features, n_classes)
+
+    def prepare(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B ..."]:
+        """`x` as standardised float32 (only cast when the network has no `Standardize`)."""
+        if self.standardize is None:
+            return x if x.is_floating_point() and x.dtype != torch.float64 else x.to(torch.float32)
+        standardised: Tensor = self.standardize(x)
+        return standardised
+
+    def features(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B D"]:
+        """What the head sees: one vector of `n_features` numbers per input."""
+        raise NotImplementedError
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last layers before the head, for methods that train them anew; none where a network does not say."""
+        return []
+
+    def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
+        """Logits."""
+        logits: Tensor = self.head(self.features(x))
+        return logits

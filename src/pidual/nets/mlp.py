@@ -1,0 +1,66 @@
+"""Fully connected networks."""
+
+import itertools
+
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from .base import Network, Standardize
+from .layers import glorot_linear
+
+
+def mlp(in_dim: int, out_dim: int, *, width: int, depth: int, last_bias: float = 0.0) -> nn.Sequential:
+    """`depth` hidden layers of `width` ReLU units, then a linear layer; Glorot-uniform weights, zero biases.
+
+    depth=0 is one linear layer; depth=1 is linear, ReLU, linear. The biases of the last one may begin elsewhere.
+    """
+    sizes = [in_dim, *[width] * depth]
+    hidden = [part for a, b in itertools.pairwise(sizes) for part in (glorot_linear(a, b), nn.ReLU())]
+    last = glorot_linear(sizes[-1], out_dim)
+    nn.init.constant_(last.bias, last_bias)
+    return nn.Sequential(*hidden, last)
+
+
+class MLP(Network):
+    """Fully connected network for vectors (other shapes are flattened).
+
+    Parameters
+    ----------
+    in_dim, n_classes : int
+        Numbers per input; classes.
+    width, depth : int
+        Units per hidden layer and number of hidden layers; depth 0 is a linear classifier.
+    dropout : float
+        Share of the units of each hidden layer dropped while training.
+    standardize : Standardize, optional
+        Applied to the input first.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        n_classes: int,
+        *,
+        width: int = 256,
+        depth: int = 2,
+        dropout: float = 0.0,
+        standardize: Standardize | None = None,
+    ) -> None:
+        super().__init__(width if depth else in_dim, n_classes, standardize)
+        self.head = glorot_linear(self.n_features, n_classes)
+        sizes = [in_dim, *[width] * depth]
+        layers: list[nn.Module] = []
+        for a, b in itertools.pairwise(sizes):
+            layers += [glorot_linear(a, b), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
+        self.hidden = nn.Sequential(*layers)
+
+    def features(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B D"]:
+        """The last hidden layer."""
+        hidden: Tensor = self.hidden(self.prepare(x).flatten(1))
+        return hidden
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """The last hidden layer; none at depth 0."""
+        layers: list[nn.Module] = [layer for layer in self.hidden if isinstance(layer, nn.Linear)]
+        return layers[-1:]
