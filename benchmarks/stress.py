@@ -25,7 +25,8 @@ from pidual.engine import make_fabric
 from pidual.engine.guard import agreement_z
 from pidual.engine.predict import predict_probabilities
 from pidual.inputs import load_inputs
-from pidual.run import FitOptions, prepare, train
+from pidual.run import FitOptions, train
+from pidual.run.prepare import prepare
 from pidual.table import AnnotationTable
 
 FITS = {

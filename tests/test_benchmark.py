@@ -36,7 +36,8 @@ from pidual.errors import DivergedError, RunError, UsageError
 from pidual.inputs import Inputs
 from pidual.methods import METHODS
 from pidual.recipes import load_recipe
-from pidual.run import assess, train
+from pidual.run import train
+from pidual.run.judge import assess
 
 LAST = {"select": "last"}
 

@@ -8,18 +8,17 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
     {"allocator", "errors", "files", "paper_numbers", "text"},
-    {"options", "grids", "directory", "schemas", "people", "processes", "training"},
+    {"options", "grids", "schemas", "people", "processes", "training"},
     {"readers", "table", "inputs", "encode", "giveaway", "predictions", "metrics", "random_pi"},
-    {"batch", "nets", "augment", "datasets", "artefacts"},
+    {"batch", "nets", "augment", "datasets", "run.files"},
     {"populations"},
     {"methods"},
     {"engine"},
-    {"detect", "consensus"},
+    {"detect"},
     {"report", "review"},
-    {"rundir", "settings", "show", "recipes", "plots"},
+    {"settings", "recipes", "plots"},
     {"run"},
-    {"judging", "trained", "benchmark"},
-    {"any_classifier"},
+    {"benchmark"},
     {"estimator"},
     {"demo"},
     {"analyses", "sweep", "theory"},
@@ -41,7 +40,12 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 
 def part_of(path):
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return ranked(*(name.removesuffix(".py") for name in path.relative_to(SOURCE).parts))
+
+
+def ranked(first, *rest):
+    """The part that a module is of; one that has a layer of its own is named with its package."""
+    return f"{first}.{rest[0]}" if rest and f"{first}.{rest[0]}" in RANK else first
 
 
 def imports(path):
@@ -52,11 +56,11 @@ def imports(path):
             base = package[: len(package) - node.level + 1]
             names = [node.module] if node.module else [alias.name for alias in node.names]
             for name in names:
-                yield [*base, *name.split(".")][0]
+                yield ranked(*base, *name.split("."))
         else:
             named = [node.module] if isinstance(node, ast.ImportFrom) else []
             named += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            yield from (name.split(".")[1] for name in named if name and name.startswith("pidual."))
+            yield from (ranked(*name.split(".")[1:]) for name in named if name and name.startswith("pidual."))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -21,7 +21,7 @@ from pidual.options import check_options, defaults
 from pidual.paper_numbers import paper_number
 from pidual.recipes import SCALES, describe_recipes, load_recipe
 from pidual.recipes.shared import MIDDLE_OF_GRID, merge
-from pidual.run import resolve_options
+from pidual.run.options import resolve_options
 from pidual.table import AnnotationTable
 from pidual.training import paper_protocol
 

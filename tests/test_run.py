@@ -25,10 +25,12 @@ from pidual.engine.threads import CHOSEN_OUTSIDE
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.inputs import load_inputs
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, describe_pi, fit_table, prepare, split_rows
-from pidual.rundir import Run
+from pidual.run import FitOptions, Run, fit_table
+from pidual.run.prepare import prepare
+from pidual.run.record import describe_pi
+from pidual.run.splits import split_rows
+from pidual.run.trained import load_method, predict_inputs
 from pidual.table import AnnotationTable, read_table
-from pidual.trained import load_method, predict_inputs
 from pidual.training import paper_protocol
 
 EPOCHS = 120
@@ -53,7 +55,7 @@ QUICK = FitOptions("pi_dual", training={"epochs": 3}, method_options={"width": 1
 def _no_report(request, monkeypatch):
     """The report takes most of the time of a short run and is tested elsewhere."""
     if "small_disk" not in request.fixturenames:
-        monkeypatch.setattr("pidual.rundir.build_report", lambda path, thumbnails: path / "report.html")
+        monkeypatch.setattr("pidual.run.directory.build_report", lambda path, thumbnails: path / "report.html")
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from command_line import environment, run_cli, write_crowd
 
 from pidual.errors import RunError, UsageError
 from pidual.inputs import load_inputs
-from pidual.run import FitOptions, fit_table
-from pidual.rundir import Run, evaluate_issues
+from pidual.run import FitOptions, Run, fit_table
+from pidual.run.evaluate import evaluate_issues
 from pidual.schemas import sealed
 from pidual.table import read_table
 
@@ -52,7 +52,7 @@ def test_a_run_is_read_again(finished):
 
 
 def test_a_run_is_read_and_marked_without_torch(run):
-    code = "import sys; from pidual.rundir import Run; Run.open(sys.argv[1]).detect(budget=3)\n"
+    code = "import sys; from pidual.run import Run; Run.open(sys.argv[1]).detect(budget=3)\n"
     code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, run.path], env=environment(), check=True)
     assert run.summary["n_issues"] == 3

@@ -10,7 +10,9 @@ from pidual.errors import UsageError
 from pidual.inputs import Inputs
 from pidual.methods import METHODS
 from pidual.nets import MLP, WideResNet, build_network
-from pidual.run import FitOptions, prepare, resolve_options
+from pidual.run import FitOptions
+from pidual.run.options import resolve_options
+from pidual.run.prepare import prepare
 from pidual.settings import choose_settings, network_of, split_settings
 from pidual.table import AnnotationTable
 

@@ -19,7 +19,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
 
-from .any_classifier import fit_any, probabilities
 from .batch import Rows
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
@@ -28,7 +27,10 @@ from .inputs import Inputs
 from .people import has_address, holds_people, names_annotator
 from .readers import open_source
 from .readers import values as read_values
-from .run import FitOptions, Job, Results, assess, prepare, train
+from .run import FitOptions, Job, Results, train
+from .run.any_classifier import fit_any, probabilities
+from .run.judge import assess
+from .run.prepare import prepare
 from .table import ANNOTATOR_NAMES, RESERVED, SPLITS, AnnotationTable, refuse_people_as_columns
 
 UNKNOWN = "(unknown)"  # the annotator of rows that do not name theirs

@@ -76,7 +76,8 @@ def test_images_are_decoded_when_taken(data):
 
 
 def test_a_fit_takes_it(data):
-    from pidual.run import FitOptions, prepare
+    from pidual.run import FitOptions
+    from pidual.run.prepare import prepare
     from pidual.table import AnnotationTable
 
     loaded = load_dataset("imagenet_pi", data, image_size=8, answers_per_item=4)

@@ -19,7 +19,7 @@ from pidual.methods.parts import (
     update_average,
 )
 from pidual.nets import SmallCNN, Standardize, build_network
-from pidual.run import method_maker
+from pidual.run.makers import method_maker
 
 # --- mixup ---
 

@@ -25,7 +25,10 @@ from ..inputs import Inputs
 from ..methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..predictions import Predictions
-from ..run import FitOptions, Job, assess, native_aucs, prepare, train
+from ..run import FitOptions, Job, train
+from ..run.evaluate import native_aucs
+from ..run.judge import assess
+from ..run.prepare import prepare
 from ..table import AnnotationTable
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
@@ -134,7 +137,11 @@ def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Re
     with using_threads(job.threads):
         answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
     judged = judged_rows(job, predictions)
-    own = {name: auc for name, auc in native_aucs(job, predictions, judged).items() if auc is not None}
+    own = {
+        name: auc
+        for name, auc in native_aucs(predictions, METHODS[job.options.method].scores[1:], judged).items()
+        if auc is not None
+    }
     auc = detection_auc(predictions.label_quality[judged], wrong_rows(predictions)[judged])
     accuracy = float((answers == data.y_test).mean())
     return {"accuracy": accuracy, "auc": finite_or_none(auc), "score_auc": own}, predictions

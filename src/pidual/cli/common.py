@@ -70,7 +70,7 @@ def noted_warnings() -> Iterator[list[str]]:
 @contextlib.contextmanager
 def terminal_progress(quiet: bool) -> Iterator[Any]:
     """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
-    from ..show import Bar, Lines, Silent
+    from .progress import Bar, Lines, Silent
 
     if quiet or not is_first_process():
         yield Silent()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..directory import check_directory
+from ..run.lifecycle import check_directory
 from .common import is_first_process, noted_warnings, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options
 

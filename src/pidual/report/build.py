@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..artefacts import RunFiles
 from ..detect.reasons import find_reasons
 from ..errors import RunError
 from ..files import write_text
 from ..predictions import Predictions, column_names, take_rows
+from ..run.files import RunFiles
 from ..text import printable
 from . import figures
 

@@ -14,7 +14,6 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
-from ..directory import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
 from ..engine import Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
 from ..engine.history import Record
@@ -23,7 +22,10 @@ from ..errors import RunError, UsageError
 from ..files import write_json
 from ..inputs import Inputs
 from ..processes import place_among_processes
-from ..run import FitOptions, Recorder, prepare, train
+from ..run import FitOptions, train
+from ..run.fit import Recorder
+from ..run.lifecycle import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
+from ..run.prepare import prepare
 from ..schemas import FORMAT, SWEEP, read_record
 from ..table import AnnotationTable
 from .queue import Queue, beating, dead_locks, lock_file, owners

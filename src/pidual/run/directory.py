@@ -20,15 +20,15 @@ from typing import Any
 
 import pandas as pd
 
-from .artefacts import RunFiles
-from .detect import count_issues, mark_issues
-from .directory import locked, settle
-from .errors import RunError, UsageError
-from .files import replacing, write_json
-from .metrics import finite_or_none, precision_recall
-from .predictions import Predictions, write_frame
-from .report import build_report
-from .schemas import DAMAGED, FORMAT, file_digest, sealed
+from ..detect import count_issues, mark_issues
+from ..errors import RunError, UsageError
+from ..files import replacing, write_json
+from ..predictions import Predictions, write_frame
+from ..report import build_report
+from ..schemas import DAMAGED, FORMAT, file_digest, sealed
+from .evaluate import evaluate_issues
+from .files import RunFiles
+from .lifecycle import locked, settle
 
 
 @dataclass(frozen=True)
@@ -157,23 +157,3 @@ class Run(RunFiles):
     def write_report(self) -> Path:
         """Build report.html, in a directory that this process has locked."""
         return build_report(self.path, thumbnails=self.thumbnails)
-
-
-def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
-    """Precision and recall of the marked issues against the clean labels, on the rows that have one and are not test.
-
-    Parameters
-    ----------
-    predictions : Predictions
-        With clean labels.
-
-    Returns
-    -------
-    dict
-        issue_precision and issue_recall; None where undefined.
-    """
-    y = predictions.y
-    assert y is not None
-    known = (y >= 0) & (predictions.frame["split"] != "test").to_numpy()
-    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != y)[known])
-    return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}

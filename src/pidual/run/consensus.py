@@ -21,10 +21,10 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .batch import PI, Batch, Groups, Rows, Spec
-from .encode import PIColumn, quantity
-from .methods.answer_model import AnswerModel
-from .methods.held_out import find_tempers, log_posterior
+from ..batch import PI, Batch, Groups, Rows, Spec
+from ..encode import PIColumn, quantity
+from ..methods.answer_model import AnswerModel
+from ..methods.held_out import find_tempers, log_posterior
 
 FOLDS = 2  # members that each have not seen a part of the items; one more has seen all
 STEPS, MOST_STEPS = 60, 250

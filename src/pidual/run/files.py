@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from .errors import RunError
-from .predictions import (
+from ..errors import RunError
+from ..predictions import (
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     SHARE,
@@ -23,7 +23,7 @@ from .predictions import (
     n_rows,
     read_frame,
 )
-from .schemas import (
+from ..schemas import (
     CONFIG,
     DAMAGED,
     EPOCH,

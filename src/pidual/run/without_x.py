@@ -17,13 +17,16 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from .engine import Fitted, make_fabric
-from .engine.predict import score_rows
-from .engine.threads import using_threads
-from .errors import UsageError
-from .inputs import Inputs, load_probabilities, no_inputs
-from .run import FitOptions, Job, assess, prepare, train
-from .table import AnnotationTable
+from ..engine import Fitted, make_fabric
+from ..engine.predict import score_rows
+from ..engine.threads import using_threads
+from ..errors import UsageError
+from ..inputs import Inputs, load_probabilities, no_inputs
+from ..table import AnnotationTable
+from .fit import train
+from .judge import assess
+from .options import FitOptions
+from .prepare import Job, prepare
 
 
 @dataclass(frozen=True)
