@@ -14,6 +14,7 @@ from pidual.inputs import Inputs
 from pidual.run import FitOptions, fit_table, train
 from pidual.run.consensus import GivenProbabilities, Judge, find_power, fit_judge, step_items, temper
 from pidual.run.judge import assess
+from pidual.run.predict import predict
 from pidual.run.prepare import prepare
 from pidual.table import read_table
 
@@ -177,7 +178,7 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
     else:
         assert results.summary["label_quality"] == "confidence"
         monkeypatch.setattr(
-            "pidual.run.judge.KEPT_NUMBERS", 600
+            "pidual.run.predict.KEPT_NUMBERS", 600
         )  # every second item is kept, and the network asked twice
         again = assess(job, fit, fabric).items
         assert (again["consensus_label"] == items["consensus_label"]).mean() > 0.95
@@ -234,11 +235,12 @@ def test_several_inputs_of_one_item_are_averaged():
 
 def test_a_benchmark_leaves_the_consensus_out(crowd):
     job, fit, fabric = fitted(crowd, "ce", training={"epochs": 2})
-    results = assess(job, fit, fabric, consensus=False)
-    assert results.items is None
-    assert not results.predictions.has_consensus
+    answers = predict(job, fit, fabric, consensus=False)
+    assert answers.posteriors is None
+    assert not answers.predictions.has_consensus
+    assert answers.predictions.n_issues == 0  # nothing is judged, and no reason is looked for
     whole = assess(job, fit, fabric).predictions
-    assert (results.predictions.label_quality == whole.label_quality).all()
+    assert (answers.predictions.label_quality == whole.label_quality).all()
 
 
 def test_effects_of_categories_and_constants(tmp_path):

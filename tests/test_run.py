@@ -393,8 +393,8 @@ def test_prepare_joins_rows_and_inputs(data):
     job = prepare(table, inputs, QUICK)
     assert job.rows.x_row.tolist() == table.frame["item"].tolist()
     assert job.spec.n_train == (job.split == 0).sum()
-    assert len(job.part(0)) + len(job.part(1)) == len(table)
-    assert job.part(2) is None
+    assert len(job.select(job.train)) + len(job.select(job.valid)) == len(table)
+    assert job.select(job.test) is None
 
 
 def test_prepare_says_which_item_an_annotation_is_about(data):
@@ -404,7 +404,7 @@ def test_prepare_says_which_item_an_annotation_is_about(data):
     assert job.rows.x_row.tolist() == odd.frame["item"].tolist()
     assert job.rows.item.tolist() == odd.item_codes.tolist() != job.rows.x_row.tolist()
     assert job.rows.fold.tolist() == np.where(job.split == 0, 0, -1).tolist()
-    assert job.spec.n_items == odd.frame["item"][job.split == 0].nunique() == len(job.part(0).groups)
+    assert job.spec.n_items == odd.frame["item"][job.split == 0].nunique() == len(job.select(job.train).groups)
     assert job.spec.n_items < odd.frame["item"].nunique()
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from ..inputs import Inputs
 from ..schemas import run_id
 from ..table import AnnotationTable
 from .directory import Run
-from .judge import assess
+from .judge import judge
 from .lifecycle import begun_folder, check_directory, locked, take_place
 from .options import FitOptions
+from .predict import predict
 from .prepare import Job, prepare
 from .record import check_config, describe, go_on_as_started, start_run, write_run
 
@@ -65,8 +66,8 @@ def fit_table(
         Asked at every step; True saves the state and raises Interrupted.
     """
     out, options, progress = Path(out), options or FitOptions(), progress or Progress()
-    read = (table.source, inputs.source, *reads)
-    check_directory(out, force=force, resume=resume, inputs=read)
+    reads = (table.source, inputs.source, *reads)
+    check_directory(out, force=force, resume=resume, inputs=reads)
     job = prepare(table, inputs, options)
     job.warnings[:0] = notes
     if resume:
@@ -74,51 +75,64 @@ def fit_table(
     config = describe(job, source or {})
     check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
+    with claimed(out, config, fabric, force=force, resume=resume, inputs=reads) as (folder, finished):
+        announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
+        if not finished:
+            started = time.monotonic()
+            fitted = train_into(folder, job, fabric, save_every=save_every, progress=progress, stop=stop)
+            if stop():
+                raise Interrupted("stopped after training, before the labels were judged")
+            if fabric.global_rank == 0:
+                results = judge(job, fitted, predict(job, fitted, fabric))
+                for text in results.summary["warnings"][len(job.warnings) :]:
+                    progress.note(f"Warning: {text}")
+                results.summary["seconds_total"] = time.monotonic() - started
+                write_run(folder, job, fitted, results)
+    return Run(out)
+
+
+@contextlib.contextmanager
+def claimed(
+    out: Path, config: dict[str, Any], fabric: Fabric, *, force: bool, resume: bool, inputs: Sequence[str | Path]
+) -> Iterator[tuple[Path, bool]]:
+    """Hold a run directory while a run is made in it: the folder to write to, and whether the run is there already.
+
+    When the block ends well, the run takes its place and has its report.
+    """
     first = fabric.global_rank == 0
     with locked(out) if first else contextlib.nullcontext():
-        folder, finished = out, False
+        folder = out
         if first:
-            check_directory(out, force=force, resume=resume, inputs=read)  # another process may have been here
+            check_directory(out, force=force, resume=resume, inputs=inputs)  # another process may have been here
             folder = start_run(out, config, force=force, resume=resume)
-            finished = (folder / "summary.json").exists()
-        folder, finished = fabric.broadcast((folder, finished))
-        if job.choice:
-            progress.fit(job.choice)
-        for text in job.warnings:
-            progress.note(f"Warning: {text}")
-        if folder != out:
-            progress.note(f"The run in {out} stays until this one is finished.")
-        if not finished:
-            fit_into(folder, job, fabric, save_every=save_every, progress=progress, stop=stop)
+        yield fabric.broadcast((folder, first and (folder / "summary.json").exists()))
         if first:
             take_place(out, folder)
             if not (out / "report.html").exists():
                 Run(out).write_report()
-    return Run(out)
 
 
-def fit_into(
+def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
+    """Say what will be done, and what the user should know of the data."""
+    if job.choice:
+        progress.fit(job.choice)
+    for text in (*(f"Warning: {warning}" for warning in job.warnings), *notes):
+        progress.note(text)
+
+
+def train_into(
     folder: Path, job: Job, fabric: Fabric, *, save_every: float, progress: Progress, stop: Callable[[], bool]
-) -> None:
-    """Train from the resume point in a folder, or from the start, and write all files of the run but its report."""
+) -> Fitted:
+    """Train from the resume point in a folder, or from the start, and keep state and history there."""
     first = fabric.global_rank == 0
     store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(Run(folder).config) if first else ""))
-    # Records of epochs that a kill took back are written again.
-    if first and (history := store.history()):
+    if first and (history := store.history()):  # records of epochs that a kill took back are written again
         write_history(folder / "metrics.jsonl", history)
     recorder = Recorder(progress, folder / "metrics.jsonl" if first else None)
-    started = time.monotonic()
     fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
-    if stop():
-        raise Interrupted("stopped after training, before the labels were judged")
     if first:
         write_history(folder / "metrics.jsonl", fitted.history)
-        known = len(job.warnings)
-        results = assess(job, fitted, fabric)
-        for text in job.warnings[known:]:
-            progress.note(f"Warning: {text}")
-        results.summary["seconds_total"] = time.monotonic() - started
-        write_run(folder, job, fitted, results)
+    return fitted
 
 
 def train(
@@ -130,12 +144,11 @@ def train(
     stop: Callable[[], bool] = lambda: False,
 ) -> Fitted:
     """Fit the method of a job."""
-    train_rows = job.part(0)
+    train_rows = job.select(job.train)
     assert train_rows is not None
     with using_threads(job.threads):
-        return fit(
-            job.build, train_rows, job.part(1), job.training, fabric=fabric, store=store, progress=progress, stop=stop
-        )
+        valid = job.select(job.valid)
+        return fit(job.build, train_rows, valid, job.training, fabric=fabric, store=store, progress=progress, stop=stop)
 
 
 class Recorder(Progress):

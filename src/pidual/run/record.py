@@ -36,7 +36,7 @@ from .prepare import Job
 
 def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
     """The config of a run: everything needed to run it again."""
-    table, counts = job.table, np.bincount(job.split, minlength=3)
+    table = job.table
     frame = table.frame
     return {
         "pidual": version("pidual"),
@@ -55,9 +55,9 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "n_items": int(frame["item"].nunique()),
             "n_annotators": int(frame["annotator"].nunique()) if "annotator" in frame else None,
             "n_classes": job.spec.n_classes,
-            "n_train": int(counts[0]),
-            "n_valid": int(counts[1]),
-            "n_test": int(counts[2]),
+            "n_train": int(job.train.sum()),
+            "n_valid": int(job.valid.sum()),
+            "n_test": int(job.test.sum()),
             "keep_ids": table.keeps_ids,
             "fingerprint": table.fingerprint(),
             "x_shape": [int(size) for size in job.inputs.array.shape],

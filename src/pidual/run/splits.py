@@ -1,21 +1,21 @@
 """Which rows are trained on, and which are held out."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, DataWarning, UsageError
+from ..errors import DataError, UsageError
 from ..random_pi import derive_seed
-from ..table import AnnotationTable
+from ..table import SPLITS, AnnotationTable
 from ..text import quoted
+
+TRAIN, VALID, TEST = range(len(SPLITS))  # codes of the splits
 
 
 def split_rows(
     table: AnnotationTable, valid_fraction: float, seed: int, valid_items: int | None = None
 ) -> NDArray[np.int8]:
-    """Train (0), valid (1) or test (2) for every row; an item is in one of them only.
+    """The code of TRAIN, VALID or TEST for every row; an item that the table does not split is in one of them only.
 
     The table's own split is kept. Where it names no validation rows, items are drawn from the training rows, never so
     that a class or the training set is left empty.
@@ -27,21 +27,21 @@ def split_rows(
         table.frame["split"].cat.codes.to_numpy().astype(np.int8) if "split" in table.frame else np.zeros(n, np.int8)
     )
     items = table.item_codes
-    if (split == 0).sum() == 0:
+    if (split == TRAIN).sum() == 0:
         raise DataError(f"{table.source} has no row with split 'train'; there is nothing to learn from.")
-    if (split == 1).any() or valid_fraction == 0:
+    if (split == VALID).any() or valid_fraction == 0:
         return split
-    candidates = np.flatnonzero(np.bincount(items[split == 0]))  # np.unique takes seconds on long tables
+    candidates = np.flatnonzero(np.bincount(items[split == TRAIN]))  # np.unique takes seconds on long tables
     wanted = int(valid_fraction * len(candidates))
     wanted = wanted if valid_items is None else min(wanted, valid_items)
     drawn = np.random.default_rng(derive_seed(seed, 5)).permutation(candidates)[:wanted]
     held_out = np.zeros(int(items.max()) + 1, bool)
     held_out[drawn] = True
-    valid = held_out[items] & (split == 0)
+    valid = held_out[items] & (split == TRAIN)
     labels, k = table.label_codes, len(table.classes)
-    lost = np.bincount(labels[(split == 0) & ~valid], minlength=k) == 0
+    lost = np.bincount(labels[(split == TRAIN) & ~valid], minlength=k) == 0
     valid &= ~lost[labels]  # a class whose rows were all drawn stays in training
-    split[valid] = 1
+    split[valid] = VALID
     return split
 
 
@@ -54,38 +54,36 @@ def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: 
     return of_row
 
 
-def warn_of_split(table: AnnotationTable) -> None:
-    """Warn of items that a table's own split has in two parts, and of classes it keeps out of training."""
+def find_split_problems(table: AnnotationTable) -> list[str]:
+    """Warnings of items that a table's own split has in two parts, and of classes it keeps out of training."""
     if "split" not in table.frame:
-        return
+        return []
+    found = []
     names, items = table.frame["item"].cat.categories, table.item_codes
-    train = table.frame["split"].cat.codes.to_numpy() == 0
+    train = table.frame["split"].cat.codes.to_numpy() == TRAIN
     learned, held_out = (np.bincount(items[part], minlength=len(names)) > 0 for part in (train, ~train))
     both = np.flatnonzero(learned & held_out)
     if len(both):
         (example,) = names[both[:1]].tolist()
-        warnings.warn(
+        found.append(
             f"{len(both)} of the {len(names)} items of {table.source} have rows with split 'train' and others with "
-            f"'valid' or 'test', such as {quoted(example)}; put all rows of an item in one split.",
-            DataWarning,
-            stacklevel=2,
+            f"'valid' or 'test', such as {quoted(example)}; put all rows of an item in one split."
         )
     classes = table.classes
     lost = np.flatnonzero(np.bincount(table.label_codes[train], minlength=len(classes)) == 0)
     if len(lost):
         shown = ", ".join(quoted(classes[code]) for code in lost[:5])
         more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
-        warnings.warn(
+        found.append(
             f"{table.source} has no row with split 'train' and label {shown}{more}, which therefore cannot be learned; "
-            "move rows to 'train', or remove these labels.",
-            DataWarning,
-            stacklevel=2,
+            "move rows to 'train', or remove these labels."
         )
+    return found
 
 
 def one_per_item(table: AnnotationTable, x_row: NDArray[np.int64], split: NDArray[np.int8]) -> NDArray[np.int64]:
     """The row of x of every item trained on: of its first annotation, where x has a row for each."""
-    train = np.flatnonzero(split == 0)
+    train = np.flatnonzero(split == TRAIN)
     repeated = pd.Series(table.item_codes[train]).duplicated().to_numpy()
     rows: NDArray[np.int64] = x_row[train[~repeated]]
     return rows

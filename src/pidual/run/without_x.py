@@ -107,7 +107,6 @@ def judge(
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
         results = assess(job, train(job, fabric=fabric), fabric)
-    assert results.items is not None
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 
@@ -138,7 +137,7 @@ def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
     q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
     codes = job.rows.item[job.rows.groups.first(torch.arange(len(job.rows.groups)))].numpy()
     with using_threads(job.threads):
-        for scored in score_rows(fitted.method, job.rows, make_fabric("cpu"), job.split == 0):
+        for scored in score_rows(fitted.method, job.rows, make_fabric("cpu"), job.train):
             assert scored.posterior is not None
             q[codes[scored.items]] = scored.posterior
     return q

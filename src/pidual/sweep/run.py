@@ -109,7 +109,7 @@ def run_sweep(
     space = Space(search, options)
     job = prepare(table, inputs, space.options(0))
     space.check(job)
-    if job.part(1) is None:
+    if not job.valid.any():
         raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
     for text in job.warnings:
         progress.note(f"Warning: {text}")
@@ -133,7 +133,7 @@ def run_sweep(
             open_study(database, study, pruner, same, force=force, resume=resume), space, sampler, limit, lock, stop
         )
         worker = Worker(table, inputs, queue, out / "state", prune, progress, say, stop)
-        results = Results(out, queue, fit_command, int((job.split == 1).sum()))
+        results = Results(out, queue, fit_command, int(job.valid.sum()))
         tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
         say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(queue.trials()))}")
         while (trial := queue.take()) is not None:
