@@ -314,6 +314,7 @@ def test_a_run_names_no_place_to_fetch_a_network_from(run):
         change_json(run.path / "model.json", network=run.model["network"] | {"name": name})
         change_json(run.path / "config.json", network=run.config["network"] | {"name": name})
         reseal(run.path)
+        run.forget()
         with pytest.raises(RunError, match=r"model\.json names the network .*no name of a network"):
             load_method(run)
 
@@ -474,6 +475,7 @@ def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
     new = dict.fromkeys(["pi_effects", "model_selection", "label_quality"])
     change_json(run.path / "summary.json", evaluation=evaluation, **new)
     reseal(run.path)
+    run.forget()
     assert not {*without["items"]} & {*run.items}
     assert (run.predictions.suggested == run.predictions.predicted).all()
     issues = run.detect(cutoff=0.9)
@@ -505,8 +507,10 @@ def test_all_that_a_run_holds_is_checked_from_python(targets, run):
     frame = read_frame(run.path / "items.parquet")
     frame["consensus_quality"] = 2.0
     frame.astype({"item": str, "consensus_label": str}).to_parquet(run.path / "items.parquet")
+    run.forget()
     with pytest.raises(RunError, match=r"items\.parquet is not the file"):
         _ = run.items
     reseal(run.path)
+    run.forget()
     with pytest.raises(RunError, match=r"items\.parquet .*(classes|from 0 to 1)"):
         _ = run.items

@@ -34,9 +34,9 @@ ARGS = ("--method", "ce", "--epochs", 2, "--set", "network.width=8", "--quiet")
 def _no_report(request, monkeypatch):
     """The report takes most of the time of a short run and is tested elsewhere."""
 
-    def build(path, thumbnails):
-        write_text(path / "report.html", "")
-        return path / "report.html"
+    def build(run):
+        write_text(run.path / "report.html", "")
+        return run.path / "report.html"
 
     monkeypatch.setattr("pidual.run.directory.build_report", build)
 
@@ -56,9 +56,7 @@ def finished(data, tmp_path_factory):
     """A finished run; not to be changed."""
     out = tmp_path_factory.mktemp("finished") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "pidual.run.directory.build_report", lambda path, thumbnails: write_text(path / "report.html", "")
-        )
+        patch.setattr("pidual.run.directory.build_report", lambda run: write_text(run.path / "report.html", ""))
         return fit_table(*data, out, QUICK).path
 
 

@@ -55,7 +55,7 @@ QUICK = FitOptions("pi_dual", training={"epochs": 3}, method_options={"width": 1
 def _no_report(request, monkeypatch):
     """The report takes most of the time of a short run and is tested elsewhere."""
     if "small_disk" not in request.fixturenames:
-        monkeypatch.setattr("pidual.run.directory.build_report", lambda path, thumbnails: path / "report.html")
+        monkeypatch.setattr("pidual.run.directory.build_report", lambda run: run.path / "report.html")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_line import environment, run_cli, write_crowd
 
 from pidual.errors import RunError, UsageError
@@ -49,6 +50,33 @@ def test_a_run_is_read_again(finished):
     assert len(run.items) == 60
     assert len(run.annotators) == 6
     assert run.summary["n_issues"] == run.predictions.n_issues
+
+
+def test_files_are_read_once_until_they_change(run):
+    before = run.summary
+    assert run.summary is before
+    assert run.predictions is run.predictions
+    assert run.items is run.items
+    assert run.annotators is run.annotators
+    assert run.history is run.history
+    assert {record["epoch"] for record in run.history} == {0, 1, 2, 3}
+    run.detect(budget=3)
+    assert (run.summary["n_issues"], run.predictions.n_issues, run.annotators["num_issues"].sum()) == (3, 3, 3)
+    assert before["n_issues"] != 3
+
+
+def test_a_run_predicts_and_gives_its_method(finished):
+    x = np.load(finished.path.parent / "x_test.npy")
+    run = Run.open(finished.path)
+    assert repr(run) == f"Run('{finished.path}')"
+    found = run.predict(x)
+    assert list(found) == ["item", "predicted_label", "predicted_probability", "p_cat", "p_dog", "p_owl"]
+    last = run.predict(finished.path.parent / "x_test.npy", weights="last", accelerator="cpu")
+    assert len(found) == len(last) == len(x)
+    method = run.load()
+    assert not method.training
+    logits = method.logits(torch.from_numpy(x).float())
+    assert (np.array(["cat", "dog", "owl"])[logits.argmax(1)] == found["predicted_label"]).all()
 
 
 def test_a_run_is_read_and_marked_without_torch(run):
