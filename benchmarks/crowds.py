@@ -44,7 +44,8 @@ from pidual.engine.predict import predict_labels
 from pidual.engine.threads import using_threads
 from pidual.errors import UsageError
 from pidual.paper.score import prepare_data, test_rows
-from pidual.run import FitOptions, assess, train
+from pidual.run import FitOptions, train
+from pidual.run.judge import assess
 
 OURS = ("auto", "pi_dual", "ce")
 

@@ -25,7 +25,8 @@ from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.engine.guard import agreement_z
 from pidual.engine.predict import predict_probabilities
-from pidual.run import FitOptions, prepare, train
+from pidual.run import FitOptions, train
+from pidual.run.prepare import prepare
 
 FITS = {
     "paper": {"method": "pi_dual", "setting": "paper"},

@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pidual import PiDualClassifier
-from pidual.any_classifier import check_classifier, fit_soft, probabilities
 from pidual.datasets.synthetic import make_crowd
 from pidual.errors import DataWarning, UsageError
 from pidual.metrics import detection_auc
+from pidual.run.any_classifier import check_classifier, fit_soft, probabilities
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ from pidual.methods import METHODS
 from pidual.nets import Standardize, build_network
 from pidual.options import defaults
 from pidual.predictions import read_frame, write_frame
-from pidual.run import method_maker
-from pidual.rundir import Run
+from pidual.run import Run
+from pidual.run.makers import method_maker
+from pidual.run.trained import WithoutMemory, load_method, method_of, sizes_of
 from pidual.schemas import NAMED_FILES
-from pidual.trained import WithoutMemory, load_method, method_of, sizes_of
 
 OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for each member, as the options have them
 READERS = {"predict": "finished", "detect": "finished", "mark": "finished", "report": "finished", "resume": "finished"}
@@ -304,7 +304,7 @@ def test_inputs_too_large_for_an_answer(targets, run, tmp_path, monkeypatch):
     refused(Answer.of(["predict", run.path, tmp_path / "x.npy"]), tmp_path / "x.npy", "row 3")
     np.save(tmp_path / "x.npy", np.where(x < 1e300, x, 0))
     answers = np.where(np.arange(len(x))[:, None] == 3, np.nan, np.full((len(x), 3), 1 / 3)).astype(np.float32)
-    monkeypatch.setattr("pidual.trained.predict_probabilities", lambda *args: [answers])
+    monkeypatch.setattr("pidual.run.trained.predict_probabilities", lambda *args: [answers])
     words = ["row 3 (counted from 0)", "not a number", "too large"]
     refused(Answer.of(["predict", run.path, tmp_path / "x.npy"]), tmp_path / "x.npy", *words)
 
@@ -314,6 +314,7 @@ def test_a_run_names_no_place_to_fetch_a_network_from(run):
         change_json(run.path / "model.json", network=run.model["network"] | {"name": name})
         change_json(run.path / "config.json", network=run.config["network"] | {"name": name})
         reseal(run.path)
+        run.forget()
         with pytest.raises(RunError, match=r"model\.json names the network .*no name of a network"):
             load_method(run)
 
@@ -325,7 +326,7 @@ def test_networks_of_other_libraries_fetch_nothing(run, monkeypatch):
         asked.update(network)
         return lambda: build_network("mlp", in_shape=(4,), n_classes=n_classes, width=8)
 
-    monkeypatch.setattr("pidual.trained.network_maker", network_maker)
+    monkeypatch.setattr("pidual.run.trained.network_maker", network_maker)
     options = {"pretrained": True, "checkpoint_path": "/etc/passwd", "weights": "DEFAULT", "drop": 0.1}
     model = run.model
     model["network"] |= {"name": "timm:resnet18.a1_in1k", "options": options}
@@ -474,6 +475,7 @@ def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
     new = dict.fromkeys(["pi_effects", "model_selection", "label_quality"])
     change_json(run.path / "summary.json", evaluation=evaluation, **new)
     reseal(run.path)
+    run.forget()
     assert not {*without["items"]} & {*run.items}
     assert (run.predictions.suggested == run.predictions.predicted).all()
     issues = run.detect(cutoff=0.9)
@@ -505,8 +507,10 @@ def test_all_that_a_run_holds_is_checked_from_python(targets, run):
     frame = read_frame(run.path / "items.parquet")
     frame["consensus_quality"] = 2.0
     frame.astype({"item": str, "consensus_label": str}).to_parquet(run.path / "items.parquet")
+    run.forget()
     with pytest.raises(RunError, match=r"items\.parquet is not the file"):
         _ = run.items
     reseal(run.path)
+    run.forget()
     with pytest.raises(RunError, match=r"items\.parquet .*(classes|from 0 to 1)"):
         _ = run.items

@@ -12,9 +12,10 @@ from pidual import PiDualClassifier
 from pidual.data import load_inputs, read_table
 from pidual.engine import Interrupted
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, assign_folds, fit_table
+from pidual.run import FitOptions, fit_table
+from pidual.run.splits import assign_folds
+from pidual.run.trained import load_method, method_of, predict_inputs, sizes_of
 from pidual.settings import POPULATIONS
-from pidual.trained import load_method, method_of, predict_inputs, sizes_of
 
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
 QUICK = FitOptions(training={"epochs": 2})
@@ -219,7 +220,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_of_every_shape_can_be_fitted(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.rundir.build_report", lambda path, thumbnails: path / "report.html")
+    monkeypatch.setattr("pidual.run.directory.build_report", lambda run: run.path / "report.html")
     frame, x = SHAPES[shape]()
     write_key(tmp_path)
     frame.to_csv(tmp_path / "labels.csv", index=False)

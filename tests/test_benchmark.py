@@ -26,7 +26,8 @@ from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import choose_methods, claimed, draw_items, plan, read_result, run_fits
 from pidual.paper.score import fit_and_score, prepare_data, score, score_last, try_out
 from pidual.paper.summary import paper_table, read_results, summarise, summary_cells, write_summary
-from pidual.run import assess, train
+from pidual.run import train
+from pidual.run.judge import assess
 
 LAST = {"select": "last"}
 

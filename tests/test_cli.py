@@ -513,7 +513,7 @@ def test_errors_of_the_system_are_a_sentence(own_run, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError(28, os.strerror(28), str(own_run / "report.html"))
 
-    monkeypatch.setattr("pidual.rundir.build_report", fail)
+    monkeypatch.setattr("pidual.run.directory.build_report", fail)
     code, out, err = run_cli(["report", own_run])
     assert (code, out) == (1, "")
     assert err.startswith(f"Error: Cannot write {own_run / 'report.html'} (No space left on device); make room")

@@ -6,13 +6,16 @@ import pytest
 import torch
 
 from pidual.batch import Rows
-from pidual.consensus import GivenProbabilities, Judge, find_power, fit_judge, step_items, temper
 from pidual.data import Inputs, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.encode import EncodedPI
 from pidual.engine import make_fabric
 from pidual.engine.predict import Scored
-from pidual.run import FitOptions, assess, fit_table, prepare, train
+from pidual.run import FitOptions, fit_table, train
+from pidual.run.consensus import GivenProbabilities, Judge, find_power, fit_judge, step_items, temper
+from pidual.run.judge import assess
+from pidual.run.predict import predict
+from pidual.run.prepare import prepare
 
 
 def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):
@@ -99,13 +102,13 @@ def test_steps_see_all_items_where_they_are_few_and_a_bounded_number_where_not(m
     rows, _, _, _ = made()
     steps = list(step_items(rows.groups, torch.arange(400), 3))
     assert {len(step) for step in steps} == {400}
-    monkeypatch.setattr("pidual.consensus.STEP_NUMBERS", 30)
-    monkeypatch.setattr("pidual.consensus.FEWEST_ANSWERS", 6)
-    monkeypatch.setattr("pidual.consensus.STEPS", 3)
+    monkeypatch.setattr("pidual.run.consensus.STEP_NUMBERS", 30)
+    monkeypatch.setattr("pidual.run.consensus.FEWEST_ANSWERS", 6)
+    monkeypatch.setattr("pidual.run.consensus.STEPS", 3)
     steps = list(step_items(rows.groups, torch.arange(400), 3))
     assert len(steps) == 134
     assert len(torch.cat(steps[:133]).unique()) == 399  # and then from the start
-    monkeypatch.setattr("pidual.consensus.MOST_STEPS", 5)
+    monkeypatch.setattr("pidual.run.consensus.MOST_STEPS", 5)
     assert len(list(step_items(rows.groups, torch.arange(400), 3))) == 5
 
 
@@ -173,7 +176,9 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
         assert results.summary["label_quality"] == "posterior"
     else:
         assert results.summary["label_quality"] == "confidence"
-        monkeypatch.setattr("pidual.run.KEPT_NUMBERS", 600)  # every second item is kept, and the network asked twice
+        monkeypatch.setattr(
+            "pidual.run.predict.KEPT_NUMBERS", 600
+        )  # every second item is kept, and the network asked twice
         again = assess(job, fit, fabric).items
         assert (again["consensus_label"] == items["consensus_label"]).mean() > 0.95
 
@@ -229,11 +234,12 @@ def test_several_inputs_of_one_item_are_averaged():
 
 def test_a_benchmark_leaves_the_consensus_out(crowd):
     job, fit, fabric = fitted(crowd, "ce", training={"epochs": 2})
-    results = assess(job, fit, fabric, consensus=False)
-    assert results.items is None
-    assert not results.predictions.has_consensus
+    answers = predict(job, fit, fabric, consensus=False)
+    assert answers.posteriors is None
+    assert not answers.predictions.has_consensus
+    assert answers.predictions.n_issues == 0  # nothing is judged, and no reason is looked for
     whole = assess(job, fit, fabric).predictions
-    assert (results.predictions.label_quality == whole.label_quality).all()
+    assert (answers.predictions.label_quality == whole.label_quality).all()
 
 
 def test_effects_of_categories_and_constants(tmp_path):

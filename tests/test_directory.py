@@ -14,15 +14,14 @@ import pytest
 from command_line import environment, run_cli, start_cli, write_crowd
 from threadpoolctl import threadpool_limits
 
-from pidual import rundir
 from pidual.data import load_inputs, read_table
-from pidual.directory import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
 from pidual.engine.checkpoint import load_tensors, save_tensors
 from pidual.engine.fit import Interrupted
 from pidual.errors import RunError
 from pidual.files import without_passwords, write_text
-from pidual.run import FitOptions, fingerprint, fit_table
-from pidual.rundir import Run
+from pidual.run import FitOptions, Run, directory, fit_table
+from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
+from pidual.run.record import fingerprint
 from pidual.schemas import sealed
 
 QUICK = FitOptions("ce", training={"epochs": 2, "guard": "off"}, network_options={"width": 8})
@@ -34,11 +33,11 @@ ARGS = ("--method", "ce", "--epochs", 2, "--set", "network.width=8", "--quiet")
 def _no_report(request, monkeypatch):
     """The report takes most of the time of a short run and is tested elsewhere."""
 
-    def build(path, thumbnails):
-        write_text(path / "report.html", "")
-        return path / "report.html"
+    def build(run):
+        write_text(run.path / "report.html", "")
+        return run.path / "report.html"
 
-    monkeypatch.setattr("pidual.rundir.build_report", build)
+    monkeypatch.setattr("pidual.run.directory.build_report", build)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def finished(data, tmp_path_factory):
     """A finished run; not to be changed."""
     out = tmp_path_factory.mktemp("finished") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pidual.rundir.build_report", lambda path, thumbnails: write_text(path / "report.html", ""))
+        patch.setattr("pidual.run.directory.build_report", lambda run: write_text(run.path / "report.html", ""))
         return fit_table(*data, out, QUICK).path
 
 
@@ -179,7 +178,7 @@ def test_a_second_writer_is_refused(crowd, data, out, tmp_path):
 
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(data, tmp_path):
-    code = "import os, sys; from pathlib import Path; from pidual.directory import locked\n"
+    code = "import os, sys; from pathlib import Path; from pidual.run.lifecycle import locked\n"
     code += "with locked(Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code, tmp_path / "run"], env=environment(), check=False)
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
@@ -286,13 +285,13 @@ def test_marks_of_a_run_that_was_replaced_are_not_written(out, finished, monkeyp
     other = shutil.copytree(finished, out / ".new")
     summary = json.loads((other / "summary.json").read_text())
     (other / "summary.json").write_text(json.dumps(sealed(summary | {"seconds": 1.0})))
-    mark = rundir.mark_issues
+    mark = directory.mark_issues
 
     def slow(*args, **options):
         take_place(out, other)
         return mark(*args, **options)
 
-    monkeypatch.setattr(rundir, "mark_issues", slow)
+    monkeypatch.setattr(directory, "mark_issues", slow)
     with pytest.raises(RunError, match="replaced or marked meanwhile"):
         Run.open(out).detect(budget=3)
     assert Run(out).summary["n_issues"] == summary["n_issues"]
@@ -320,7 +319,7 @@ import os, signal, sys
 from unittest import mock
 import torch
 torch.set_num_threads(1)
-import pidual.cli, pidual.run, pidual.report
+import pidual.cli, pidual.run.fit, pidual.report
 from pathlib import Path
 
 arguments, out, first = sys.argv[4:], Path(sys.argv[1]), sys.argv[2] == "force"

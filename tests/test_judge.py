@@ -13,11 +13,12 @@ import pidual
 from pidual.batch import Mapped, Rows
 from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs
 from pidual.errors import DataError, UsageError
-from pidual.judging import item_posteriors, prepare_judging
 from pidual.nets import Recalibrated, build_network
 from pidual.populations import Population
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, prepare, train
+from pidual.run import FitOptions, train
+from pidual.run.prepare import prepare
+from pidual.run.without_x import item_posteriors, prepare_judging
 
 NAMES = np.array(["cat", "dog", "owl"])
 

@@ -21,7 +21,15 @@ def loaded_by(code, modules):
 
 @pytest.mark.parametrize(
     "module",
-    ["pidual", "pidual.cli", "pidual.data", "pidual.detect", "pidual.report", "pidual.rundir", "pidual.predictions"],
+    [
+        "pidual",
+        "pidual.cli",
+        "pidual.data",
+        "pidual.detect",
+        "pidual.report",
+        "pidual.run.directory",
+        "pidual.predictions",
+    ],
 )
 def test_does_not_load_torch(module):
     assert loaded_by(f"import {module}", ["torch", "lightning_fabric", "matplotlib"]) == []
@@ -33,7 +41,7 @@ def test_help_loads_nothing_large():
 
 
 def test_a_fit_loads_no_sklearn_that_it_does_not_need():
-    assert loaded_by("import pidual.run", ["sklearn", "matplotlib"]) == []
+    assert loaded_by("import pidual.run.fit", ["sklearn", "matplotlib"]) == []
 
 
 WRONG = {  # words of a command: what it says

@@ -25,7 +25,7 @@ from pidual.options import (
     one_of,
     signature,
 )
-from pidual.run import method_maker
+from pidual.run.makers import method_maker
 
 SPEC = Spec(20, 3, (4,), 1, epochs=4)
 

@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pidual.errors import RunError, UsageError
-from pidual.predictions import OWN_COLUMNS, Predictions, read_frame, write_frame
+from pidual.predictions import OWN_COLUMNS, REASON_PARTS, Predictions, read_frame, write_frame
 
 
 def table(classes, **more) -> pd.DataFrame:
@@ -53,7 +53,7 @@ def test_columns_are_compact_and_in_order():
         label_quality=made.label_quality,
         pi_columns=["annotator", "tool", "gate"],
     )
-    absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality")
+    absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality", *REASON_PARTS)
     own = [name for name in OWN_COLUMNS if name not in absent]
     assert list(made.frame) == [*own, "tool", "pi_gate", "reason"]
     assert made.pi_columns == ["tool", "pi_gate"]
@@ -81,15 +81,20 @@ def test_rows_of_a_table_with_another_index_stay_in_order():
 
 def test_issues_carry_their_reasons_and_leave_the_original_alone(tmp_path):
     before = predictions()
-    marked = before.with_issues([False, False, True, True], ["because", "also"])
+    parts = {"votes": ["because.", "also."], "pi": ["", "Slow."], "gate": ["", ""]}
+    marked = before.with_issues([False, False, True, True], parts)
     assert (before.n_issues, marked.n_issues) == (0, 2)
-    assert marked.frame["reason"].tolist() == ["", "", "because", "also"]
+    assert marked.frame["reason"].tolist() == ["", "", "because.", "also. Slow."]
+    assert marked.reason_parts == ["reason_votes", "reason_pi"]  # the gate says nothing
+    assert marked.with_issues([True, False, False, False], {"label": ["no."]}).reason_parts == ["reason_label"]
     marked.write(tmp_path / "p.parquet")
     again = Predictions.read(tmp_path / "p.parquet")
-    assert again.issues()["reason"].tolist() == ["because", "also"]
+    assert again.frame["reason_pi"].tolist() == ["", "", "", "Slow."]
+    assert again.issues()["reason"].tolist() == ["because.", "also. Slow."]
+    assert list(again.issues()) == list(before.frame)
     assert again.frame["reason"].tolist()[0] == ""
     with pytest.raises(UsageError, match="2 issues need as many reasons, but got 1"):
-        before.with_issues([True, True, False, False], ["one"])
+        before.with_issues([True, True, False, False], {"votes": ["one"]})
 
 
 def test_some_columns_can_be_read(tmp_path):

@@ -24,7 +24,7 @@ from pidual.paper.recipes import SCALES, describe_recipes, load_recipe
 from pidual.paper.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.paper.runs import Fit
 from pidual.paper.summary import summarise
-from pidual.run import resolve_options
+from pidual.run.options import resolve_options
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "paper" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"

@@ -26,9 +26,11 @@ from pidual.engine.threads import CHOSEN_OUTSIDE
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.paper.protocol import paper_protocol
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, describe_pi, fit_table, prepare, split_rows
-from pidual.rundir import Run
-from pidual.trained import load_method, predict_inputs
+from pidual.run import FitOptions, Run, fit_table
+from pidual.run.prepare import prepare
+from pidual.run.record import describe_pi
+from pidual.run.splits import split_rows
+from pidual.run.trained import load_method, predict_inputs
 
 EPOCHS = 120
 LONG = (
@@ -52,7 +54,7 @@ QUICK = FitOptions("pi_dual", training={"epochs": 3}, method_options={"width": 1
 def _no_report(request, monkeypatch):
     """The report takes most of the time of a short run and is tested elsewhere."""
     if "small_disk" not in request.fixturenames:
-        monkeypatch.setattr("pidual.rundir.build_report", lambda path, thumbnails: path / "report.html")
+        monkeypatch.setattr("pidual.run.directory.build_report", lambda run: run.path / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -390,8 +392,8 @@ def test_prepare_joins_rows_and_inputs(data):
     job = prepare(table, inputs, QUICK)
     assert job.rows.x_row.tolist() == table.frame["item"].tolist()
     assert job.spec.n_train == (job.split == 0).sum()
-    assert len(job.part(0)) + len(job.part(1)) == len(table)
-    assert job.part(2) is None
+    assert len(job.select(job.train)) + len(job.select(job.valid)) == len(table)
+    assert job.select(job.test) is None
 
 
 def test_prepare_says_which_item_an_annotation_is_about(data):
@@ -401,7 +403,7 @@ def test_prepare_says_which_item_an_annotation_is_about(data):
     assert job.rows.x_row.tolist() == odd.frame["item"].tolist()
     assert job.rows.item.tolist() == odd.item_codes.tolist() != job.rows.x_row.tolist()
     assert job.rows.fold.tolist() == np.where(job.split == 0, 0, -1).tolist()
-    assert job.spec.n_items == odd.frame["item"][job.split == 0].nunique() == len(job.part(0).groups)
+    assert job.spec.n_items == odd.frame["item"][job.split == 0].nunique() == len(job.select(job.train).groups)
     assert job.spec.n_items < odd.frame["item"].nunique()
 
 

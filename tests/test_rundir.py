@@ -9,12 +9,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_line import environment, run_cli, write_crowd
 
 from pidual.data import load_inputs, read_table
 from pidual.errors import RunError, UsageError
-from pidual.run import FitOptions, fit_table
-from pidual.rundir import Run, evaluate_issues
+from pidual.run import FitOptions, Run, fit_table
+from pidual.run.evaluate import evaluate_issues
 from pidual.schemas import sealed
 
 
@@ -50,8 +51,35 @@ def test_a_run_is_read_again(finished):
     assert run.summary["n_issues"] == run.predictions.n_issues
 
 
+def test_files_are_read_once_until_they_change(run):
+    before = run.summary
+    assert run.summary is before
+    assert run.predictions is run.predictions
+    assert run.items is run.items
+    assert run.annotators is run.annotators
+    assert run.history is run.history
+    assert {record["epoch"] for record in run.history} == {0, 1, 2, 3}
+    run.detect(budget=3)
+    assert (run.summary["n_issues"], run.predictions.n_issues, run.annotators["num_issues"].sum()) == (3, 3, 3)
+    assert before["n_issues"] != 3
+
+
+def test_a_run_predicts_and_gives_its_method(finished):
+    x = np.load(finished.path.parent / "x_test.npy")
+    run = Run.open(finished.path)
+    assert repr(run) == f"Run('{finished.path}')"
+    found = run.predict(x)
+    assert list(found) == ["item", "predicted_label", "predicted_probability", "p_cat", "p_dog", "p_owl"]
+    last = run.predict(finished.path.parent / "x_test.npy", weights="last", accelerator="cpu")
+    assert len(found) == len(last) == len(x)
+    method = run.load()
+    assert not method.training
+    logits = method.logits(torch.from_numpy(x).float())
+    assert (np.array(["cat", "dog", "owl"])[logits.argmax(1)] == found["predicted_label"]).all()
+
+
 def test_a_run_is_read_and_marked_without_torch(run):
-    code = "import sys; from pidual.rundir import Run; Run.open(sys.argv[1]).detect(budget=3)\n"
+    code = "import sys; from pidual.run import Run; Run.open(sys.argv[1]).detect(budget=3)\n"
     code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, run.path], env=environment(), check=True)
     assert run.summary["n_issues"] == 3

@@ -10,7 +10,9 @@ from pidual.engine import Training
 from pidual.errors import UsageError
 from pidual.methods import METHODS
 from pidual.nets import MLP, WideResNet, build_network
-from pidual.run import FitOptions, prepare, resolve_options
+from pidual.run import FitOptions
+from pidual.run.options import resolve_options
+from pidual.run.prepare import prepare
 from pidual.settings import choose_settings, network_of, split_settings
 
 SIZES = (100, 999, 1_000, 9_999, 50_000, 500_000, 5_000_000)

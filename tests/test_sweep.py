@@ -23,13 +23,13 @@ from optuna.trial import TrialState
 from pidual.cli.common import parse_value
 from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
-from pidual.directory import remove_sweep
 from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
 from pidual.run import FitOptions
+from pidual.run.lifecycle import remove_sweep
 from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
 from pidual.sweep.space import Space

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from .engine import Fitted, Training
     from .errors import DataError, DataWarning, PidualError, RunError, UsageError
     from .estimator import PiDualClassifier
-    from .judging import judge
     from .methods import METHODS, Method, PiDual
-    from .run import FitOptions, fit_table
-    from .rundir import Run
+    from .run import FitOptions, Run, fit_table
+    from .run.without_x import judge
 
 _HOMES = {
     "AnnotationTable": "data",
@@ -39,13 +38,13 @@ _HOMES = {
     "PiDualClassifier": "estimator",
     "PidualError": "errors",
     "Rows": "batch",
-    "Run": "rundir",
+    "Run": "run",
     "RunError": "errors",
     "Spec": "batch",
     "Training": "engine",
     "UsageError": "errors",
     "fit_table": "run",
-    "judge": "judging",
+    "judge": "run.without_x",
     "load_inputs": "data",
     "read_table": "data",
 }

@@ -12,9 +12,8 @@ from PIL import Image
 from .data import AnnotationTable, load_inputs
 from .datasets.digits import DigitsPI, load_digits_pi
 from .engine.progress import Progress
-from .run import FitOptions, fit_table
-from .rundir import Run
-from .trained import predict_inputs
+from .run import FitOptions, Run, fit_table
+from .run.trained import predict_inputs
 
 METHODS = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import numbers
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,7 +19,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
 
-from .any_classifier import fit_any, probabilities
 from .batch import Rows
 from .data import AnnotationTable, Inputs
 from .data.build import refuse_people_as_columns
@@ -28,7 +27,10 @@ from .data.people import has_address, holds_people
 from .engine import Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
-from .run import FitOptions, Job, Results, assess, prepare, train
+from .run import FitOptions, Job, Results, train
+from .run.any_classifier import fit_any, probabilities
+from .run.judge import assess
+from .run.prepare import prepare
 from .settings import split_settings
 from .training import option_names
 
@@ -206,7 +208,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
             fitted = train(job, fabric=fabric)
             self._keep(fitted, assess(job, fitted, fabric), index)
-        self._warn(job)
+        self._warn(job, self.summary_["warnings"])
         return self
 
     def _fit_any(
@@ -235,10 +237,10 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             results = assess(found.job, found.fitted, make_fabric("cpu"))
         self._keep(found.fitted, results, index)
         self.estimator_ = found.estimator
+        self._warn(found.job, results.summary["warnings"])
         if found.note:
             self.summary_["warnings"] = [*self.summary_["warnings"], found.note]
             warnings.warn(found.note, DataWarning, stacklevel=3)
-        self._warn(found.job)
         return self
 
     def _check_estimator_alone(self) -> None:
@@ -362,9 +364,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         issues = issues.join(frame[extra])
         self.label_issues_ = issues if index is None else issues.set_axis(index)
 
-    def _warn(self, job: Job) -> None:
+    def _warn(self, job: Job, texts: Sequence[str]) -> None:
         """Pass on what the user should know of the data and of the fit."""
-        for text in job.warnings if job.table.pi_columns else ():
+        for text in texts if job.table.pi_columns else ():
             warnings.warn(text, DataWarning, stacklevel=3)
         guard = self.summary_["guard"]
         if guard["collapsed"]:

@@ -18,6 +18,9 @@
     y                 category    clean label; only where it was given
     ...               the PI columns; one that has a name from above is called pi_<name>
     reason            str         why the label looks wrong; "" where it does not
+    reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
+                                  (reason_label), the item's other labels (reason_votes), the annotator
+                                  (reason_annotator), PI (reason_pi), the gate (reason_gate); where there are any
 
 Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
@@ -40,6 +43,7 @@ from .errors import RunError, UsageError
 from .files import replacing
 from .schemas import DAMAGED, FORMAT, NOTES, check_record
 
+REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pi", "gate"))
 OWN_COLUMNS = (
     *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
     *(
@@ -53,6 +57,7 @@ OWN_COLUMNS = (
         "y",
         "reason",
     ),
+    *REASON_PARTS,
 )
 TOP_LABELS = tuple(f"top_{place}" for place in range(1, 6))
 LABEL_COLUMNS = (
@@ -105,6 +110,7 @@ PREDICTIONS_COLUMNS = {
     "split": NAME,
     "y": Column("label", required=False, missing=True),
     "reason": Column("text"),
+    **dict.fromkeys(REASON_PARTS, Column("text", required=False)),
 }
 ITEMS_COLUMNS = {
     "item": NAME,
@@ -249,29 +255,38 @@ class Predictions:
         """Write to a Parquet file that is there in full or not at all."""
         write_frame(path, self.frame, pi_columns=self.pi_columns)
 
-    def with_issues(self, is_issue: npt.ArrayLike, reasons: Sequence[str] | None = None) -> "Predictions":
+    def with_issues(self, is_issue: npt.ArrayLike, reasons: Mapping[str, Sequence[str]] | None = None) -> "Predictions":
         """The same predictions with these annotations marked as issues.
 
         Parameters
         ----------
         is_issue : bool array (N,)
-        reasons : list of str, optional
-            One per issue, in row order.
+        reasons : mapping of name to list of str, optional
+            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say.
         """
         is_issue = np.asarray(is_issue, dtype=bool)
-        text = np.full(len(self), "", dtype=object)
-        if reasons is not None:
-            if len(reasons) != np.count_nonzero(is_issue):
-                raise UsageError(f"{np.count_nonzero(is_issue)} issues need as many reasons, but got {len(reasons)}.")
-            text[is_issue] = reasons
-        frame = self.frame.copy(deep=False)
+        parts = {f"reason_{name}": texts for name, texts in (reasons or {}).items() if any(texts)}
+        for texts in (reasons or {}).values():
+            if len(texts) != np.count_nonzero(is_issue):
+                raise UsageError(f"{np.count_nonzero(is_issue)} issues need as many reasons, but got {len(texts)}.")
+        frame = self.frame.drop(columns=self.reason_parts)
         frame["is_label_issue"] = is_issue
-        frame["reason"] = pd.Series(text, dtype="str").array
+        joined = [join_parts(row) for row in zip(*parts.values(), strict=True)]
+        for name, texts in {"reason": joined, **parts}.items():
+            column = np.full(len(self), "", dtype=object)
+            column[is_issue] = texts or ""
+            frame[name] = pd.Series(column, dtype="str").array
         return Predictions(frame, self.classes, self.pi_columns)
 
     def issues(self) -> pd.DataFrame:
-        """The rows that look wrong, most suspicious (lowest label_quality) first."""
-        return self.frame[self.is_issue].sort_values("label_quality", kind="stable")
+        """The rows that look wrong, most suspicious (lowest label_quality) first; reasons are whole sentences."""
+        frame = self.frame.drop(columns=self.reason_parts)
+        return frame[self.is_issue].sort_values("label_quality", kind="stable")
+
+    @property
+    def reason_parts(self) -> list[str]:
+        """Columns with the parts of the reasons."""
+        return [name for name in REASON_PARTS if name in self.frame and name not in self.pi_columns]
 
     @property
     def n_issues(self) -> int:
@@ -341,6 +356,11 @@ class Predictions:
 
     def _codes(self, column: str) -> Codes:
         return cast(Codes, self.frame[column].cat.codes.to_numpy())
+
+
+def join_parts(parts: Iterable[str]) -> str:
+    """Parts of a reason as one text."""
+    return " ".join(part for part in parts if part)
 
 
 def label_column(codes: npt.ArrayLike, classes: Sequence[Any]) -> Any:

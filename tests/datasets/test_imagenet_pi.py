@@ -78,7 +78,8 @@ def test_images_are_decoded_when_taken(data):
 
 def test_a_fit_takes_it(data):
     from pidual.data import AnnotationTable
-    from pidual.run import FitOptions, prepare
+    from pidual.run import FitOptions
+    from pidual.run.prepare import prepare
 
     loaded = load_dataset("imagenet_pi", data, image_size=8, answers_per_item=4)
     table = AnnotationTable.from_frame(loaded.frame, pi=list(loaded.pi), keep_ids=True)

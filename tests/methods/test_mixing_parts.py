@@ -12,7 +12,7 @@ from pidual.methods.parts.mixing import mixup, sharpen
 from pidual.methods.parts.networks import fresh_copy, second_network, update_average
 from pidual.methods.parts.selection import class_weights, clean_posterior, small_loss
 from pidual.nets import SmallCNN, Standardize, build_network
-from pidual.run import method_maker
+from pidual.run.makers import method_maker
 
 # --- mixup ---
 

@@ -9,12 +9,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run_cli, write_crowd
 
-from pidual.detect import Posteriors, describe_annotators, describe_items, mark_issues
+from pidual.data import AnnotationTable, load_inputs
+from pidual.detect import Posteriors
+from pidual.engine import Fitted
+from pidual.engine.history import write_history
 from pidual.errors import RunError
-from pidual.metrics import detection_auc, finite_or_none, precision_recall
-from pidual.predictions import Predictions, read_frame, write_frame
+from pidual.files import write_json
+from pidual.metrics import detection_auc, precision_recall
+from pidual.predictions import SPLITS, Predictions, read_frame
 from pidual.report import build_report
+from pidual.run import FitOptions, Run
+from pidual.run.judge import judge
+from pidual.run.predict import Answers
+from pidual.run.prepare import prepare
+from pidual.run.record import describe, write_run
+from pidual.schemas import sealed
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -34,138 +45,112 @@ def fabricate_run(
     warnings: tuple[str, ...] = (),
     noise: float = 0.25,
     seed: int = 0,
+    source: dict[str, str] | None = None,
+    selection: list | None = None,
 ) -> Path:
-    """A run directory as `pidual fit` leaves it, of a crowd whose members are of different quality and speed."""
+    """A run directory as `fit_table` leaves it, of a crowd whose members are of different quality and speed.
+
+    Only training is made up: what the network says of each item, and the records of its epochs.
+    """
     rng = np.random.default_rng(seed)
     classes = DIGITS if classes is None else classes
     k, n = len(classes), 2 * n_items
-    y = rng.integers(0, k, n_items)
+    y = rng.permutation(np.arange(n_items) % k)  # a class needs two rows
     item = rng.permutation(np.repeat(np.arange(n_items), 2))
     people = annotators or 1
     error = np.clip(rng.beta(1, 1 / max(noise, 1e-6) - 1, people), 0, 1) if noise else np.zeros(people)
     who = rng.integers(0, people, n)
     wrong = rng.random(n) < error[who]
     given = np.where(wrong, (y[item] + rng.choice([1, 2, 5], n, p=[0.6, 0.3, 0.1])) % k, y[item])
+    names = [f"scan/{i:05d}.png" for i in range(n_items)]
+    seconds = np.round(rng.lognormal(0.8, 0.5, n) * np.where(wrong, 0.4, 1), 2)
     frame = pd.DataFrame(
         {
-            "item": pd.Categorical.from_codes(item, [f"scan/{i:05d}.png" for i in range(n_items)]),
+            "item": pd.Categorical.from_codes(item, names),
             "label": pd.Categorical.from_codes(given, pd.Index(classes)),
-            "reaction_time_s": np.round(rng.lognormal(0.8, 0.5, n) * np.where(wrong, 0.4, 1), 2),
+            "reaction_time_s": np.where(np.arange(n) < 12, np.nan, seconds),
             "tool": pd.Categorical.from_codes(rng.integers(0, 2, n), ["web", "phone"]),
+            "confidence": np.where(np.arange(n) % 2, 0.25, 0.75),
+            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(n) % 32, unit="D"),
         }
     )
     if annotators:
         frame["annotator"] = pd.Categorical.from_codes(who, [f"a-{17 * i + 40960:012x}" for i in range(people)])
     if clean:
         frame["y"] = pd.Categorical.from_codes(y[item], pd.Index(classes))
+    pi = ["reaction_time_s", "tool", "confidence", "at"] + ["annotator"] * bool(annotators)
+    job = prepare(
+        AnnotationTable.from_frame(frame, pi=pi, keep_ids=True),
+        load_inputs(pd.DataFrame({"item": names} | {f"f{i}": rng.normal(size=n_items) for i in range(12)})),
+        FitOptions(
+            "pi_dual" if gate else "ce",
+            method_options={"width": 4} if gate else {},
+            training={"epochs": epochs},
+            network_options={"width": 4},
+        ),
+    )
+    job.warnings[:] = warnings
+    order = [classes.index(name) for name in job.table.classes]  # a table has its classes in an order of its own
+    truth, codes = np.argsort(order)[y], job.table.label_codes
     logits = rng.normal(0, 1, (n_items, k))
-    logits[np.arange(n_items), y] += rng.normal(6 + math.log(k), 2, n_items)
+    logits[np.arange(n_items), truth] += rng.normal(6 + math.log(k), 2, n_items)
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
-    predicted = p.argmax(1)[item]
+    place = job.table.item_codes
     posteriors = Posteriors.empty(n_items, n, k)
-    posteriors.put(np.arange(n_items), p.astype(np.float32), np.arange(n), item, given)
+    posteriors.put(np.arange(n_items), p.astype(np.float32), np.arange(n), place, codes)
     opened = np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1)
     predictions = Predictions.build(
-        frame,
-        classes,
-        predicted=predicted,
-        predicted_probability=p.max(1)[item],
-        label_quality=p[item, given],
-        consensus=predicted if consensus else None,
-        consensus_quality=p.max(1)[item] if consensus else None,
+        job.table.frame,
+        job.table.classes,
+        predicted=p.argmax(1)[place],
+        predicted_probability=p.max(1)[place],
+        label_quality=p[place, codes],
+        consensus=p.argmax(1)[place] if consensus else None,
+        consensus_quality=p.max(1)[place] if consensus else None,
         gate=opened if gate else None,
-        noise=given if gate else None,
-        split=np.where(rng.random(n) < 0.1, "valid", "train"),
-        pi_columns=["reaction_time_s", "tool"] + ["annotator"] * bool(annotators),
+        noise=codes if gate else None,
+        split=np.array(SPLITS)[job.split],
+        pi_columns=job.table.pi_columns,
     )
-    predictions, cutoff = mark_issues(predictions)
+    fitted = made_up_training(job, valid, guard, selection or [])
     path.mkdir(parents=True, exist_ok=True)
-    predictions.write(path / "predictions.parquet")
-    table = describe_annotators(predictions, posteriors.right)
-    if table is not None:
-        write_frame(path / "annotators.parquet", table)
-    write_frame(path / "items.parquet", describe_items(predictions, posteriors))
-    _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard, warnings)
+    write_json(path / "config.json", describe(job, source or {"table": "labels.csv", "x": "scans/"}))
+    write_history(path / "metrics.jsonl", fitted.history)
+    write_run(path, job, fitted, judge(job, fitted, Answers(predictions, posteriors)))
     return path
 
 
-def _write_records(path, predictions, cutoff, table, frame, valid, epochs, guard, warnings):
-    n, gate = len(predictions), predictions.gate
-    evaluation = None
-    if predictions.y is not None:
-        wrong = predictions.y != predictions.given
-        precision, recall = precision_recall(predictions.is_issue, wrong)
-        auc = {"detection_auc": detection_auc(predictions.label_quality, wrong)}
-        auc |= {} if gate is None else {"gate_auc": detection_auc(1 - gate, wrong)}
-        evaluation = {"noise_rate": float(wrong.mean()), **auc, "test_accuracy": 0.936}
-        evaluation |= {"issue_precision": precision, "issue_recall": recall}
+def made_up_training(job, valid, guard, selection):
+    """Records of epochs and of the guard, around a network that was not trained."""
+    epochs, method = job.training.epochs, job.build().eval()
     events = [
         {
             "epoch": 4,
+            "attempt": 0,
             "reason": "the gate is open for every row (mean 0.99)",
             "action": "started again, gradients clipped at 1.0",
         }
     ]
-    summary = {
-        "n_issues": predictions.n_issues,
-        "estimated_noise_rate": cutoff.estimated_noise_rate,
-        "cutoff": cutoff.to_json(),
-        "selected_epoch": epochs - 1,
-        "valid_accuracy": 0.741 if valid else None,
-        "seconds": 41.2,
-        "guard": {"recovered": guard == "recovered", "collapsed": guard == "lost", "events": events if guard else []},
-        "warnings": list(warnings),
-        "evaluation": evaluation and {name: finite_or_none(value) for name, value in evaluation.items()},
-    }
-    config = {
-        "pidual": "0.1.0",
-        "created": "2026-03-02T09:41:07+00:00",
-        "command": "pidual fit labels.csv --x scans/ --pi annotator,reaction_time_s,tool",
-        "method": "ce" if gate is None else "pi_dual",
-        "setting": "default",
-        "seed": 0,
-        "source": {"table": "labels.csv", "x": "scans/"},
-        "data": {
-            "table": "labels.csv",
-            "x": "scans/",
-            "n_rows": n,
-            "n_items": int(frame["item"].nunique()),
-            "n_annotators": None if table is None else len(table),
-            "n_classes": len(predictions.classes),
-            "n_train": n - n // 10,
-            "n_valid": n // 10,
-            "n_test": 0,
-            "fingerprint": "9f1c27a4e0b35d68",
-            "x_shape": [int(frame["item"].nunique()), 12],
-            "x_fingerprint": "1d4e8a90b7f2c365",
-            "pi": [
-                {"name": "annotator", "kind": "categorical", "n_categories": 24, "n_missing": 0},
-                {"name": "reaction_time_s", "kind": "duration", "median": 2.125, "n_missing": 12},
-                {"name": "confidence", "kind": "number", "mean": 0.5, "std": 0.25, "n_missing": 0},
-                {"name": "at", "kind": "number", "first": "2024-01-01", "last": "2024-02-01", "n_missing": 0},
-            ],
-        },
-        "method_options": {"width": 64, "random_pi": 0},
-        "training": {"epochs": epochs, "batch_size": 128, "lr": 0.05, "optimizer": {"name": "sgd", "momentum": 0.9}},
-        "network": {"name": "mlp", "in_shape": [12], "options": {"width": 256}},
-        "versions": {"python": "3.11.9", "torch": "2.13.0", "numpy": "2.4.6"},
-        "hardware": {"device": "cpu", "threads": 2},
-    }
-    lines = []
+    history = []
     for attempt in range(2 if guard else 1):
         for epoch in range(6 if guard and not attempt else epochs):
-            line = {"epoch": epoch, "attempt": attempt, "lr": 0.05, "loss": 2.2 * 0.9**epoch + 0.4, "seconds": 2.0}
-            line |= {"valid_accuracy": 0.741 - 0.5 * 0.7**epoch} if valid else {}
-            line |= (
-                {}
-                if gate is None
-                else {"gate": 0.5 - 0.2 * (1 - 0.8**epoch) + 0.3 * (guard is not None and not attempt)}
-            )
-            lines.append(json.dumps(line))
-    (path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            record = {"epoch": epoch, "attempt": attempt, "lr": 0.05, "loss": 2.2 * 0.9**epoch + 0.4, "seconds": 2.0}
+            record |= {"valid_accuracy": 0.741 - 0.5 * 0.7**epoch} if valid else {}
+            if "gate" in method.scores:
+                record["gate"] = 0.5 - 0.2 * (1 - 0.8**epoch) + 0.3 * (guard is not None and not attempt)
+            history.append(record)
+    lost = guard == "lost"
+    return Fitted(method, method.state_dict(), epochs - 1, history, events if guard else [], selection, lost)
+
+
+def change_files(run: Path, summary=None, **files: str) -> None:
+    """Write other contents into files of a run, as if it had been finished with them."""
+    for name, text in files.items():
+        (run / name.replace("__", ".")).write_text(text)
+    opened = Run(run)
+    about = json.loads((run / "summary.json").read_text()) | (summary or {}) | {"digests": opened.digests()}
+    write_json(run / "summary.json", sealed(about))
 
 
 class Page(HTMLParser):
@@ -203,7 +188,7 @@ class Page(HTMLParser):
 
 
 def page_of(run: Path, **options) -> Page:
-    return Page(build_report(run, **options).read_text(encoding="utf-8"))
+    return Page(build_report(Run(run), **options).read_text(encoding="utf-8"))
 
 
 def percent(share: float) -> str:
@@ -255,6 +240,16 @@ def test_suspects_are_ranked_and_told_why(run, page):
     assert beginning not in page.words  # the columns say it already
 
 
+def test_reasons_of_runs_without_parts_are_shown_whole(tmp_path):
+    run = fabricate_run(tmp_path / "old", n_items=150)
+    predictions = Predictions.read(run / "predictions.parquet")
+    Predictions(
+        predictions.frame.drop(columns=predictions.reason_parts), predictions.classes, predictions.pi_columns
+    ).write(run / "predictions.parquet")
+    change_files(run)
+    assert predictions.issues()["reason"].iloc[0] in page_of(run).words
+
+
 def test_only_so_many_suspects_are_listed(run):
     page = page_of(run, max_suspects=5)
     assert "The 5 most suspicious of" in page.words
@@ -297,21 +292,25 @@ def test_annotators_with_intervals_worst_first(run, page):
     assert places == sorted(places)
 
 
-def test_privileged_information_is_described_in_its_own_units(page):
+def test_privileged_information_is_described_in_its_own_units(run, page):
+    seconds = Predictions.read(run / "predictions.parquet").frame["reaction_time_s"]
     said = {
-        "reaction_time_s": "duration, median 2.12, 12 missing",
+        "reaction_time_s": f"duration, median {seconds.median():.3g}, 12 missing",
         "confidence": "number, mean 0.5, standard deviation 0.25",
-        "at": "moment, from 2024-01-01 to 2024-02-01",
+        "at": "moment, from 2024-01-01 00:00:00 to 2024-02-01 00:00:00",
     }
     for name, description in said.items():
         assert f"{name} {description}" in page.words
 
 
 def test_pictures_are_embedded_until_they_are_too_many(run):
-    page = page_of(run, thumbnails={f"scan/{i:05d}.png": png() for i in range(400)})
+    names = [f"scan/{i:05d}.png" for i in range(400)]
+    Run(run).write_thumbnails(pd.DataFrame({"item": names, "png": [png()] * 400}))
+    page = page_of(run)
     assert page.all("img")
     assert all(attrs["src"].startswith("data:image/png;base64,iVBOR") and attrs["alt"] for attrs in page.all("img"))
-    heavy = page_of(run, thumbnails={f"scan/{i:05d}.png": png() + bytes(700_000) for i in range(400)})
+    Run(run).write_thumbnails(pd.DataFrame({"item": names, "png": [png() + bytes(700_000)] * 400}))
+    heavy = page_of(run)
     assert len(heavy.all("img")) == 2
     assert (run / "report.html").stat().st_size < 3_000_000
 
@@ -322,8 +321,9 @@ def test_a_bare_run(tmp_path):
     page = page_of(run)
     for absent in ("Annotator", "Gate", "Clean label", "Checked against", "Validation", "Mean gate"):
         assert absent not in page.words
-    assert "Judged by ce" in page.words
+    assert "Judged by Cross-entropy" in page.words
     (run / "metrics.jsonl").unlink()
+    change_files(run)
     assert "Training loss" not in page_of(run).words
 
 
@@ -338,7 +338,7 @@ def test_markup_in_labels_is_text(tmp_path):
 
 
 def test_a_thousand_classes(tmp_path):
-    run = fabricate_run(tmp_path / "many", n_items=500, classes=list(range(1000)))
+    run = fabricate_run(tmp_path / "many", n_items=4000, classes=list(range(1000)), noise=0.1)
     page = page_of(run)
     assert "1,000 classes" in page.words
     assert "Given label against prediction" not in page.words
@@ -349,7 +349,7 @@ def test_a_thousand_classes(tmp_path):
 def test_guard_events_are_shown_first(tmp_path, guard, says):
     page = page_of(fabricate_run(tmp_path / guard, n_items=150, guard=guard))
     assert says in page.words
-    assert page.words.index("the gate is open for every row") < page.words.index("Estimated noise")
+    assert page.words.index("Epoch 5: the gate is open for every row") < page.words.index("Estimated noise")
     assert "attempts that the guard ended" in page.words
 
 
@@ -360,7 +360,7 @@ def test_members_that_were_trained_apart_are_one_curve(tmp_path):
         for member, attempt, loss in ((1, 0, 9.0), (2, 0, 99.0), (2, 1, 11.0))
         for epoch in range(5)
     ]
-    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
+    change_files(run, metrics__jsonl="\n".join(map(json.dumps, records)) + "\n")
     labels = [attributes.get("aria-label") for tag, attributes in page_of(run).tags if tag == "svg"]
     assert "Training loss over 5 epochs, from 10 to 6." in labels
 
@@ -372,16 +372,13 @@ def test_clean_data(tmp_path):
 
 def test_numbers_that_are_not_there(tmp_path):
     run = fabricate_run(tmp_path / "unknown", n_items=150)
-    summary = json.loads((run / "summary.json").read_text())
-    summary["valid_accuracy"] = None
-    summary["evaluation"] = dict.fromkeys(summary["evaluation"])
-    (run / "summary.json").write_text(json.dumps(summary))
     lines = (run / "metrics.jsonl").read_text().splitlines()
     first, second = (
         json.dumps(json.loads(line) | {"loss": loss}) for line, loss in zip(lines[:2], (math.nan, 1e308), strict=True)
     )
     broken = [first, second, *lines[2:], '{"epoch": 20, "lo']
-    (run / "metrics.jsonl").write_text("\n".join(broken))
+    unknown = dict.fromkeys(Run(run).summary["evaluation"]) | {"score_auc": {}}
+    change_files(run, {"valid_accuracy": None, "evaluation": unknown}, metrics__jsonl="\n".join(broken))
     page = page_of(run)
     assert "nan" not in page.words.lower().replace("annotator", "")
     assert "Test accuracy" not in page.words
@@ -389,19 +386,19 @@ def test_numbers_that_are_not_there(tmp_path):
 
 def test_a_directory_that_is_no_run(tmp_path):
     with pytest.raises(RunError, match=r"has no predictions\.parquet"):
-        build_report(tmp_path)
+        build_report(Run(tmp_path))
     run = fabricate_run(tmp_path / "half", n_items=100)
     (run / "summary.json").write_text("{")
     with pytest.raises(RunError, match=r"summary\.json is not valid JSON"):
-        build_report(run)
+        build_report(Run(run))
     (run / "summary.json").unlink()
     with pytest.raises(RunError, match=r"has no summary\.json"):
-        build_report(run)
+        build_report(Run(run))
     assert not (run / "report.html").exists()
 
 
 def test_the_same_run_gives_the_same_page(run):
-    assert build_report(run).read_bytes() == build_report(run).read_bytes()
+    assert build_report(Run(run)).read_bytes() == build_report(Run(run)).read_bytes()
 
 
 def test_the_consensus_is_what_is_suggested(tmp_path):
@@ -424,7 +421,6 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     page = page_of(run)
     assert "What the run chose" not in page.words
     assert "What goes with right answers" not in page.words
-    summary = json.loads((run / "summary.json").read_text())
     records = [
         {"weight_decay": 0.02, "input_dropout": d, "answer_log_likelihood": -0.5 - d, "tau": 0.5, "share": s}
         for d, s in ((0.0, 0.004), (0.5, 0.996))
@@ -433,11 +429,24 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
         {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.625},
         {"column": "<b>seconds", "low": 1.5, "high": 12.0, "right_at_low": 0.2, "right_at_high": 0.9},
     ]
-    extra = {"model_selection": records, "pi_effects": effects, "label_quality": "posterior"}
-    (run / "summary.json").write_text(json.dumps(summary | extra))
+    change_files(run, {"model_selection": records, "pi_effects": effects, "label_quality": "posterior"})
     page = page_of(run)
     assert "2 settings were tried, and 1 of them counts." in page.words
     assert "Share Held-out fit weight decay input dropout tau 99.6% -1 0.02 0.5 0.5 0.4% -0.5 0.02 0 0.5" in page.words
     assert "<b>seconds 1.5 20.0% 12 90.0% tool web 60.0% phone 62.5%" in page.words
     assert "by the item and all answers to it, from 0" in page.words
     assert not page.unclosed
+
+
+def test_the_report_of_a_run_shows_its_command_and_counts_epochs_from_one(tmp_path):
+    write_crowd(tmp_path)
+    words = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--out", tmp_path / "run", "--quiet"]
+    slow = ["--method", "ce", "--epochs", 8, "--batch-size", 16, "--lr", 1e-9, "--set", "guard=watch"]
+    _, out, _ = run_cli([*words, *slow])
+    run = Run.open(tmp_path / "run")
+    page = Page((run.path / "report.html").read_text(encoding="utf-8"))
+    assert run.config["source"]["command"].startswith("pidual fit ")
+    assert f"command {run.config['source']['command']}" in page.words
+    (*_, event) = run.summary["guard"]["events"]  # a network that has not learned at all
+    assert f"Guard, epoch {event['epoch'] + 1}: {event['reason']}" in out
+    assert f"Epoch {event['epoch'] + 1}: {event['reason']}" in page.words

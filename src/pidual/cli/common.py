@@ -50,27 +50,9 @@ def said_warnings() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noted_warnings() -> Iterator[list[str]]:
-    """Collect warnings about the data for the record, and show all others at once."""
-    notes: list[str] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", DataWarning)
-        show = warnings.showwarning
-
-        def note_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, DataWarning):
-                notes.append(str(message))
-            else:
-                show(message, category, *place, **more)
-
-        warnings.showwarning = note_warning
-        yield notes
-
-
-@contextlib.contextmanager
 def terminal_progress(quiet: bool) -> Iterator[Any]:
     """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
-    from ..show import Bar, Lines, Silent
+    from .progress import Bar, Lines, Silent
 
     if quiet or not is_first_process():
         yield Silent()

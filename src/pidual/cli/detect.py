@@ -31,7 +31,7 @@ def detect(
     run: Path, cutoff: str | None, budget: int | None, fail_over: str | None, out: Path | None, as_json: bool
 ) -> None:
     """List the labels of a RUN that look wrong, most suspicious first; the report is updated to match."""
-    from ..rundir import Run
+    from ..run import Run
 
     if cutoff is not None and budget is not None:
         raise UsageError("Give --cutoff or --budget, not both.")
@@ -76,7 +76,7 @@ def parse_share(text: str) -> float:
 @click.argument("run", type=click.Path(path_type=Path))
 def report(run: Path) -> None:
     """Build the report of a RUN again and print its path."""
-    from ..rundir import Run
+    from ..run import Run
 
     opened = Run.open(run)
     with opened.writing("report.html"):

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from ..directory import check_directory
-from .common import is_first_process, noted_warnings, say, stop_signals, terminal_progress, writing
+from ..run.lifecycle import check_directory
+from ..run.notes import collected_warnings
+from .common import is_first_process, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
@@ -54,7 +55,7 @@ def fit(
     check_directory(out, force=force, resume=resume)
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
-    with noted_warnings() as notes:
+    with collected_warnings() as notes:
         read, inputs, fit_options, source = load_job(table, **options)
     from ..data import KEY_NAME
     from ..run import fit_table

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..predictions import Predictions
-from .reasons import find_reasons, reasons_for
+from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, annotators_table, items_table
 from .threshold import Cutoff, auto_cutoff, budget_cutoff, by_posterior, choose_cutoff, find_issues, fixed_cutoff
@@ -25,6 +25,7 @@ __all__ = [
     "describe_annotators",
     "describe_items",
     "find_issues",
+    "find_reason_parts",
     "find_reasons",
     "fixed_cutoff",
     "gate_score",

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..metrics import wilson_interval
-from ..predictions import Predictions
+from ..predictions import Predictions, join_parts
 
 Array = npt.NDArray[Any]
 Texts = list[str]
@@ -30,13 +30,13 @@ MAX_NAME = 40
 PERCENT = np.array(["under 1%", *(f"{i}%" for i in range(1, 100)), "over 99%"], dtype=object)
 
 
-def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior: bool = False) -> Texts:
-    """Reasons for these issues of `predictions`, in row order; see `find_reasons`.
+def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior: bool = False) -> dict[str, Texts]:
+    """Parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
 
     Where the quality is a `posterior`, the gate follows from it and says nothing more.
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
-    return find_reasons(
+    return find_reason_parts(
         is_issue,
         classes=predictions.classes,
         given=predictions.given,
@@ -51,7 +51,13 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior:
     )
 
 
-def find_reasons(
+def find_reasons(is_issue: npt.ArrayLike, **evidence: Any) -> Texts:
+    """A short reason for every issue, in row order: the parts of `find_reason_parts`, which takes the same, as text."""
+    parts = find_reason_parts(is_issue, **evidence)
+    return [join_parts(row) for row in zip(*parts.values(), strict=True)]
+
+
+def find_reason_parts(
     is_issue: npt.ArrayLike,
     *,
     classes: Sequence[Any],
@@ -64,8 +70,8 @@ def find_reasons(
     annotator: npt.ArrayLike | None = None,
     gate: npt.ArrayLike | None = None,
     pi: pd.DataFrame | None = None,
-) -> Texts:
-    """A short reason for every issue.
+) -> dict[str, Texts]:
+    """Why each issue looks wrong, in parts that each say one thing.
 
     Parameters
     ----------
@@ -86,8 +92,10 @@ def find_reasons(
 
     Returns
     -------
-    list of str
-        One per issue, in row order.
+    dict of lists of str
+        By name of the part, in the order in which they are read: label (what consensus or model say instead), votes,
+        annotator, pi, gate; a part is left out where it is not looked for. One text per issue, in row order; "" where
+        there is nothing to say.
     """
     is_issue, given, predicted = np.asarray(is_issue, dtype=bool), np.asarray(given), np.asarray(predicted)
     if not is_issue.shape == given.shape == predicted.shape:
@@ -97,20 +105,21 @@ def find_reasons(
         )
     rows = np.flatnonzero(is_issue)
     if not len(rows):
-        return []
+        return {}
     names = np.array([_short(name) for name in classes], dtype=object)
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
-    parts = [_other_label(rows, names, given, predicted, *sure, by_consensus)]
+    parts = {"label": _other_label(rows, names, given, predicted, *sure, by_consensus)}
     if item is not None:
-        parts.append(_votes(rows, names, given, predicted, np.asarray(item), len(names)))
+        parts["votes"] = _votes(rows, names, given, predicted, np.asarray(item), len(names))
     if annotator is not None:
         who = "consensus" if by_consensus else "model"
-        parts.append(_annotator(rows, given == predicted, np.asarray(annotator), who))
-    if pi is not None:
-        parts += [_pi_column(rows, str(name), pi[name], is_issue) for name in pi]
+        parts["annotator"] = _annotator(rows, given == predicted, np.asarray(annotator), who)
+    if pi is not None and len(pi.columns):
+        columns = [_pi_column(rows, str(name), pi[name], is_issue) for name in pi]
+        parts["pi"] = [join_parts(row) for row in zip(*columns, strict=True)]
     if gate is not None:
-        parts.append(_gate(rows, np.asarray(gate)))
-    return [" ".join(part for part in row if part) for row in zip(*parts, strict=True)]
+        parts["gate"] = _gate(rows, np.asarray(gate))
+    return parts
 
 
 def _other_label(

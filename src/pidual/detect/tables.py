@@ -1,7 +1,7 @@
 """What all answers to an item say together, and how good each annotator is, from the posterior of every item.
 
 The posterior q_i(k) is the probability that class k is the true one of item i, by its input and all answers to it:
-a method that judges items has its own, all others are given one by `pidual.consensus`. Its temperature is chosen so
+a method that judges items has its own, all others are given one by `pidual.run.consensus`. Its temperature is chosen so
 that answers that were left out are likely, without any clean label. So it is as sure as the answers allow, and no
 surer than they agree; where most people are misled alike, it is misled with them, and sure of it.
 """

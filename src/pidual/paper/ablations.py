@@ -28,7 +28,8 @@ from ..methods import PiDual, PiDualPlus
 from ..nets import mlp
 from ..options import NotNegative, Share, check_values, one_of
 from ..random_pi import derive_seed, random_pi
-from ..run import Job, check_build
+from ..run import Job
+from ..run.makers import check_build
 
 
 class PiDualAblation(PiDual):

@@ -25,7 +25,10 @@ from ..errors import DivergedError
 from ..methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
 from ..predictions import Predictions
-from ..run import FitOptions, Job, assess, native_aucs, prepare, train
+from ..run import FitOptions, Job, train
+from ..run.evaluate import native_aucs
+from ..run.predict import predict
+from ..run.prepare import prepare
 from .ablations import ablate
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch
@@ -119,7 +122,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
     not reached.
     """
     job = prepare_data(data, options)
-    rows = job.part(0)
+    rows = job.select(job.train)
     assert rows is not None
     training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
     by_item = METHODS[options.method].by_item
@@ -134,11 +137,15 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
 
 def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:
     """Accuracy on the clean test set and detection AUCs of the weights the method now has."""
-    predictions = assess(job, fitted, fabric, consensus=False).predictions
+    predictions = predict(job, fitted, fabric, consensus=False).predictions
     with using_threads(job.threads):
         answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
     judged = judged_rows(job, predictions)
-    own = {name: auc for name, auc in native_aucs(job, predictions, judged).items() if auc is not None}
+    own = {
+        name: auc
+        for name, auc in native_aucs(predictions, job.method_class.scores[1:], judged).items()
+        if auc is not None
+    }
     auc = detection_auc(predictions.label_quality[judged], wrong_rows(predictions)[judged])
     accuracy = float((answers == data.y_test).mean())
     return {"accuracy": accuracy, "auc": finite_or_none(auc), "score_auc": own}, predictions
@@ -167,7 +174,7 @@ def count_values(method: Method) -> Result:
 
 def describe_data(job: Job, data: NoisyDataset) -> Result:
     """Sizes of the sets, the share of wrong labels, and what tells the data from other data."""
-    n_train, n_valid = (int((job.split == part).sum()) for part in (0, 1))
+    n_train, n_valid = int(job.train.sum()), int(job.valid.sum())
     sizes = {"n_train": n_train, "n_valid": n_valid, "n_test": len(data.y_test), "n_classes": len(data.classes)}
     known = {"noise_rate": round(data.noise_rate, 4), "pi": dict(data.pi), "whole": data.whole}
     return {**sizes, **known, "fingerprint": data.fingerprint()}
@@ -182,10 +189,10 @@ class Watch(Progress):
     """
 
     def __init__(self, job: Job, data: NoisyDataset, fabric: Any, progress: Progress):
-        rows = job.part(0)
+        rows = job.select(job.train)
         assert rows is not None
         self.rows, self.fabric, self.progress = rows, fabric, progress
-        trained = data.frame[job.split == 0]
+        trained = data.frame[job.train]
         known = np.flatnonzero(trained["y"].notna())
         watched = known[torch.linspace(0, len(known) - 1, min(len(known), WATCHED)).long().numpy()]
         seen = trained.iloc[watched]
@@ -194,7 +201,7 @@ class Watch(Progress):
         seen = np.linspace(0, len(test) - 1, min(len(test), WATCHED)).astype(np.int64)
         self.test, self.y_test = test.subset(seen), data.y_test[seen]
         self.classes = np.asarray(job.table.classes)
-        self.watching = METHODS[job.options.method].stages == 1
+        self.watching = job.method_class.stages == 1
         self.method: Method | None = None
         self.make, job.build = job.build, self.build
 
@@ -273,7 +280,7 @@ def examples(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
 def judged_rows(job: Job, predictions: Predictions) -> NDArray[np.bool_]:
     """Which labels were trained on and are known to be right or wrong."""
     assert predictions.y is not None
-    return np.asarray((job.split == 0) & (predictions.y >= 0), bool)
+    return np.asarray(job.train & (predictions.y >= 0), bool)
 
 
 def wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:

@@ -4,7 +4,6 @@ import base64
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..artefacts import RunFiles
-from ..detect.reasons import find_reasons
 from ..errors import RunError
 from ..files import write_text
 from ..messages import printable
-from ..predictions import Predictions, column_names, take_rows
+from ..predictions import REASON_PARTS, Predictions, column_names, join_parts, take_rows
+from ..run.files import RunFiles
 from . import figures
 
 MAX_ANNOTATORS = 50
@@ -31,23 +29,22 @@ MAX_CHOSEN = 12
 LITTLE = 0.01  # share of a setting that counts next to nothing
 MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 MAX_TEXT = 500
+COUNTED = (
+    *("given_label", "predicted_label", "predicted_probability", "consensus_label", "consensus_quality"),
+    *("label_quality", "is_label_issue", "gate", "y"),
+)
 
 Context = dict[str, Any]
 Array = npt.NDArray[Any]
 
 
-def build_report(
-    run_dir: str | Path, *, thumbnails: Mapping[str, bytes] | None = None, max_suspects: int = 200
-) -> Path:
+def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
     """Write report.html into a run directory.
 
     Parameters
     ----------
-    run_dir : path
-        A finished run: config.json, summary.json and predictions.parquet, and where there are any metrics.jsonl and
-        annotators.parquet.
-    thumbnails : mapping, optional
-        Item name -> PNG bytes, shown beside the suspects; 1.5 MB of them at most.
+    run : Run
+        A finished run. Of its thumbnails 1.5 MB at most are shown beside the suspects.
     max_suspects : int
         How many of the labels that look wrong are listed.
 
@@ -56,16 +53,15 @@ def build_report(
     Path
         The page: one file that opens offline, without scripts.
     """
-    run = _Run.read(Path(run_dir))
+    predictions = _read_counted(run)
     context = {
-        **_headline(run),
-        "suspects": _suspects(run, thumbnails or {}, max_suspects),
-        "confusion": _confusion(run),
-        "annotators": _annotators(run),
-        "histograms": _histograms(run),
+        **_headline(run, predictions),
+        "suspects": _suspects(run, predictions, max_suspects),
+        "confusion": _confusion(predictions),
+        "annotators": _annotators(run.annotators),
+        "histograms": _histograms(predictions),
         "curves": _curves(run),
-        "selected": isinstance(run.summary.get("selected_epoch"), int),
-        "restarted": len({epoch.get("attempt") for epoch in run.epochs}) > 1,
+        "restarted": len({epoch.get("attempt") for epoch in run.history}) > 1,
         "evaluation": _evaluation(run.summary.get("evaluation")),
         "chosen": _chosen(run.summary.get("model_selection") or []),
         "pi_effects": _pi_effects(run.summary.get("pi_effects") or []),
@@ -76,64 +72,32 @@ def build_report(
     return target
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What the report needs of a run; of predictions only the columns that are counted."""
-
-    path: Path
-    config: Context
-    summary: Context
-    epochs: list[Context]
-    predictions: Predictions
-    columns: list[str]
-    annotators: pd.DataFrame | None
-
-    @classmethod
-    def read(cls, path: Path) -> "_Run":
-        """Read a run directory, or say what it lacks."""
-        files = RunFiles(path)
-        if not (path / "predictions.parquet").is_file():
-            raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
-        if not (path / "summary.json").is_file():
-            raise RunError(f"{path} has no summary.json; it is not a finished run, so fit again.")
-        counted = [
-            "given_label",
-            "predicted_label",
-            "predicted_probability",
-            "consensus_label",
-            "consensus_quality",
-            "label_quality",
-            "is_label_issue",
-            "gate",
-            "y",
-        ]
-        summary, predictions = files.summary, files.read_predictions(counted)
-        if summary["n_issues"] != predictions.n_issues:
-            raise RunError(
-                f"{path / 'summary.json'} counts {summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
-                f"marks {predictions.n_issues:,}; run `pidual detect {path}` to mark them again."
-            )
-        return cls(
-            path=path,
-            config=files.config,
-            summary=summary,
-            epochs=files.epochs,
-            predictions=predictions,
-            columns=column_names(path / "predictions.parquet"),
-            annotators=files.annotators,
+def _read_counted(run: RunFiles) -> Predictions:
+    """The columns of the predictions that are counted; or say what the run lacks."""
+    path = run.path
+    if not (path / "predictions.parquet").is_file():
+        raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
+    if not (path / "summary.json").is_file():
+        raise RunError(f"{path} has no summary.json; it is not a finished run, so fit again.")
+    predictions = run.read_predictions(COUNTED)
+    if run.summary["n_issues"] != predictions.n_issues:
+        raise RunError(
+            f"{path / 'summary.json'} counts {run.summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
+            f"marks {predictions.n_issues:,}; run `pidual detect {path}` to mark them again."
         )
-
-    @property
-    def wrong(self) -> tuple[Array, Array] | None:
-        """Which labels are known to be wrong, and for which this is known at all; None without clean labels."""
-        y = self.predictions.y
-        return None if y is None or (y < 0).all() else (y != self.predictions.given, y >= 0)
+    return predictions
 
 
-def _headline(run: _Run) -> Context:
+def _known_wrong(predictions: Predictions) -> tuple[Array, Array] | None:
+    """Which labels are known to be wrong, and for which this is known at all; None without clean labels."""
+    y = predictions.y
+    return None if y is None or (y < 0).all() else (y != predictions.given, y >= 0)
+
+
+def _headline(run: RunFiles, predictions: Predictions) -> Context:
     """Title, key figures, plain sentences, and what the reader must be warned of."""
     data, summary = run.config.get("data", {}), run.summary
-    n, n_issues = len(run.predictions), run.predictions.n_issues
+    n, n_issues = len(predictions), predictions.n_issues
     noise = _number(summary.get("estimated_noise_rate"))
     accuracy = _number(summary.get("valid_accuracy"))
     tiles = [
@@ -152,17 +116,22 @@ def _headline(run: _Run) -> Context:
         "run_name": run.path.resolve().name,
         "command": _command(run),
         "method": str(run.config.get("method_title") or run.config.get("method", "unknown method")),
-        "has_gate": run.predictions.gate is not None,
-        "has_consensus": run.predictions.has_consensus,
+        "has_gate": predictions.gate is not None,
+        "has_consensus": predictions.has_consensus,
         "judges": run.summary.get("label_quality") == "posterior",
         "created": str(run.config.get("created", ""))[:16].replace("T", " "),
         "version": str(run.config.get("pidual", "")),
         "tiles": tiles,
         "cut_note": str((summary.get("cutoff") or {}).get("note", "")),
-        "sentences": _sentences(run, noise, accuracy),
-        "guard": {"events": (guard.get("events") or [])[:MAX_EVENTS], "recovered": bool(guard.get("recovered"))},
+        "sentences": _sentences(predictions, noise, accuracy),
+        "guard": {"events": _events(guard.get("events") or []), "recovered": bool(guard.get("recovered"))},
         "warnings": [str(text) for text in summary.get("warnings") or []][:MAX_EVENTS],
     }
+
+
+def _events(events: list[Context]) -> list[Context]:
+    """What the guard did, with epochs counted from 1, as people do."""
+    return [event | {"epoch": event["epoch"] + 1} for event in events[:MAX_EVENTS]]
 
 
 def _title(n: int, n_issues: int) -> str:
@@ -171,7 +140,7 @@ def _title(n: int, n_issues: int) -> str:
     return f"{_count(n_issues)} of {_count(n)} labels {'looks' if n_issues == 1 else 'look'} wrong"
 
 
-def _command(run: _Run) -> str:
+def _command(run: RunFiles) -> str:
     """The command that lists the labels this page shows, for the directory as it was named to us."""
     cutoff = run.summary.get("cutoff") or {}
     options = {"budget": ["--budget", str(cutoff.get("budget"))], "fixed": ["--cutoff", str(cutoff.get("value"))]}
@@ -188,9 +157,9 @@ def _busiest(annotators: pd.DataFrame) -> str:
     return f"median {_count(int(annotators['num_labelled'].median()))} labels each" if len(annotators) else ""
 
 
-def _sentences(run: _Run, noise: float | None, accuracy: float | None) -> list[str]:
+def _sentences(predictions: Predictions, noise: float | None, accuracy: float | None) -> list[str]:
     """The result in plain words."""
-    n, n_issues = len(run.predictions), run.predictions.n_issues
+    n, n_issues = len(predictions), predictions.n_issues
     found = []
     if noise is not None:
         found.append(_noise_sentence(n, n_issues, noise))
@@ -199,9 +168,9 @@ def _sentences(run: _Run, noise: float | None, accuracy: float | None) -> list[s
             f"On labels kept out of training, the model agrees with the given label {_percent(accuracy)} of the time. "
             "Those labels hold mistakes too, so even a perfect model would not reach 100% here."
         )
-    wrong = run.wrong
+    wrong = _known_wrong(predictions)
     if wrong is not None and n_issues:
-        flagged = run.predictions.is_issue & wrong[1]
+        flagged = predictions.is_issue & wrong[1]
         hits = int(np.count_nonzero(flagged & wrong[0]))
         if flagged.any():
             found.append(
@@ -223,24 +192,24 @@ def _noise_sentence(n: int, n_issues: int, noise: float) -> str:
     return f"{start} The flagged ones are the likeliest."
 
 
-def _suspects(run: _Run, thumbnails: Mapping[str, bytes], limit: int) -> Context:
+def _suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
     """The labels that look wrong, lowest quality first."""
-    flagged = np.flatnonzero(run.predictions.is_issue)
-    quality = run.predictions.label_quality[flagged]
+    flagged = np.flatnonzero(predictions.is_issue)
+    quality = predictions.label_quality[flagged]
     rows = flagged[np.argsort(quality, kind="stable")[:limit]]
     names = ["item", "annotator", "given_label", "label_quality", "gate", "y"]
-    columns = [name for name in [*names, "reason"] if name in run.columns]
+    there = column_names(run.path / "predictions.parquet")
+    columns = [name for name in [*names, *REASON_PARTS, "reason"] if name in there]
     frame = take_rows(run.path / "predictions.parquet", rows, columns)
-    classes = np.array([_clean(name) for name in run.predictions.classes], dtype=object)
-    frame["suggested"] = classes[run.predictions.suggested[rows]]
-    frame["suggested_probability"] = run.predictions.suggested_probability[rows]
+    classes = np.array([_clean(name) for name in predictions.classes], dtype=object)
+    frame["suggested"] = classes[predictions.suggested[rows]]
+    frame["suggested_probability"] = predictions.suggested_probability[rows]
     records = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    pictures = _pictures([str(record["item"]) for record in records], thumbnails)
-    told = _model_sentences(run.predictions, rows)
+    pictures = _pictures([str(record["item"]) for record in records], run.thumbnails)
     listed = [
         {str(key): _clean(value) for key, value in record.items()}
-        | {"picture": picture, "reason": _clean(str(record.get("reason") or "").removeprefix(sentence).strip())}
-        for record, picture, sentence in zip(records, pictures, told, strict=True)
+        | {"picture": picture, "reason": _clean(_why(record))}
+        for record, picture in zip(records, pictures, strict=True)
     ]
     return {
         "total": len(flagged),
@@ -251,18 +220,10 @@ def _suspects(run: _Run, thumbnails: Mapping[str, bytes], limit: int) -> Context
     }
 
 
-def _model_sentences(predictions: Predictions, rows: Array) -> list[str]:
-    """How the reasons of these rows begin: with what the table's own columns say already."""
-    part = predictions.frame.iloc[rows]
-    return find_reasons(
-        np.ones(len(rows), dtype=bool),
-        classes=predictions.classes,
-        given=predictions.given[rows],
-        predicted=predictions.suggested[rows],
-        label_quality=part["label_quality"].to_numpy(),
-        predicted_probability=predictions.suggested_probability[rows],
-        by_consensus=predictions.has_consensus,
-    )
+def _why(record: Mapping[Any, Any]) -> str:
+    """The reason without the part that the table's own columns say; all of it in runs from before there were parts."""
+    parts = [name for name in REASON_PARTS if name in record]
+    return join_parts(record[name] for name in parts if name != "reason_label") if parts else record["reason"]
 
 
 def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | None]:
@@ -277,9 +238,9 @@ def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | N
     return pictures
 
 
-def _confusion(run: _Run) -> Context:
+def _confusion(p: Predictions) -> Context:
     """Which given labels would be replaced by which."""
-    p, k = run.predictions, len(run.predictions.classes)
+    k = len(p.classes)
     given, predicted = p.given.astype(np.int64), p.suggested.astype(np.int64)
     flagged = p.is_issue & (given != predicted)
     keys, counts = np.unique(given[flagged] * k + predicted[flagged], return_counts=True)
@@ -318,9 +279,8 @@ def _heat(given: Array, predicted: Array, classes: list[Any], n_given: Array) ->
     return {"classes": [_clean(name) for name in classes], "rows": rows}
 
 
-def _annotators(run: _Run) -> Context | None:
+def _annotators(frame: pd.DataFrame | None) -> Context | None:
     """Annotators that are surely worse first: ordered by the upper end of their interval."""
-    frame = run.annotators
     if frame is None or not len(frame):
         return None
     ordered = frame.sort_values(["quality_high", "num_labelled"], ascending=[True, False], kind="stable")
@@ -338,9 +298,9 @@ def _annotators(run: _Run) -> Context | None:
     }
 
 
-def _histograms(run: _Run) -> list[Context]:
+def _histograms(p: Predictions) -> list[Context]:
     """Label quality and gate: flagged beside not flagged, and wrong beside right where that is known."""
-    p, wrong = run.predictions, run.wrong
+    wrong = _known_wrong(p)
     scores = {"quality": ("Label quality", "label quality (low = likely wrong)", p.label_quality)}
     if p.gate is not None:
         scores["gate"] = ("Gate", "gate (high = likely wrong)", p.gate)
@@ -373,18 +333,18 @@ def _mean_of(counts: Array) -> float:
     return float((counts * centres).sum() / max(counts.sum(), 1))
 
 
-def _curves(run: _Run) -> list[Context]:
-    """Loss, validation accuracy and mean gate over epochs, where they were recorded."""
-    selected = run.summary.get("selected_epoch")
+def _curves(run: RunFiles) -> list[Context]:
+    """Loss, validation accuracy and mean gate over epochs, counted from 1, where they were recorded."""
+    selected = run.summary["selected_epoch"] + 1
     found = []
     for key, title in (("loss", "Training loss"), ("valid_accuracy", "Validation agreement"), ("gate", "Mean gate")):
         attempts: dict[Any, list[tuple[int, float]]] = {}
-        for epoch in _mean_of_members(run.epochs, key):
+        for epoch in _mean_of_members(run.history, key):
             value = _number(epoch.get(key))
             if isinstance(epoch.get(key), (int, float)):
                 line = (str(epoch.get("stage", "")).startswith("first stage"), epoch.get("attempt", 0))
                 drawn = value if value is not None and abs(value) < MAX_DRAWN else math.nan
-                attempts.setdefault(line, []).append((int(epoch["epoch"]), drawn))
+                attempts.setdefault(line, []).append((int(epoch["epoch"]) + 1, drawn))
         if not any(math.isfinite(value) for points in attempts.values() for _, value in points):
             continue
         last = list(attempts.values())[-1]
@@ -471,7 +431,8 @@ def _pi_effects(records: list[Context]) -> list[Context]:
 
 def _settings(config: Context) -> list[tuple[str, list[tuple[str, str]]]]:
     """Everything the run was made with, in groups of name and value."""
-    general = {key: config.get(key) for key in ("pidual", "created", "command", "method", "setting", "seed")}
+    general = {key: config.get(key) for key in ("pidual", "created", "method", "setting", "seed")}
+    general["command"] = config.get("source", {}).get("command")
     data = {key.replace("_", " "): value for key, value in (config.get("data") or {}).items() if key != "pi"}
     groups = {
         "Run": general,

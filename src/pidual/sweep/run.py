@@ -15,7 +15,6 @@ from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
 from ..data import AnnotationTable, Inputs
-from ..directory import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
 from ..engine import Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
 from ..engine.history import Record
@@ -23,7 +22,10 @@ from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
 from ..processes import place_among_processes
-from ..run import FitOptions, Recorder, prepare, train
+from ..run import FitOptions, train
+from ..run.fit import Recorder
+from ..run.lifecycle import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
+from ..run.prepare import prepare
 from ..schemas import FORMAT, SWEEP, read_record
 from .queue import Queue, beating, dead_locks, lock_file, owners
 from .results import Results, Sweep
@@ -106,7 +108,7 @@ def run_sweep(
     space = Space(search, options)
     job = prepare(table, inputs, space.options(0))
     space.check(job)
-    if job.part(1) is None:
+    if not job.valid.any():
         raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
     for text in job.warnings:
         progress.note(f"Warning: {text}")
@@ -130,7 +132,7 @@ def run_sweep(
             open_study(database, study, pruner, same, force=force, resume=resume), space, sampler, limit, lock, stop
         )
         worker = Worker(table, inputs, queue, out / "state", prune, progress, say, stop)
-        results = Results(out, queue, fit_command, int((job.split == 1).sum()))
+        results = Results(out, queue, fit_command, int(job.valid.sum()))
         tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
         say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(queue.trials()))}")
         while (trial := queue.take()) is not None:

@@ -9,7 +9,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from ..errors import UsageError
 from ..paper.grids import paper_grid, points
-from ..run import FitOptions, Job, check_build, method_maker, network_maker, resolve_options
+from ..run import FitOptions, Job
+from ..run.makers import check_build, method_maker, network_maker
+from ..run.options import resolve_options
 from ..settings import split_settings
 
 

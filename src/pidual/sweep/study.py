@@ -16,7 +16,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ..errors import RunError, UsageError
 from ..files import without_passwords
-from ..run import Job, describe
+from ..run import Job
+from ..run.record import describe
 from ..schemas import STUDY
 from ..training import Training
 from .space import Space

@@ -15,17 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
-from .batch import Rows, Spec
-from .data import load_inputs
-from .engine import predicting_fabric
-from .engine.checkpoint import load_shapes, load_tensors, misfit
-from .engine.predict import predict_probabilities
-from .errors import DataError, RunError
-from .methods import Method, check_method
-from .nets import Standardize
-from .run import method_maker, network_maker
-from .rundir import Run
-from .schemas import DAMAGED
+from ..batch import Rows, Spec
+from ..data import load_inputs
+from ..engine import predicting_fabric
+from ..engine.checkpoint import load_shapes, load_tensors, misfit
+from ..engine.predict import predict_probabilities
+from ..errors import DataError, RunError
+from ..methods import Method, check_method
+from ..nets import Standardize
+from ..schemas import DAMAGED
+from .directory import Run
+from .makers import method_maker, network_maker
 
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
 LARGEST_OPTION = 1_000_000  # of those that are no size of a network, such as draws

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from .engine.history import Record
-from .engine.progress import Progress
-from .messages import printable
+from ..engine.history import Record
+from ..engine.progress import Progress
+from ..messages import printable
 
 SECONDS_BETWEEN_LINES = 10.0
 

@@ -1,4 +1,4 @@
-"""The files of a run directory, each checked when it is read: structure, digest, and that all are of one run.
+"""The files of a run directory, each checked when it is first read: structure, digest, and that all are of one run.
 
 summary.json is written last. It holds a digest of every other result, and the id of the run, which is a digest of
 what config.json says of method, options and data. A run of an older pidual has neither, and is read without them.
@@ -8,12 +8,13 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
-from .errors import RunError
-from .predictions import (
+from ..errors import RunError
+from ..predictions import (
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     SHARE,
@@ -23,7 +24,7 @@ from .predictions import (
     n_rows,
     read_frame,
 )
-from .schemas import (
+from ..schemas import (
     CONFIG,
     DAMAGED,
     EPOCH,
@@ -44,7 +45,7 @@ HALF_MARKED = "`pidual detect` was stopped while it marked labels anew"
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files of a run directory.
+    """The files of a run directory; what has been read is kept, until `forget`.
 
     Parameters
     ----------
@@ -54,12 +55,12 @@ class RunFiles:
 
     path: Path
 
-    @property
+    @cached_property
     def config(self) -> Record:
         """What was run, on what."""
         return read_record(self.path / "config.json", CONFIG)
 
-    @property
+    @cached_property
     def summary(self) -> Record:
         """What came out."""
         summary = read_record(self.path / "summary.json", SUMMARY)
@@ -73,7 +74,7 @@ class RunFiles:
             )
         return summary
 
-    @property
+    @cached_property
     def model(self) -> Record:
         """Classes, network, PI schema."""
         self.verify("model.json")
@@ -93,15 +94,15 @@ class RunFiles:
                 )
         return model
 
-    @property
-    def epochs(self) -> list[Record]:
-        """The records of metrics.jsonl, where there is one."""
+    @cached_property
+    def history(self) -> list[Record]:
+        """What was recorded of every epoch, in order: the records of metrics.jsonl, where there is one."""
         path = self.path / "metrics.jsonl"
         if path.exists():
             self.verify(path.name)
         return read_history(path)
 
-    @property
+    @cached_property
     def predictions(self) -> Predictions:
         """One row per annotation."""
         return self.read_predictions()
@@ -128,14 +129,14 @@ class RunFiles:
             )
         return predictions
 
-    @property
+    @cached_property
     def items(self) -> pd.DataFrame:
         """One row per item."""
         path = self._results("items.parquet", self.config["data"]["n_items"])
         posterior = {name: SHARE for name in column_names(path) if name.startswith("p_")}
         return read_frame(path, schema=ITEMS_COLUMNS | posterior)
 
-    @property
+    @cached_property
     def annotators(self) -> pd.DataFrame | None:
         """One row per annotator; None where annotators are not known."""
         return self.read_annotators()
@@ -157,6 +158,11 @@ class RunFiles:
         self.verify(path.name)
         pictures = read_frame(path, schema=THUMBNAILS_COLUMNS)
         return dict(zip(pictures["item"].astype(str), pictures["png"], strict=True))
+
+    def forget(self) -> None:
+        """Read all files again when they are next asked for: they have changed."""
+        for name in [name for name in vars(self) if name != "path"]:
+            del self.__dict__[name]
 
     def verify(self, name: str, *, half_marked: bool = False) -> None:
         """Refuse a file that is not the one the run was finished with."""

@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from .errors import RunError, UsageError
-from .files import read_json
+from ..errors import RunError, UsageError
+from ..files import read_json
 
 try:
     import fcntl

@@ -16,30 +16,37 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .artefacts import RunFiles
-from .detect import count_issues, mark_issues
-from .directory import locked, settle
-from .errors import RunError, UsageError
-from .files import replacing, write_json
-from .metrics import finite_or_none, precision_recall
-from .predictions import Predictions, write_frame
-from .report import build_report
-from .schemas import DAMAGED, FORMAT, file_digest, sealed
+from ..detect import count_issues, mark_issues
+from ..errors import RunError, UsageError
+from ..files import replacing, write_json
+from ..predictions import Predictions, write_frame
+from ..report import build_report
+from ..schemas import DAMAGED, FORMAT, file_digest, sealed
+from .evaluate import evaluate_issues
+from .files import RunFiles
+from .lifecycle import locked, settle
+
+if TYPE_CHECKING:
+    from ..methods import Method
 
 
 @dataclass(frozen=True)
 class Run(RunFiles):
-    """A run directory.
+    """A run directory: what was run (`config`), what came out (`summary`, `history`), and what it says of the labels
+    (`predictions`, `items`, `annotators`). Each is read when it is first asked for.
 
     Parameters
     ----------
     path : Path
         The directory.
     """
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
 
     @classmethod
     def open(cls, path: str | Path) -> "Run":
@@ -54,6 +61,7 @@ class Run(RunFiles):
 
     def detect(self, cutoff: Any = "auto", budget: int | None = None) -> pd.DataFrame:
         """Mark issues with another cut-off, in all files of the run, and return them, most suspicious first."""
+        self.forget()  # what is there now counts
         before = self.summary
         predictions, chosen = mark_issues(
             self.read_predictions(half_marked=True),
@@ -76,9 +84,10 @@ class Run(RunFiles):
             summary["evaluation"] = summary["evaluation"] | evaluate_issues(predictions)
         if summary != before:
             with locked(self.path):
-                if self.summary != before:
+                if RunFiles(self.path).summary != before:
                     raise RunError(f"The run in {self.path} has been replaced or marked meanwhile; run this again.")
                 self._write_marks(predictions, annotators, before, summary)
+                self.forget()
                 with self.writing("report.html"):
                     self.write_report()
         return predictions.issues()
@@ -128,11 +137,12 @@ class Run(RunFiles):
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
-        name, summary = "thumbnails.parquet", self.summary
+        name, summary = "thumbnails.parquet", dict(self.summary)
         with self.writing(name):
             write_frame(self.path / name, pictures)
             summary["digests"] = summary.get("digests", {}) | {name: file_digest(self.path / name)}
             write_json(self.path / "summary.json", sealed(summary))
+        self.forget()
 
     @contextlib.contextmanager
     def _replacing(self, name: str) -> Iterator[Path]:
@@ -156,24 +166,31 @@ class Run(RunFiles):
 
     def write_report(self) -> Path:
         """Build report.html, in a directory that this process has locked."""
-        return build_report(self.path, thumbnails=self.thumbnails)
+        return build_report(self)
 
+    def load(self, weights: str = "selected") -> "Method":
+        """The trained method, in evaluation mode; `weights` are those of the "selected" or of the "last" epoch."""
+        from .trained import load_method
 
-def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
-    """Precision and recall of the marked issues against the clean labels, on the rows that have one and are not test.
+        return load_method(self, weights)[0]
 
-    Parameters
-    ----------
-    predictions : Predictions
-        With clean labels.
+    def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
+        """What the classifier says of new inputs; no PI is needed.
 
-    Returns
-    -------
-    dict
-        issue_precision and issue_recall; None where undefined.
-    """
-    y = predictions.y
-    assert y is not None
-    known = (y >= 0) & (predictions.frame["split"] != "test").to_numpy()
-    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != y)[known])
-    return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}
+        Parameters
+        ----------
+        X : path or array
+            Inputs of the kind the run was fitted with.
+        weights : "selected" or "last"
+            Which epoch to predict with.
+        accelerator : str
+            A Lightning Fabric accelerator.
+
+        Returns
+        -------
+        DataFrame
+            item, predicted_label, predicted_probability, and p_<class> for every class.
+        """
+        from .trained import predict_inputs
+
+        return predict_inputs(self, X, weights=weights, accelerator=accelerator)

@@ -17,12 +17,15 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from .data import AnnotationTable, Inputs, load_probabilities, no_inputs
-from .engine import Fitted, make_fabric
-from .engine.predict import score_rows
-from .engine.threads import using_threads
-from .errors import UsageError
-from .run import FitOptions, Job, assess, prepare, train
+from ..data import AnnotationTable, Inputs, load_probabilities, no_inputs
+from ..engine import Fitted, make_fabric
+from ..engine.predict import score_rows
+from ..engine.threads import using_threads
+from ..errors import UsageError
+from .fit import train
+from .judge import assess
+from .options import FitOptions
+from .prepare import Job, prepare
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,6 @@ def judge(
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
         results = assess(job, train(job, fabric=fabric), fabric)
-    assert results.items is not None
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 
@@ -134,7 +136,7 @@ def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
     q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
     codes = job.rows.item[job.rows.groups.first(torch.arange(len(job.rows.groups)))].numpy()
     with using_threads(job.threads):
-        for scored in score_rows(fitted.method, job.rows, make_fabric("cpu"), job.split == 0):
+        for scored in score_rows(fitted.method, job.rows, make_fabric("cpu"), job.train):
             assert scored.posterior is not None
             q[codes[scored.items]] = scored.posterior
     return q

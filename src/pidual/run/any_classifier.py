@@ -1,7 +1,7 @@
 """Any classifier of scikit-learn as f: what it says of items it has not seen, and what all answers say then.
 
     p  <- out-of-fold probabilities of the classifier, fitted to the classes of each item with their votes as weights
-    q  <- posterior of every item, by p and all answers (`judging`)
+    q  <- posterior of every item, by p and all answers (`without_x`)
 
 The classifier that predicts is then fitted to all items, with the weights q. There is no second round of p from q: the
 q of other items were made with the help of an item's own label, which so would reach the classifier that judges it.
@@ -17,13 +17,14 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from .data import AnnotationTable, load_probabilities
-from .engine import Fitted
-from .errors import DataError, UsageError
-from .judging import item_posteriors, prepare_judging
-from .messages import first_line
-from .random_pi import derive_seed
-from .run import Job, train
+from ..data import AnnotationTable, load_probabilities
+from ..engine import Fitted
+from ..errors import DataError, UsageError
+from ..messages import first_line
+from ..random_pi import derive_seed
+from .fit import train
+from .prepare import Job
+from .without_x import item_posteriors, prepare_judging
 
 FOLDS = 5
 LEAST_WEIGHT = 0.02  # a class less likely than this gives no row to fit to
@@ -65,7 +66,7 @@ def fit_any(
     seed : int
         Of folds and of judging.
     pi_kinds, options, threads
-        As for `judging.judge`.
+        As for `without_x.judge`.
     """
     weight_name = check_classifier(estimator)
     x = x.reshape(len(x), -1)

@@ -21,10 +21,11 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .batch import PI, Batch, Groups, Rows, Spec
-from .encode import PIColumn, quantity
-from .methods.answer_model import AnswerModel
-from .methods.held_out import find_tempers, log_posterior
+from ..batch import PI, Batch, Groups, Rows, Spec
+from ..encode import PIColumn, quantity
+from ..methods.answer_model import AnswerModel
+from ..methods.held_out import find_tempers, log_posterior
+from .splits import TEST, TRAIN, VALID
 
 FOLDS = 2  # members that each have not seen a part of the items; one more has seen all
 STEPS, MOST_STEPS = 60, 250
@@ -111,12 +112,12 @@ def fit_judge(
     rows : Rows
         All annotations; x is not looked at.
     split : int array (N,)
-        Train (0), valid (1) or test (2): what part each annotation is of. Those of test are not learned from.
+        TRAIN, VALID or TEST: what each annotation is of. Those of TEST are not learned from.
     spec : Spec
     """
     part = torch.from_numpy(first_part(split, rows, items))
     power = find_power(log_p, part)
-    learned = (part != 2).nonzero()[:, 0]
+    learned = (part != TEST).nonzero()[:, 0]
     log_p, items, part = log_p[learned], items[learned], part[learned]
     members = GivenProbabilities(spec, FOLDS + 1).eval()
     fold = torch.from_numpy(np.random.default_rng(0).permutation(len(items)) % FOLDS)
@@ -132,10 +133,10 @@ def fit_judge(
         seen = torch.stack([*(fold[at] != number for number in range(FOLDS)), fold[at] >= 0])
         optimizer.zero_grad()
         batch = rows.select(index, item=item, with_x=False)
-        members.loss(temper(log_p[at].float(), part[at] == 0, power), batch, seen, len(items)).backward()
+        members.loss(temper(log_p[at].float(), part[at] == TRAIN, power), batch, seen, len(items)).backward()
         optimizer.step()
         schedule.step()
-    sharpness, tau = choose_tempers(members, log_p, items, fold, rows, part == 0, power)
+    sharpness, tau = choose_tempers(members, log_p, items, fold, rows, part == TRAIN, power)
     return Judge(members, sharpness, tau, power)
 
 
@@ -182,15 +183,15 @@ def temper(log_p: Float[Tensor, "B K"], trained: Tensor, power: float) -> Float[
 
 
 def first_part(split: NDArray[np.int8], rows: Rows, items: Tensor) -> NDArray[np.int8]:
-    """What these items are of: train (0) if any of their annotations is, else valid (1), else test (2)."""
+    """What these items are of: TRAIN if any of their annotations is, else VALID, else TEST."""
     least = np.minimum.reduceat(split[rows.groups.order.numpy()], rows.groups.starts[:-1].numpy())
     found: NDArray[np.int8] = least[items.numpy()]
     return found
 
 
 def find_power(log_p: Float[Tensor, "n K"], part: Tensor) -> float:
-    """To which power the probabilities of trained items (0) are as sure as those of held-out ones (1), at most 1."""
-    trained, valid = (log_p[part == number].float() for number in (0, 1))
+    """To which power the probabilities of TRAIN items are as sure as those of VALID ones, at most 1."""
+    trained, valid = (log_p[part == number].float() for number in (TRAIN, VALID))
     if not len(trained) or not len(valid):
         return 1.0
     wanted = sureness(valid, 1.0)

@@ -1,0 +1,177 @@
+"""The one job: an annotation table and inputs become a run directory."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning_fabric import Fabric
+
+from ..data import AnnotationTable, Inputs
+from ..engine import Fitted, Interrupted, fit, make_fabric
+from ..engine.checkpoint import StateStore
+from ..engine.history import append_record, write_history
+from ..engine.progress import Progress
+from ..engine.threads import using_threads
+from ..schemas import run_id
+from .directory import Run
+from .judge import judge
+from .lifecycle import begun_folder, check_directory, locked, take_place
+from .options import FitOptions
+from .predict import predict
+from .prepare import Job, prepare
+from .record import check_config, describe, go_on_as_started, start_run, write_run
+
+
+def fit_table(
+    table: AnnotationTable,
+    inputs: Inputs,
+    out: str | Path,
+    options: FitOptions | None = None,
+    *,
+    source: Mapping[str, Any] | None = None,
+    reads: Sequence[str | Path] = (),
+    notes: Sequence[str] = (),
+    force: bool = False,
+    resume: bool = False,
+    save_every: float = 15.0,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Fit, score and report, into a run directory.
+
+    Parameters
+    ----------
+    table : AnnotationTable
+    inputs : Inputs
+    out : path
+        The run directory; made when everything has been checked.
+    options : FitOptions
+    source : mapping, optional
+        Where table and inputs came from, for the record.
+    reads : sequence of paths
+        Further files the run is made from, such as the key of the pseudonyms.
+    notes : sequence of str
+        Warnings from reading table and inputs, for the record.
+    force : bool
+        Replace a run that is there, when the new one is complete; files that pidual did not write stay.
+    resume : bool
+        Continue a run that is there; its data and options must be the same. A finished one is left as it is.
+    save_every : float
+        Seconds between two resume points within an epoch.
+    progress : Progress, optional
+    stop : callable
+        Asked at every step; True saves the state and raises Interrupted.
+    """
+    out, options, progress = Path(out), options or FitOptions(), progress or Progress()
+    reads = (table.source, inputs.source, *reads)
+    check_directory(out, force=force, resume=resume, inputs=reads)
+    job = prepare(table, inputs, options)
+    job.warnings[:0] = notes
+    if resume:
+        go_on_as_started(begun_folder(out), job)
+    config = describe(job, source or {})
+    check_config(out, config)
+    fabric = make_fabric(options.accelerator, job.training.precision)
+    with claimed(out, config, fabric, force=force, resume=resume, inputs=reads) as (folder, finished):
+        announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
+        if not finished:
+            started = time.monotonic()
+            fitted = train_into(folder, job, fabric, save_every=save_every, progress=progress, stop=stop)
+            if stop():
+                raise Interrupted("stopped after training, before the labels were judged")
+            if fabric.global_rank == 0:
+                results = judge(job, fitted, predict(job, fitted, fabric))
+                for text in results.summary["warnings"][len(job.warnings) :]:
+                    progress.note(f"Warning: {text}")
+                results.summary["seconds_total"] = time.monotonic() - started
+                write_run(folder, job, fitted, results)
+    return Run(out)
+
+
+@contextlib.contextmanager
+def claimed(
+    out: Path, config: dict[str, Any], fabric: Fabric, *, force: bool, resume: bool, inputs: Sequence[str | Path]
+) -> Iterator[tuple[Path, bool]]:
+    """Hold a run directory while a run is made in it: the folder to write to, and whether the run is there already.
+
+    When the block ends well, the run takes its place and has its report.
+    """
+    first = fabric.global_rank == 0
+    with locked(out) if first else contextlib.nullcontext():
+        folder = out
+        if first:
+            check_directory(out, force=force, resume=resume, inputs=inputs)  # another process may have been here
+            folder = start_run(out, config, force=force, resume=resume)
+        yield fabric.broadcast((folder, first and (folder / "summary.json").exists()))
+        if first:
+            take_place(out, folder)
+            if not (out / "report.html").exists():
+                Run(out).write_report()
+
+
+def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
+    """Say what will be done, and what the user should know of the data."""
+    if job.choice:
+        progress.fit(job.choice)
+    for text in (*(f"Warning: {warning}" for warning in job.warnings), *notes):
+        progress.note(text)
+
+
+def train_into(
+    folder: Path, job: Job, fabric: Fabric, *, save_every: float, progress: Progress, stop: Callable[[], bool]
+) -> Fitted:
+    """Train from the resume point in a folder, or from the start, and keep state and history there."""
+    first = fabric.global_rank == 0
+    store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(Run(folder).config) if first else ""))
+    if first and (history := store.history()):  # records of epochs that a kill took back are written again
+        write_history(folder / "metrics.jsonl", history)
+    recorder = Recorder(progress, folder / "metrics.jsonl" if first else None)
+    fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
+    if first:
+        write_history(folder / "metrics.jsonl", fitted.history)
+    return fitted
+
+
+def train(
+    job: Job,
+    *,
+    fabric: Fabric | None = None,
+    store: StateStore | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    """Fit the method of a job."""
+    train_rows = job.select(job.train)
+    assert train_rows is not None
+    with using_threads(job.threads):
+        valid = job.select(job.valid)
+        return fit(job.build, train_rows, valid, job.training, fabric=fabric, store=store, progress=progress, stop=stop)
+
+
+class Recorder(Progress):
+    """Passes everything on, and writes each epoch's record to metrics.jsonl."""
+
+    def __init__(self, progress: Progress, path: Path | None):
+        self.progress, self.path = progress, path
+
+    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
+        self.progress.start(epochs, steps, done, stage, parts)
+
+    def part(self, number: int, stage: str) -> None:
+        self.progress.part(number, stage)
+
+    def step(self, epoch: int, step: int) -> None:
+        self.progress.step(epoch, step)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        if self.path is not None:
+            append_record(self.path, record)
+        self.progress.epoch(record)
+
+    def note(self, text: str) -> None:
+        self.progress.note(text)
+
+    def stop(self) -> None:
+        self.progress.stop()

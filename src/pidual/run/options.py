@@ -1,0 +1,114 @@
+"""What a user can ask of a fit, and what that comes to for the data at hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..data import AnnotationTable
+from ..errors import UsageError
+from ..methods import METHODS, check_method
+from ..options import check_options, defaults
+from ..settings import choose_settings, judging_settings, network_of
+from ..training import Training, option_names
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a user can ask of a fit.
+
+    Parameters
+    ----------
+    method : str
+        Key of METHODS, or "auto": by the shape of the data (`choose_method`).
+    setting : "default" or "paper"
+        Where options that are not given come from.
+    method_options, training, network_options : mapping
+        Options that differ from the setting's: of the method's constructor, of Training, of the network.
+    network : str, optional
+        Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and for images a small CNN, or
+        WRN-28-10 in the setting "paper".
+    valid_fraction : float, optional
+        Share of the items held out as noisy validation rows, where the table has no split of its own; by default none
+        by the method latent_truth, else 0.1, or 0.02 for images in the setting "paper".
+    valid_items : int, optional
+        Not more items than this are held out; None sets no limit.
+    split_seed : int, optional
+        Of the items that are held out; by default `seed`, so that every seed has others.
+    pi_kinds : mapping
+        Kind of PI columns that should not be guessed.
+    pi_min_count : int, optional
+        A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default as
+        `PIEncoder` has it, or 1 for images in the setting "paper".
+    seed : int
+        Of everything random.
+    accelerator : str
+        A Lightning Fabric accelerator, such as "auto", "cpu" or "cuda".
+    threads : int, optional
+        Threads of the processor; by default one for small networks, else as many as torch has (docs/settings.md).
+    """
+
+    method: str = "auto"
+    setting: str = "default"
+    method_options: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    network: str | None = None
+    network_options: Mapping[str, Any] = field(default_factory=dict)
+    valid_fraction: float | None = None
+    valid_items: int | None = 5_000
+    split_seed: int | None = None
+    pi_kinds: Mapping[str, str] = field(default_factory=dict)
+    pi_min_count: int | None = None
+    seed: int = 0
+    accelerator: str = "auto"
+    threads: int | None = None
+
+
+def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptions, str]:
+    """Options with a method in place of "auto", and the reason in one sentence; "" where a method was asked for.
+
+    Latent truth, which judges all answers of an item together, but in the setting "paper", which is that of Pi-DUAL.
+    """
+    if options.method != "auto":
+        check_method(options.method, "auto")
+        return options, ""
+    if options.setting == "paper":
+        return replace(options, method="pi_dual"), "Method pi_dual, which the setting 'paper' is for."
+    n_items = len(table.frame["item"].cat.categories)
+    per_item = len(table) / max(1, n_items)
+    people = table.frame["annotator"].nunique() if "annotator" in table.frame else 0
+    who = f" by {people:,} annotator{'s' if people != 1 else ''}" if people else ""
+    answers = "one answer" if per_item == 1 else f"{per_item:.1f} answers"
+    return (
+        replace(options, method="latent_truth"),
+        f"Method latent_truth: {n_items:,} items with {answers} each{who} are judged together.",
+    )
+
+
+def resolve_options(
+    options: FitOptions,
+    n_train: int,
+    in_shape: Sequence[int],
+    n_items: int | None = None,
+    *,
+    own_module: bool = False,
+    judged_classes: int | None = None,
+) -> tuple[Training, dict[str, Any], dict[str, Any]]:
+    """Options of training, method and network for inputs of a shape: the setting's, then the user's own.
+
+    `judged_classes` is the number of classes where there is no network of x to train.
+    """
+    images, mlp = len(in_shape) == 3, not own_module and options.network in (None, "mlp")
+    if judged_classes is None:
+        settings = choose_settings(
+            options.setting, options.method, n_train=n_train, images=images, n_items=n_items, mlp=mlp
+        )
+    else:
+        settings = judging_settings(n_items or n_train, judged_classes)
+    unknown = [name for name in options.training if name not in option_names()]
+    if unknown:
+        raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
+    training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
+    implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
+    method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
+    check_options(f"method '{options.method}'", METHODS[options.method], method)
+    return training, method, (settings.network if implied else {}) | dict(options.network_options)

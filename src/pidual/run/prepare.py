@@ -1,0 +1,247 @@
+"""Table, inputs and options become a job that can start: everything is checked here, before anything is written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from ..batch import Rows, Spec
+from ..data import AnnotationTable, Inputs, x_rows
+from ..encode import PIEncoder
+from ..engine.threads import choose_threads
+from ..errors import DataError, UsageError
+from ..giveaway import check_giveaway
+from ..methods import METHODS, Method, check_method
+from ..nets import NETWORKS, WITHOUT_X
+from ..random_pi import derive_seed
+from ..settings import data_settings, network_of
+from ..training import Training
+from .makers import check_build, method_maker, network_maker, standardize_inputs
+from .notes import collected_warnings
+from .options import FitOptions, choose_method, resolve_options
+from .splits import TEST, TRAIN, VALID, assign_folds, find_split_problems, one_per_item, split_rows
+
+JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
+
+
+@dataclass
+class Job:
+    """A fit that has been checked and can start.
+
+    Parameters
+    ----------
+    table, inputs, options
+        What it is made of; the method of the options is known.
+    rows : Rows
+        All annotations, encoded.
+    split : int array (N,)
+        TRAIN, VALID or TEST; `train`, `valid` and `test` say it in words.
+    encoder : PIEncoder
+    spec : Spec
+    training, method_options, network
+        Options as they were resolved.
+    make : callable
+        Makes a fresh network.
+    build : callable
+        Makes the method around one.
+    warnings : list of str
+        What the user should know of the data.
+    threads : int
+    choice : str
+        Why this method, where none was asked for.
+    """
+
+    table: AnnotationTable
+    inputs: Inputs
+    options: FitOptions
+    rows: Rows
+    split: NDArray[np.int8]
+    encoder: PIEncoder
+    spec: Spec
+    training: Training
+    method_options: dict[str, Any]
+    network: dict[str, Any]
+    make: Callable[[], nn.Module]
+    build: Callable[[], Method]
+    warnings: list[str]
+    threads: int
+    choice: str = ""
+
+    @property
+    def train(self) -> NDArray[np.bool_]:
+        """Which annotations are trained on (N,)."""
+        return np.asarray(self.split == TRAIN)
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Which annotations are held out as noisy validation rows (N,)."""
+        return np.asarray(self.split == VALID)
+
+    @property
+    def test(self) -> NDArray[np.bool_]:
+        """Which annotations are held out as test rows (N,)."""
+        return np.asarray(self.split == TEST)
+
+    @property
+    def method_class(self) -> type[Method]:
+        """The class of the method."""
+        return METHODS[self.options.method]
+
+    def select(self, which: NDArray[np.bool_]) -> Rows | None:
+        """These of the rows, such as `train`; None where there are none."""
+        index = np.flatnonzero(which)
+        return self.rows.subset(index) if len(index) else None
+
+
+def prepare(
+    table: AnnotationTable,
+    inputs: Inputs,
+    options: FitOptions,
+    *,
+    module: nn.Module | Callable[[], nn.Module] | None = None,
+    sample_weight: NDArray[np.floating[Any]] | None = None,
+) -> Job:
+    """Check and join everything a fit needs.
+
+    Parameters
+    ----------
+    table : AnnotationTable
+    inputs : Inputs
+    options : FitOptions
+    module : callable, optional
+        Makes the prediction network, in place of one of ours.
+    sample_weight : array (N,), optional
+        Weight of every annotation.
+    """
+    options, choice = choose_method(options, table)
+    check_method(options.method)
+    check_judging(inputs, options, table)
+    joined = join_data(table, inputs, options, own_split=sample_weight is None)
+    in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
+    n_train, n_items = joined.count_trained(table)
+    judged = len(table.classes) if judging else None
+    training, method_options, network_options = resolve_options(
+        options, n_train, in_shape, n_items, own_module=module is not None, judged_classes=judged
+    )
+    rows = Rows.build(
+        inputs.array,
+        joined.x_row,
+        table.label_codes,
+        joined.encoder.transform(table),
+        sample_weight,
+        derive_seed(options.seed, 7),
+        item=table.item_codes,
+        fold=assign_folds(table.item_codes, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
+    )
+    spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
+    network = {
+        "name": JUDGING_NETWORKS.get(inputs.kind) or options.network or network_of(options.setting, in_shape),
+        "in_shape": list(in_shape),
+        "options": network_options,
+    }
+    standardize = None if judging else standardize_inputs(inputs, one_per_item(table, joined.x_row, joined.split))
+    make = module or network_maker(network, spec.n_classes, standardize)
+    own = module is None and network["name"] in NETWORKS
+    build = method_maker(options.method, method_options, spec, make, twice=not own)
+    asked = options.threads or (1 if judging else None)  # steps so short that a second thread mostly waits
+    return Job(
+        table=table,
+        inputs=inputs,
+        options=options,
+        rows=rows,
+        split=joined.split,
+        encoder=joined.encoder,
+        spec=spec,
+        training=training,
+        method_options=method_options,
+        network=network,
+        make=make,
+        build=build,
+        warnings=[*joined.warnings, *find_uninformative(table, options.method, spec, judging)],
+        threads=choose_threads(check_build(build), training.batch_size, asked),
+        choice=choice,
+    )
+
+
+@dataclass
+class Joined:
+    """Table and inputs put together."""
+
+    x_row: NDArray[np.int64]  # the row of x of every annotation
+    split: NDArray[np.int8]
+    seed: int  # of the split
+    encoder: PIEncoder
+    warnings: list[str]
+
+    def count_trained(self, table: AnnotationTable) -> tuple[int, int]:
+        """Annotations, and items, that are trained on."""
+        train = self.split == TRAIN
+        return int(train.sum()), int(np.count_nonzero(np.bincount(table.item_codes[train])))
+
+
+def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, own_split: bool) -> Joined:
+    """Find the input of every annotation, split the rows, and learn how to encode PI from those that are not test.
+
+    `own_split` says that a split of the table was meant as one: rows of weight 0 are a test split that nobody meant.
+    """
+    chosen = data_settings(options.setting, options.method, images=len(inputs.array.shape) == 4)
+    seed = options.seed if options.split_seed is None else options.split_seed
+    fraction = chosen.valid_fraction if options.valid_fraction is None else options.valid_fraction
+    with collected_warnings() as notes:
+        x_row = x_rows(inputs, table)
+        notes += find_split_problems(table) if own_split else []
+        split = split_rows(table, fraction, seed, options.valid_items)
+        learned = np.flatnonzero(split != TEST)
+        encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
+        encoder.fit(table, learned if len(learned) < len(table) else None)
+        if METHODS[options.method].needs_pi:
+            check_giveaway(table, encoder.columns_, learned)
+    return Joined(x_row, split, seed, encoder, notes)
+
+
+def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:
+    """The sizes a method is made for."""
+    return Spec(
+        n_train,
+        len(table.classes),
+        encoder.cardinalities,
+        encoder.n_numbers,
+        epochs,
+        encoder.code_names,
+        encoder.number_names,
+        n_items=n_items,
+    )
+
+
+def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
+    """Warnings of PI that says nothing: annotators of one answer each, or no PI at all."""
+    found, who = [], table.annotator_codes
+    if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
+        found.append("Every annotator has one answer only, which says nothing of how good they are; all count alike.")
+    if METHODS[method].needs_pi and spec.pi_dim == 0 and not METHODS[method].by_item:
+        found.append(
+            "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
+        )
+    return found
+
+
+def check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:
+    """Refuse what cannot be where probabilities are given in the place of x, or there is no x."""
+    if options.network in WITHOUT_X:
+        raise UsageError(f"There is no network '{options.network}'; choose one of {', '.join(NETWORKS)}.")
+    if inputs.kind not in JUDGING_NETWORKS:
+        return
+    what = "given probabilities" if inputs.kind == "probabilities" else "labels without inputs"
+    if options.method != "latent_truth":
+        raise UsageError(f"Only the method latent_truth can judge {what}, not '{options.method}'; leave --method out.")
+    if options.network is not None or options.setting != "default":
+        which = "--network" if options.network is not None else "--setting"
+        raise UsageError(f"There is no network to train on {what}; leave {which} out.")
+    if inputs.kind == "probabilities" and inputs.array.shape[1] != len(table.classes):
+        raise DataError(
+            f"{inputs.source} has {inputs.array.shape[1]} columns and {table.source} has {len(table.classes)} classes; "
+            "give one column of probabilities for each class, in the order of the classes."
+        )

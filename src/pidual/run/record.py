@@ -1,0 +1,234 @@
+"""What a fit writes into its run directory: first what it is, and at its end what came out."""
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+
+from ..data import Inputs
+from ..encode import PIColumn, quantity
+from ..engine import Fitted
+from ..engine.checkpoint import save_tensors
+from ..engine.threads import goes_on_with
+from ..errors import RunError, UsageError
+from ..files import release, write_json
+from ..methods import METHODS
+from ..nets import Standardize
+from ..predictions import Predictions, write_frame
+from ..schemas import CONFIG, FORMAT, check_record, run_id, sealed
+from ..training import Training
+from .directory import Run
+from .judge import Results
+from .lifecycle import NEW, choose_folder
+from .prepare import Job
+
+
+def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run: everything needed to run it again."""
+    table = job.table
+    frame = table.frame
+    return {
+        "pidual": version("pidual"),
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "method": job.options.method,
+        "method_title": METHODS[job.options.method].title,
+        "method_choice": job.choice,
+        "setting": job.options.setting,
+        "seed": job.options.seed,
+        "source": dict(source),
+        "data": {
+            "table": table.source,
+            "x": str(source.get("x", "array")),
+            "n_rows": len(table),
+            "n_items": int(frame["item"].nunique()),
+            "n_annotators": int(frame["annotator"].nunique()) if "annotator" in frame else None,
+            "n_classes": job.spec.n_classes,
+            "n_train": int(job.train.sum()),
+            "n_valid": int(job.valid.sum()),
+            "n_test": int(job.test.sum()),
+            "keep_ids": table.keeps_ids,
+            "fingerprint": table.fingerprint(),
+            "x_shape": [int(size) for size in job.inputs.array.shape],
+            "x_fingerprint": fingerprint(job.inputs),
+            "pi": [describe_pi(column, frame[column.name]) for column in job.encoder.columns_],
+        },
+        "method_options": job.method_options,
+        "training": asdict(job.training),
+        "network": job.network,
+        "versions": {name: version(name) for name in ("torch", "lightning-fabric", "numpy", "pandas", "scikit-learn")}
+        | {"python": platform.python_version()},
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "threads": job.threads},
+    }
+
+
+def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
+    """A PI column for people: what kind it is and what is in it."""
+    described: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    if column.kind == "category":
+        return described | {"n_missing": int(values.isna().sum()), "n_categories": column.n_codes}
+    missing = np.isnan(quantity(values, column.kind))
+    described["n_missing"] = int(missing.sum())
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return described | {"first": str(values.min()), "last": str(values.max())}
+    if column.kind == "duration":  # its mean and spread are of logarithms
+        return described | {"median": float(np.median(quantity(values, "number")[~missing]))}
+    return described | {"mean": column.mean, "std": column.std}
+
+
+def fingerprint(inputs: Inputs) -> str:
+    """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
+    if inputs.fingerprint is not None:
+        return inputs.fingerprint
+    x, n = inputs.array, len(inputs)
+    rows = np.arange(0, n, max(1, (x.nbytes if isinstance(x, np.ndarray) else n * 2**20) // 2**28))
+    digest = hashlib.blake2b(digest_size=16)
+    for part in np.array_split(rows, max(1, len(rows) // 4096)):
+        digest.update(np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes())
+        release(x)
+    return digest.hexdigest()
+
+
+def check_config(out: Path, config: dict[str, Any]) -> None:
+    """Refuse what config.json cannot hold, before anything is written."""
+    try:
+        text = json.dumps(config, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{out / 'config.json'} cannot hold this run ({error}); give finite numbers or text as options and PI."
+        ) from error
+    try:
+        check_record(out / "config.json", text, CONFIG, way_out="give other options")
+    except RunError as error:
+        raise UsageError(str(error)) from error
+
+
+def check_same(out: Path, config: dict[str, Any]) -> None:
+    """Refuse to continue a run with other data or options."""
+    old = Run(out).config
+    way_out = "resume with the data and options it was started with, or use another --out."
+    if out.name == NEW:
+        way_out = f"resume with the data and options it was started with, or remove {out} to keep the run before it."
+    old_pi, pi = ([column["name"] for column in part.get("data", {}).get("pi", [])] for part in (old, config))
+    if old_pi != pi:  # the fingerprint covers these columns, and would blame the contents of the table
+        raise RunError(
+            f"The run in {out} was started with the PI columns {old_pi!s:.400}, and now they are {pi}; {way_out}"
+        )
+    for part in ("method", "setting", "seed", "method_options", "training", "network", "data"):
+        before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
+        if part == "training":  # an option that came after the run was started had its default then
+            before = asdict(Training()) | before
+        if part == "data" and before.setdefault("keep_ids", after["keep_ids"]) != after["keep_ids"]:
+            which = ("without", "with") if after["keep_ids"] else ("with", "without")
+            raise RunError(
+                f"The run in {out} was started {which[0]} --keep-ids, and its files hold annotators accordingly; "
+                f"resume {which[0]} it, or fit again {which[1]} it into another --out."
+            )
+        if not isinstance(after, dict):
+            before, after = {part: before}, {part: after}
+        for name in {**before, **after}:
+            if before.get(name) == after.get(name) or name in ("table", "x"):  # the same data may have moved
+                continue
+            if name in ("fingerprint", "x_fingerprint"):
+                which = config["data"]["table" if name == "fingerprint" else "x"]
+                raise RunError(f"The run in {out} was started with other contents of {which}; {way_out}")
+            was, now = before.get(name), after.get(name)
+            raise RunError(
+                f"The run in {out} was started with {name} = {was!r:.200}, and now it is {now!r:.200}; {way_out}"
+            )
+
+
+def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> Path:
+    """The folder to write to, with the config of this run in it; one that is continued must be the same run."""
+    try:
+        folder = choose_folder(out, force=force, resume=resume)
+        if (folder / "config.json").exists():
+            check_same(folder, config)
+        else:
+            write_json(folder / "config.json", config)
+    except OSError as error:
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+    return folder
+
+
+def go_on_as_started(folder: Path, job: Job) -> None:
+    """Let a run that is continued have the threads it was started with, and warn of what would change its last digits.
+
+    The job of a finished run, or of a new one, stays as it is.
+    """
+    if not (folder / "config.json").exists() or (folder / "summary.json").exists():
+        return
+    old = Run(folder).config
+    started = {"pidual": old.get("pidual"), "torch": old.get("versions", {}).get("torch")}
+    changes = [f"{name} {was} (now {version(name)})" for name, was in started.items() if was != version(name)]
+    threads = old.get("hardware", {}).get("threads", job.threads)
+    if job.options.threads is None:
+        job.threads = goes_on_with(threads, job.threads)
+    if threads != job.threads:
+        changes.append(f"{threads} threads (now {job.threads})")
+    if changes:
+        job.warnings.append(
+            f"The run was started with {', '.join(changes)}; its numbers may differ a little from those of a run that "
+            "was not interrupted."
+        )
+
+
+def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
+    """Write everything a finished run holds but its report; summary.json marks it as finished, so it comes last."""
+    method = fitted.method
+    selected = {f"method.{name}": value for name, value in method.state_dict().items()}
+    arrays = {
+        f"inputs.{name}": torch.from_numpy(np.ascontiguousarray(value)) for name, value in job.inputs.tensors.items()
+    }
+    save_tensors(out / "model.safetensors", selected | arrays, {})
+    save_tensors(
+        out / "model-last.safetensors", {f"method.{name}": value for name, value in fitted.last.items()} | arrays, {}
+    )
+    standardize = next((part for part in method.modules() if isinstance(part, Standardize)), None)
+    model = {
+        "format": FORMAT,
+        "classes": job.table.classes,
+        "method": job.options.method,
+        "method_options": job.method_options,
+        "spec": asdict(job.spec),
+        "network": job.network | {"standardize": len(standardize.mean) if standardize is not None else 0},
+        "pi": job.encoder.to_json(),
+        "inputs": job.inputs.schema,
+    }
+    write_json(out / "model.json", model)
+    results.predictions.write(out / "predictions.parquet")
+    if results.items is not None:
+        write_frame(out / "items.parquet", results.items)
+    if results.annotators is not None:
+        write_frame(out / "annotators.parquet", results.annotators)
+    write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
+    run = Run(out)
+    about = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
+    write_json(out / "summary.json", sealed(results.summary | about))
+
+
+def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:
+    """PNG images of the items with the most suspicious labels, where inputs are images: item, png."""
+    pictures: dict[str, bytes] = {}
+    if job.inputs.kind != "images":
+        limit = 0
+    for row in np.argsort(predictions.label_quality, kind="stable")[:limit]:
+        x = job.rows.take_x(job.rows.x_row[row : row + 1])[0].numpy()
+        buffer = io.BytesIO()
+        Image.fromarray(x.transpose(1, 2, 0)).save(buffer, format="PNG")
+        pictures[str(predictions.frame["item"].iloc[row])] = buffer.getvalue()
+    return pd.DataFrame(
+        {"item": pd.Series(list(pictures), dtype="str"), "png": pd.Series(list(pictures.values()), dtype=object)}
+    )
