@@ -453,7 +453,7 @@ def test_any_method_fits_scores_and_predicts(method, tmp_path):
 def test_options_of_a_method_are_set_by_name_and_wrong_ones_refused(tmp_path):
     folder = write_crowd(tmp_path)
     options = ["--pi", "annotator,seconds", "--method", "pi_dual", "--set"]
-    run = fitted(folder, *options, "depth=2", "--set", "gate_bias=-3")
+    run = fitted(folder, *options, "depth=2", "--set", "gate_bias=-3.0")
     assert read_json(run / "config.json")["method_options"]["depth"] == 2
     code, _, err = fit(folder, "--force", *options, "depth=1")
     assert code != 0
