@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .batch import PI, Batch, Rows, Spec
     from .encode import PIEncoder
-    from .engine import Fitted, Training
+    from .engine import Callback, Fitted, Training
     from .errors import DataError, DataWarning, PidualError, RunError, UsageError
     from .estimator import PiDualClassifier
     from .inputs import Inputs, load_inputs
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnnotationTable": "table",
     "Batch": "batch",
+    "Callback": "engine",
     "DataError": "errors",
     "DataWarning": "errors",
     "FitOptions": "run",
@@ -55,6 +56,7 @@ __all__ = [
     "PI",
     "AnnotationTable",
     "Batch",
+    "Callback",
     "DataError",
     "DataWarning",
     "FitOptions",

@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import nn
 
 from .batch import Rows
-from .engine import Fitted, make_fabric, predicting_fabric
+from .engine import Callback, Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .inputs import Inputs
@@ -74,6 +74,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         A Lightning Fabric accelerator.
     threads : int, default=None
         Threads of the processor during `fit`; by default one for small networks, else as many as torch has.
+    callbacks : list of Callback, default=None
+        Called with the trainer at every step and epoch of `fit`; see `pidual.Callback`.
     random_state : int, RandomState instance or None, default=None
         Of everything random. An int is the seed itself: `pidual fit --seed` of the same number gives the same answer on
         the same table, if equal inputs are one item there too.
@@ -131,6 +133,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         keep_ids: bool = False,
         accelerator: str = "auto",
         threads: int | None = None,
+        callbacks: Sequence[Callback] | None = None,
         random_state: Any = None,
     ):
         self.method = method
@@ -148,6 +151,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.keep_ids = keep_ids
         self.accelerator = accelerator
         self.threads = threads
+        self.callbacks = callbacks
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -186,7 +190,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            fitted = train(job, fabric=fabric)
+            fitted = train(job, fabric=fabric, callbacks=self.callbacks or ())
             self._keep(fitted, assess(job, fitted, fabric), index)
         self._warn(job, self.summary_["warnings"])
         return self
@@ -227,7 +231,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Refuse options of a network beside an estimator."""
         if self.method not in ("auto", "latent_truth"):
             raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
-        networks = ("module", "epochs", "batch_size", "lr", "training", "network_options")
+        networks = ("module", "epochs", "batch_size", "lr", "training", "network_options", "callbacks")
         given = [name for name in networks if getattr(self, name) is not None]
         if given or self.setting != "default":
             raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
