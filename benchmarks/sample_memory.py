@@ -69,7 +69,7 @@ def steps_of(trainer):
     """The training steps of a trainer, one at a time."""
     for batch in trainer.batches.epoch(trainer.batches.order(0)):
         loss = trainer.train_step(batch)["loss"].detach()
-        trainer.at.step += 1
+        trainer.position.step += 1
         yield float(loss)
 
 

@@ -15,6 +15,7 @@ import torch
 from command_line import run_cli
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -293,6 +294,28 @@ def test_equal_rows_stay_on_one_side_of_the_split(X, y, pi, monkeypatch):
     assert not sides[0] & sides[1]
     assert len(job.inputs.array) == 120  # every item is stored once
     np.testing.assert_array_equal(job.inputs.array[job.rows.x_row], X[order])
+
+
+class StopAt(pidual.Callback):
+    """Ends training after an epoch, and keeps a weight of each."""
+
+    def __init__(self, epoch):
+        self.epoch, self.seen = epoch, []
+
+    def on_epoch_end(self, trainer, record):
+        self.seen.append(next(trainer.method.f.parameters()).sum().item())
+        if record["epoch"] == self.epoch:
+            trainer.finish()
+
+
+def test_callbacks(X, y, pi):
+    stop = StopAt(1)
+    model = quick(epochs=5, callbacks=[stop]).fit(X, y, pi)
+    assert len(model.history_) == 2
+    assert len(set(stop.seen)) == 2
+    assert clone(model).get_params()["callbacks"][0].epoch == 1
+    with pytest.raises(UsageError, match="callbacks is for networks"):
+        PiDualClassifier(estimator=LogisticRegression(), callbacks=[stop]).fit(X, y)
 
 
 # --- the prediction network ---

@@ -19,6 +19,7 @@ from PIL import Image
 from pidual.data import AnnotationTable, load_inputs, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.encode import PIEncoder
+from pidual.engine.callbacks import Callback
 from pidual.engine.checkpoint import load_tensors
 from pidual.engine.fit import Interrupted
 from pidual.engine.progress import Progress
@@ -294,6 +295,19 @@ class Threads(Progress):
 
     def note(self, text):
         self.notes.append(text)
+
+
+def test_a_callback_ends_training_and_adds_to_the_history(data, tmp_path):
+    class Norm(Callback):
+        def on_epoch_end(self, trainer, record):
+            record["norm"] = sum(weight.norm().item() for weight in trainer.method.f.parameters())
+            if record["epoch"] == 0:
+                trainer.finish()
+
+    run = fit_table(*data, tmp_path / "run", QUICK, callbacks=[Norm()])
+    assert [record["epoch"] for record in run.history] == [0]
+    assert run.history[0]["norm"] > 0
+    assert run.summary["selected_epoch"] == 0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .batch import PI, Batch, Rows, Spec
     from .data import AnnotationTable, Inputs, load_inputs, read_table
     from .encode import PIEncoder
-    from .engine import Fitted, Training
+    from .engine import Callback, Fitted, Training
     from .errors import DataError, DataWarning, PidualError, RunError, UsageError
     from .estimator import PiDualClassifier
     from .methods import METHODS, Method, PiDual
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnnotationTable": "data",
     "Batch": "batch",
+    "Callback": "engine",
     "DataError": "errors",
     "DataWarning": "errors",
     "FitOptions": "run",
@@ -54,6 +55,7 @@ __all__ = [
     "PI",
     "AnnotationTable",
     "Batch",
+    "Callback",
     "DataError",
     "DataWarning",
     "FitOptions",

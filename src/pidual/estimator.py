@@ -24,7 +24,7 @@ from .data import AnnotationTable, Inputs
 from .data.build import refuse_people_as_columns
 from .data.in_memory import in_order, pi_columns, pi_names
 from .data.people import has_address, holds_people
-from .engine import Fitted, make_fabric, predicting_fabric
+from .engine import Callback, Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
 from .errors import DataError, DataWarning, UsageError
 from .run import FitOptions, Job, Results, train
@@ -76,6 +76,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         A Lightning Fabric accelerator.
     threads : int, default=None
         Threads of the processor during `fit`; by default one for small networks, else as many as torch has.
+    callbacks : list of Callback, default=None
+        Called with the trainer at every step and epoch of `fit`; see `pidual.Callback`.
     verbose : int, default=0
         1 shows the progress of `fit` on stderr: a bar on a terminal, else a line now and then.
     random_state : int, RandomState instance or None, default=None
@@ -135,6 +137,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         keep_ids: bool = False,
         accelerator: str = "auto",
         threads: int | None = None,
+        callbacks: Sequence[Callback] | None = None,
         verbose: int = 0,
         random_state: Any = None,
         **options: Any,
@@ -152,6 +155,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.keep_ids = keep_ids
         self.accelerator = accelerator
         self.threads = threads
+        self.callbacks = callbacks
         self.verbose = verbose
         self.random_state = random_state
         self._options = options  # `fit` refuses those that do not exist
@@ -206,7 +210,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            fitted = train(job, fabric=fabric)
+            fitted = train(job, fabric=fabric, callbacks=self.callbacks or ())
             self._keep(fitted, assess(job, fitted, fabric), index)
         self._warn(job, self.summary_["warnings"])
         return self
@@ -247,7 +251,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Refuse options of a network beside an estimator."""
         if self.method not in ("auto", "latent_truth"):
             raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
-        of_networks = ("module", "network", "epochs", "batch_size", "lr")
+        of_networks = ("module", "network", "epochs", "batch_size", "lr", "callbacks")
         given = [name for name in of_networks if getattr(self, name) is not None]
         given += [name for name in self._options if name.startswith(("training__", "network__"))]
         if given or self.setting != "default":

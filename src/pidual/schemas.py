@@ -518,6 +518,7 @@ STATE = record(
                 "history": list_of(EPOCH),
                 "events": list_of(EVENT),
             },
+            {"ended": flag},
             more=None,
             rule=_position_rule,
         ),

@@ -1,5 +1,6 @@
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -7,9 +8,10 @@ import torch
 from torch import nn
 
 from pidual.batch import Rows
-from pidual.engine import Interrupted, Training, fit, make_fabric
+from pidual.engine import Callback, Interrupted, Training, fit, make_fabric
 from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
+from pidual.engine.fit import weights
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.methods import CE, PiDual, PiDualPlus
@@ -185,6 +187,71 @@ def test_progress_counts_phases_of_other_lengths_in_steps_of_an_epoch(rows):
     assert len(seen.steps[2]) == 30
     assert seen.steps[2] == sorted(seen.steps[2])
     assert seen.steps[2][-1] == 10
+
+
+def build_ce(rows):
+    return CE(MLP(5, 3, width=8, depth=1), rows.spec(3))
+
+
+class Weights(Callback):
+    """Reads the network's weights at each epoch, and ends training after some of them."""
+
+    def __init__(self, last=None):
+        self.last, self.steps, self.weights, self.calls = last, 0, [], []
+
+    def on_train_begin(self, trainer):
+        self.calls.append(("begin", trainer.stage, trainer.position.epoch))
+
+    def on_step(self, trainer):
+        self.steps += 1
+        assert trainer.position.step >= 1
+
+    def on_epoch_end(self, trainer, record):
+        self.weights.append(weights(trainer.method))
+        record["callback"] = float(len(self.weights))
+        assert trainer.history[-1] is record
+        if record["epoch"] == self.last:
+            trainer.finish()
+
+    def on_note(self, trainer, text):
+        self.calls.append(("note", text))
+
+    def on_train_end(self, trainer):
+        self.calls.append(("end", trainer.stage, trainer.position.epoch))
+
+
+def test_callbacks_read_weights_and_end_training(rows, tmp_path):
+    training = Training(epochs=5, batch_size=24, guard="off", select="last")
+    whole, early, again = Weights(), Weights(last=2), Weights()
+    build = partial(build_ce, rows)
+    fit(build, rows, None, training, callbacks=[whole])
+    store = StateStore(tmp_path)
+    ended = fit(build, rows, None, training, callbacks=[early], store=store)
+    assert (whole.calls, early.calls) == ([("begin", "", 0), ("end", "", 5)], [("begin", "", 0), ("end", "", 3)])
+    assert (whole.steps, early.steps) == (50, 30)
+    assert (len(ended.history), ended.selected_epoch) == (3, 2)
+    assert [record["callback"] for record in ended.history] == [1.0, 2.0, 3.0]
+    for one, other in zip(whole.weights, early.weights, strict=False):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert all(torch.equal(value, ended.method.state_dict()[name]) for name, value in early.weights[-1].items())
+    resumed = fit(build, rows, None, training, callbacks=[again], store=store)  # what was ended stays so
+    assert again.calls == [("begin", "", 3), ("end", "", 3)]
+    assert len(resumed.history) == 3
+
+
+def test_callbacks_hear_of_a_collapse_and_of_the_end_of_a_training_that_fails(rows):
+    class Failing(Weights):
+        def on_step(self, trainer):
+            raise RuntimeError("a fault of the callback")
+
+    training = Training(epochs=8, batch_size=24, lr=1e-9, guard="watch", select="last")
+    build = partial(build_ce, rows)
+    heard, failing = Weights(), Failing()
+    fitted = fit(build, rows, None, training, callbacks=[heard])
+    assert len(heard.calls) == 2 + len(fitted.events)
+    with pytest.raises(RuntimeError, match="a fault of the callback"):
+        fit(build, rows, None, training, callbacks=[failing])
+    assert failing.calls[-1] == ("end", "", 0)
 
 
 def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):

@@ -11,7 +11,7 @@ import contextlib
 import copy
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -29,6 +29,7 @@ from ..random_pi import derive_seed
 from ..training import Training
 from . import guard
 from .batches import Batches
+from .callbacks import Callback
 from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
 from .history import Record
 from .optim import make_optimizers
@@ -84,6 +85,11 @@ class Position:
     best_epoch: int = -1
     history: list[Record] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
+    ended: bool = False  # before its last epoch, by a callback
+
+    def to_json(self) -> dict[str, Any]:
+        """As the state of a run has it."""
+        return {name: value for name, value in vars(self).items() if name != "ended" or value}
 
 
 def whole_batches(rows: Rows, batch_size: int) -> Rows:
@@ -129,6 +135,7 @@ def fit(
     fabric: Fabric | None = None,
     store: StateStore | None = None,
     progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
     stage: str = "",
 ) -> Fitted:
@@ -148,6 +155,8 @@ def fit(
         Where the state is saved; a state found there is continued.
     progress : Progress, optional
         Told of every step and epoch.
+    callbacks : sequence of Callback
+        Called with the trainer, in this order, before `progress` is told.
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     stage : str
@@ -159,12 +168,14 @@ def fit(
     groups = method.groups(fabric.world_size)
     try:
         if len(groups) == 1:
-            return Trainer(build, train, valid, training, fabric, store, progress, stop, stage, method).run()
+            how: dict[str, Any] = {"stage": stage, "method": method, "callbacks": callbacks}
+            return Trainer(build, train, valid, training, fabric, store, progress, stop, **how).run()
         together = Together(fabric, stop)
         fabric = together.own_fabric
 
         def learn(build: Callable[[], Method], rows: Rows, **how: Any) -> Learned:
-            trainer = Trainer(build, rows, valid, training, fabric, stop=together.asked_to_stop, **how)
+            how |= {"stop": together.asked_to_stop, "callbacks": callbacks}
+            trainer = Trainer(build, rows, valid, training, fabric, **how)
             return trainer.learn(keep_optimizer=False)
 
         learned = train_groups(groups, build, train, learn, together, store, progress, stage)
@@ -231,14 +242,15 @@ class Trainer:
         stop: Callable[[], bool],
         stage: str = "",
         method: Method | None = None,
+        callbacks: Sequence[Callback] = (),
     ):
-        self.stage, self.fresh = stage, method
+        self.stage, self.fresh, self.callbacks = stage, method, callbacks
         self.build, self.train, self.training = build, train, training
         self.valid = valid
         if valid is not None and training.valid_whole_batches:
             self.valid = whole_batches(valid, training.batch_size)
         self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
-        self.at = Position()
+        self.position = Position()
         self.best: Weights = {}
         self.first: Weights | None = None
         self.first_records: tuple[list[Record], list[Record]] = ([], [])
@@ -259,25 +271,41 @@ class Trainer:
         """
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
-        self.at = Position(**state[1]["position"]) if state else Position()
+        self.position = Position(**state[1]["position"]) if state else Position()
         self.check_position()
         self.set_up()
         if state:
             self.restore(*state)
         else:
-            self.at.history[:0], self.at.events[:0] = self.first_records
+            self.position.history[:0], self.position.events[:0] = self.first_records
         steps = self.batches.steps
-        done = self.at.epoch * steps + min(self.at.step, steps)
+        done = self.position.epoch * steps + min(self.position.step, steps)
         self.progress.start(self.training.epochs, steps, done, self.stage)
-        while self.at.epoch < self.training.epochs:
-            self.train_epoch()
-            self.finish_epoch()
-        self.save(with_optimizer=keep_optimizer)
+        try:
+            for callback in self.callbacks:
+                callback.on_train_begin(self)
+            while self.position.epoch < self.training.epochs and not self.position.ended:
+                self.train_epoch()
+                self.finish_epoch()
+            self.save(with_optimizer=keep_optimizer)
+        finally:
+            for callback in self.callbacks:
+                callback.on_train_end(self)
         return self.learned()
+
+    @property
+    def history(self) -> list[Record]:
+        """The records of all epochs so far, over all attempts."""
+        return self.position.history
+
+    def finish(self) -> None:
+        """End training after this epoch, as if it were the last one; for callbacks."""
+        self.position.ended = True
 
     def check_position(self) -> None:
         """Refuse a state that stands where this run cannot be."""
-        at, done = self.at, self.at.history[len(self.at.history) - self.at.epoch :] if self.at.epoch else []
+        at = self.position
+        done = at.history[len(at.history) - at.epoch :] if at.epoch else []
         judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
         if at.epoch > self.training.epochs or at.attempt >= guard.MAX_ATTEMPTS or not judged:
             assert self.store is not None
@@ -285,7 +313,7 @@ class Trainer:
 
     def set_up(self) -> None:
         """Build method and optimizer for the current attempt."""
-        attempt, fresh, self.fresh = self.at.attempt, self.fresh, None
+        attempt, fresh, self.fresh = self.position.attempt, self.fresh, None
         if fresh is None or attempt > 0:
             torch.manual_seed(derive_seed(self.training.seed, attempt, 3))
             fresh = self.build()
@@ -314,6 +342,7 @@ class Trainer:
             training = replace(self.training, **self.method.before_training)
             store = self.store.part("before") if self.store else None
             how = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
+            how["callbacks"] = self.callbacks
             fitted = fit(self.build_first, self.train, self.valid, training, **how, stage="first stage")
             self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
         before.load_state_dict(self.first)
@@ -333,7 +362,7 @@ class Trainer:
 
     def train_epoch(self) -> None:
         """The steps of the current epoch that are not done yet."""
-        at, batches = self.at, self.batches
+        at, batches = self.position, self.batches
         if at.step == 0 and self.method.begin_epoch(at.epoch, self.scan):
             self.set_up_optimizer()
         self.method.train()
@@ -347,6 +376,8 @@ class Trainer:
             for name, value in self.train_step(batch).items():
                 sums[name] = sums.get(name, 0.0) + value.detach().double()
             at.step += 1
+            for callback in self.callbacks:
+                callback.on_step(self)
             self.progress.step(at.epoch, at.step * self.batches.steps // self.epoch_steps)
             now = time.monotonic()
             stopping = self.asked_to_stop()
@@ -365,7 +396,7 @@ class Trainer:
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
         """One update of the parameters."""
-        at = self.at
+        at = self.position
         self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
         # The schedule counts epochs: one that visits more or fewer rows than there are moves it no further.
         done = at.step * self.batches.steps / self.epoch_steps
@@ -393,7 +424,7 @@ class Trainer:
 
     def finish_epoch(self) -> None:
         """Validate, record, remember the best weights, and let the guard look."""
-        at = self.at
+        at = self.position
         steps = self.batches.steps
         factor = self.options.lr_factor((at.epoch + 1) * steps - 1, steps)
         record: Record = {"epoch": at.epoch, "attempt": at.attempt, "lr": self.options.scaled_lr * factor}
@@ -410,13 +441,16 @@ class Trainer:
                 at.best, at.best_epoch, self.best = merit, at.epoch, weights(self.method)
         record["seconds"] = at.seconds
         at.history.append(record)
+        for callback in self.callbacks:
+            callback.on_epoch_end(self, record)
+        at.ended = self.fabric.broadcast(at.ended)
         self.progress.epoch(record)
         at.epoch, at.step, at.sums, at.seconds = at.epoch + 1, 0, {}, 0.0
         self.check(record)
 
     def check(self, record: Record) -> None:
         """Record that the guard calls the fit collapsed, and start again with a smaller rate."""
-        at = self.at
+        at = self.position
         steps_done = at.epoch * self.batches.steps
         if self.training.guard == "off" or not guard.is_due(record["epoch"], self.training.epochs, steps_done):
             return
@@ -431,9 +465,12 @@ class Trainer:
             else "went on"
         )
         at.events.append({"epoch": record["epoch"], "attempt": at.attempt, "reason": reason, "action": action})
-        self.progress.note(f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}.")
+        text = f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}."
+        for callback in self.callbacks:
+            callback.on_note(self, text)
+        self.progress.note(text)
         if again:
-            self.at = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
+            self.position = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
             self.best = {}
             self.set_up()
 
@@ -444,7 +481,7 @@ class Trainer:
 
     def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
         """A function of the batch on all training rows, without gradient."""
-        augment = partial(self.batches.scan_views, epoch=self.at.epoch) if augmented else None
+        augment = partial(self.batches.scan_views, epoch=self.position.epoch) if augmented else None
         return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
 
     def save(self, *, with_optimizer: bool = True) -> None:
@@ -457,7 +494,7 @@ class Trainer:
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
-            self.store.save(tensors, {"position": vars(self.at), "optimizer": values}, self.method.memories)
+            self.store.save(tensors, {"position": self.position.to_json(), "optimizer": values}, self.method.memories)
         now = time.monotonic()
         self.save_due = now + max(self.store.save_every, SAVE_SHARE * (now - started))
 
@@ -469,13 +506,13 @@ class Trainer:
             part, _, name = key.partition(".")
             parts.setdefault(part, {})[name] = value
         own = self.method.state_dict()
-        wrong = misfit(own, parts["method"]) or (misfit(own, parts["best"]) if self.at.best else None)
+        wrong = misfit(own, parts["method"]) or (misfit(own, parts["best"]) if self.position.best else None)
         if wrong is not None:
             raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         self.method.load_state_dict(parts["method"])
-        self.method.epoch = min(self.at.epoch, self.training.epochs - 1)
+        self.method.epoch = min(self.position.epoch, self.training.epochs - 1)
         self.set_up_optimizer()  # of the phase the method is in
-        self.best = parts["best"] if self.at.best else {}
+        self.best = parts["best"] if self.position.best else {}
         self.store.load_memories(self.method.memories, values)
         try:
             unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
@@ -484,13 +521,13 @@ class Trainer:
 
     def learned(self) -> Learned:
         """The weights after the last epoch, the selected ones, and the rest of what happened."""
-        at = self.at
+        at = self.position
         best = self.training.select != "last" and bool(self.best)
         attempts = 1 + max(record["attempt"] for record in at.history)
         return Learned(
             last=weights(self.method),
             selected=self.best if best else None,
-            epoch=at.best_epoch if best else self.training.epochs - 1,
+            epoch=at.best_epoch if best else at.epoch - 1,
             history=at.history,
             events=at.events,
             collapsed=bool(at.events) and attempts <= len(at.events),

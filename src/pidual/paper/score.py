@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ..batch import Lazy, Rows
 from ..data import AnnotationTable, Inputs
 from ..datasets.base import NoisyDataset
-from ..engine import Fitted, fit, make_fabric
+from ..engine import Callback, Fitted, fit, make_fabric
 from ..engine.checkpoint import StateStore
+from ..engine.fit import Trainer
 from ..engine.history import Record
 from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
 from ..engine.progress import Progress
@@ -85,8 +86,8 @@ def fit_and_score(
     job = prepare_data(data, options)
     job = ablate(job, ablation) if ablation else job
     fabric = make_fabric(options.accelerator, job.training.precision)
-    watch = Watch(job, data, fabric, progress or Progress())
-    fitted = train(job, fabric=fabric, store=store, progress=watch, stop=stop)
+    watch = [Watch(job, data)] if job.method_class.stages == 1 else []
+    fitted = train(job, fabric=fabric, store=store, progress=progress, callbacks=watch, stop=stop)
     if fabric.global_rank != 0:
         return {}
     selected, predictions = score(job, fitted, data, fabric)
@@ -180,7 +181,7 @@ def describe_data(job: Job, data: NoisyDataset) -> Result:
     return {**sizes, **known, "fingerprint": data.fingerprint()}
 
 
-class Watch(Progress):
+class Watch(Callback):
     """Adds to the record of every epoch how the networks answer on correct, on wrong and on test rows.
 
     Shares of the rows on which the prediction network (`f_correct`, `f_wrong`) and, in Pi-DUAL, the noise network
@@ -188,10 +189,10 @@ class Watch(Progress):
     spaced rows, of methods with one stage.
     """
 
-    def __init__(self, job: Job, data: NoisyDataset, fabric: Any, progress: Progress):
+    def __init__(self, job: Job, data: NoisyDataset):
         rows = job.select(job.train)
         assert rows is not None
-        self.rows, self.fabric, self.progress = rows, fabric, progress
+        self.rows = rows
         trained = data.frame[job.train]
         known = np.flatnonzero(trained["y"].notna())
         watched = known[torch.linspace(0, len(known) - 1, min(len(known), WATCHED)).long().numpy()]
@@ -201,50 +202,25 @@ class Watch(Progress):
         seen = np.linspace(0, len(test) - 1, min(len(test), WATCHED)).astype(np.int64)
         self.test, self.y_test = test.subset(seen), data.y_test[seen]
         self.classes = np.asarray(job.table.classes)
-        self.watching = job.method_class.stages == 1
-        self.method: Method | None = None
-        self.make, job.build = job.build, self.build
 
-    def build(self) -> Method:
-        """The method, of which a reference is kept: the one built last is the one being trained."""
-        self.method = self.make()
-        return self.method
-
-    def answers(self, method: Method) -> dict[str, torch.Tensor]:
+    def answers(self, method: Method, fabric: Any) -> dict[str, torch.Tensor]:
         """Answers of the networks on the watched rows."""
         parts = []
         for index in self.index.split(CHUNK):
-            logits = predict_logits(method, self.rows, self.rows.x_row[index], self.fabric)
-            columns = per_row(method, self.rows, index, index, logits, self.fabric)
+            logits = predict_logits(method, self.rows, self.rows.x_row[index], fabric)
+            columns = per_row(method, self.rows, index, index, logits, fabric)
             noise = {"noise": columns["noise_label"]} if "noise_label" in columns else {}
             parts.append({"f": logits.argmax(1), **noise})
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
-    def epoch(self, record: Record) -> None:
-        if self.watching and self.method is not None:
-            given = self.rows.y_noisy[self.index]
-            for name, answer in self.answers(self.method).items():
-                for kind, which in (("correct", ~self.wrong), ("wrong", self.wrong)):
-                    if which.any():
-                        record[f"{name}_{kind}"] = float((answer == given)[which].float().mean())
-            predicted = self.classes[predict_labels(self.method, self.test, self.fabric)]
-            record["test_accuracy"] = float((predicted == self.y_test).mean())
-        self.progress.epoch(record)
-
-    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
-        self.progress.start(epochs, steps, done, stage, parts)
-
-    def part(self, number: int, stage: str) -> None:
-        self.progress.part(number, stage)
-
-    def step(self, epoch: int, step: int) -> None:
-        self.progress.step(epoch, step)
-
-    def note(self, text: str) -> None:
-        self.progress.note(text)
-
-    def stop(self) -> None:
-        self.progress.stop()
+    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+        given = self.rows.y_noisy[self.index]
+        for name, answer in self.answers(trainer.method, trainer.fabric).items():
+            for kind, which in (("correct", ~self.wrong), ("wrong", self.wrong)):
+                if which.any():
+                    record[f"{name}_{kind}"] = float((answer == given)[which].float().mean())
+        predicted = self.classes[predict_labels(trainer.method, self.test, trainer.fabric)]
+        record["test_accuracy"] = float((predicted == self.y_test).mean())
 
 
 def histograms(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:

@@ -2,9 +2,10 @@
 
     options, prepare   table + inputs + options   -> Job          everything is checked here
     fit                Job                        -> Fitted       training
-    judge              Job + Fitted               -> Results      predictions, items, annotators, summary
+    predict            Job + Fitted               -> Answers      what the method says of annotations and items
+    judge              Answers                    -> Results      what looks wrong and why; items, annotators, summary
     record             all of it                  -> files        what the directory holds
-    lifecycle          who may write there, and how a new run replaces an old one
+    lifecycle          who may write there, and how a new run replaces an old one; identity: whether it is the same run
     files, directory   the directory read again: `Run`; trained: its classifier
 
 Names are loaded when they are first used: reading a run needs no torch.

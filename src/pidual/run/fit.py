@@ -9,9 +9,10 @@ from typing import Any
 from lightning_fabric import Fabric
 
 from ..data import AnnotationTable, Inputs
-from ..engine import Fitted, Interrupted, fit, make_fabric
+from ..engine import Callback, Fitted, Interrupted, fit, make_fabric
 from ..engine.checkpoint import StateStore
-from ..engine.history import append_record, write_history
+from ..engine.fit import Trainer
+from ..engine.history import Record, append_record, write_history
 from ..engine.progress import Progress
 from ..engine.threads import using_threads
 from ..schemas import run_id
@@ -37,6 +38,7 @@ def fit_table(
     resume: bool = False,
     save_every: float = 15.0,
     progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Fit, score and report, into a run directory.
@@ -61,6 +63,9 @@ def fit_table(
     save_every : float
         Seconds between two resume points within an epoch.
     progress : Progress, optional
+        Told of every step and epoch.
+    callbacks : sequence of Callback
+        Called with the trainer at every step and epoch.
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """
@@ -78,7 +83,9 @@ def fit_table(
         announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
         if not finished:
             started = time.monotonic()
-            fitted = train_into(folder, job, fabric, save_every=save_every, progress=progress, stop=stop)
+            fitted = train_into(
+                folder, job, fabric, save_every=save_every, progress=progress, callbacks=callbacks, stop=stop
+            )
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
             if fabric.global_rank == 0:
@@ -119,16 +126,15 @@ def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
         progress.note(text)
 
 
-def train_into(
-    folder: Path, job: Job, fabric: Fabric, *, save_every: float, progress: Progress, stop: Callable[[], bool]
-) -> Fitted:
-    """Train from the resume point in a folder, or from the start, and keep state and history there."""
+def train_into(folder: Path, job: Job, fabric: Fabric, *, save_every: float, **how: Any) -> Fitted:
+    """Train from the resume point in a folder, or from the start, and keep state and history there; see `train`."""
     first = fabric.global_rank == 0
     store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(Run(folder).config) if first else ""))
-    if first and (history := store.history()):  # records of epochs that a kill took back are written again
-        write_history(folder / "metrics.jsonl", history)
-    recorder = Recorder(progress, folder / "metrics.jsonl" if first else None)
-    fitted = train(job, fabric=fabric, store=store, progress=recorder, stop=stop)
+    if first:
+        if history := store.history():  # records of epochs that a kill took back are written again
+            write_history(folder / "metrics.jsonl", history)
+        how["callbacks"] = [*how["callbacks"], Recorder(folder / "metrics.jsonl")]
+    fitted = train(job, fabric=fabric, store=store, **how)
     if first:
         write_history(folder / "metrics.jsonl", fitted.history)
     return fitted
@@ -140,38 +146,29 @@ def train(
     fabric: Fabric | None = None,
     store: StateStore | None = None,
     progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Fitted:
-    """Fit the method of a job."""
+    """Fit the method of a job; see `engine.fit`."""
     train_rows = job.select(job.train)
     assert train_rows is not None
     with using_threads(job.threads):
         valid = job.select(job.valid)
-        return fit(job.build, train_rows, valid, job.training, fabric=fabric, store=store, progress=progress, stop=stop)
+        how: dict[str, Any] = {
+            "fabric": fabric,
+            "store": store,
+            "progress": progress,
+            "callbacks": callbacks,
+            "stop": stop,
+        }
+        return fit(job.build, train_rows, valid, job.training, **how)
 
 
-class Recorder(Progress):
-    """Passes everything on, and writes each epoch's record to metrics.jsonl."""
+class Recorder(Callback):
+    """Writes the record of each epoch to metrics.jsonl."""
 
-    def __init__(self, progress: Progress, path: Path | None):
-        self.progress, self.path = progress, path
+    def __init__(self, path: Path):
+        self.path = path
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
-        self.progress.start(epochs, steps, done, stage, parts)
-
-    def part(self, number: int, stage: str) -> None:
-        self.progress.part(number, stage)
-
-    def step(self, epoch: int, step: int) -> None:
-        self.progress.step(epoch, step)
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        if self.path is not None:
-            append_record(self.path, record)
-        self.progress.epoch(record)
-
-    def note(self, text: str) -> None:
-        self.progress.note(text)
-
-    def stop(self) -> None:
-        self.progress.stop()
+    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+        append_record(self.path, record)

@@ -27,11 +27,13 @@ from ..methods import METHODS
 from ..nets import Standardize
 from ..predictions import Predictions, write_frame
 from ..schemas import CONFIG, FORMAT, check_record, run_id, sealed
-from ..training import Training
 from .directory import Run
+from .identity import find_changes, refuse_change
 from .judge import Results
 from .lifecycle import NEW, choose_folder
 from .prepare import Job
+
+IDENTITY = ("method", "setting", "seed", "method_options", "training", "network", "data")  # of a config
 
 
 def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,28 +128,17 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
         raise RunError(
             f"The run in {out} was started with the PI columns {old_pi!s:.400}, and now they are {pi}; {way_out}"
         )
-    for part in ("method", "setting", "seed", "method_options", "training", "network", "data"):
-        before, after = old.get(part, {}), json.loads(json.dumps(config[part]))
-        if part == "training":  # an option that came after the run was started had its default then
-            before = asdict(Training()) | before
-        if part == "data" and before.setdefault("keep_ids", after["keep_ids"]) != after["keep_ids"]:
-            which = ("without", "with") if after["keep_ids"] else ("with", "without")
-            raise RunError(
-                f"The run in {out} was started {which[0]} --keep-ids, and its files hold annotators accordingly; "
-                f"resume {which[0]} it, or fit again {which[1]} it into another --out."
-            )
-        if not isinstance(after, dict):
-            before, after = {part: before}, {part: after}
-        for name in {**before, **after}:
-            if before.get(name) == after.get(name) or name in ("table", "x"):  # the same data may have moved
-                continue
-            if name in ("fingerprint", "x_fingerprint"):
-                which = config["data"]["table" if name == "fingerprint" else "x"]
-                raise RunError(f"The run in {out} was started with other contents of {which}; {way_out}")
-            was, now = before.get(name), after.get(name)
-            raise RunError(
-                f"The run in {out} was started with {name} = {was!r:.200}, and now it is {now!r:.200}; {way_out}"
-            )
+    keeps, kept = config["data"]["keep_ids"], old.get("data", {}).get("keep_ids", config["data"]["keep_ids"])
+    if kept != keeps:
+        which = ("without", "with") if keeps else ("with", "without")
+        raise RunError(
+            f"The run in {out} was started {which[0]} --keep-ids, and its files hold annotators accordingly; "
+            f"resume {which[0]} it, or fit again {which[1]} it into another --out."
+        )
+    contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
+    for name, was, now in find_changes(old, {part: config[part] for part in IDENTITY}):
+        if name not in ("table", "x", "keep_ids"):  # the same data may have moved
+            refuse_change(f"The run in {out}", name, was, now, way_out, contents)
 
 
 def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -> Path:

@@ -15,15 +15,15 @@ from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
 from ..data import AnnotationTable, Inputs
-from ..engine import Interrupted, make_fabric
+from ..engine import Callback, Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
+from ..engine.fit import Trainer
 from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
 from ..processes import place_among_processes
 from ..run import FitOptions, train
-from ..run.fit import Recorder
 from ..run.lifecycle import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
 from ..run.prepare import prepare
 from ..schemas import FORMAT, SWEEP, read_record
@@ -230,7 +230,7 @@ class Worker:
     def fit(self, trial: optuna.Trial, point: int) -> str:
         """One fit, to its end or until the study has seen enough of it; returns how it went."""
         study, store = self.queue.study, self.store(point)
-        watch = Watch(self.progress, trial, self.prune, store.history())
+        watch = Watch(trial, self.prune, store.history())
         with beating(trial) as lost:
             try:
                 job = prepare(self.table, self.inputs, self.queue.space.options(point))
@@ -238,7 +238,8 @@ class Worker:
                     job,
                     fabric=make_fabric(job.options.accelerator, job.training.precision),
                     store=store,
-                    progress=watch,
+                    progress=self.progress,
+                    callbacks=[watch],
                     stop=lambda: self.stop() or lost() or watch.pruned,
                 )
             except Interrupted as error:
@@ -258,18 +259,16 @@ class Worker:
         return f"noisy validation {accuracy:.1%} at epoch {fitted.selected_epoch + 1}, {watch.seconds:.1f} s"
 
 
-class Watch(Recorder):
-    """Passes everything on, and asks the study after every epoch whether the trial is worth going on with."""
+class Watch(Callback):
+    """Asks the study after every epoch whether the trial is worth going on with."""
 
-    def __init__(self, progress: Progress, trial: optuna.Trial, prune: bool, before: Iterable[Record]):
-        super().__init__(progress, None)
+    def __init__(self, trial: optuna.Trial, prune: bool, before: Iterable[Record]):
         self.trial, self.prune, self.pruned = trial, prune, False
         self.epochs, self.seconds = 0, 0.0
         for record in before:
             self.count(record)
 
-    def epoch(self, record: Record) -> None:
-        super().epoch(record)
+    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
         self.count(record)
         self.pruned = self.prune and self.trial.should_prune()
 

@@ -5,7 +5,6 @@ import json
 import random
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import optuna
@@ -17,9 +16,9 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from ..errors import RunError, UsageError
 from ..files import without_passwords
 from ..run import Job
+from ..run.identity import find_changes, refuse_change
 from ..run.record import describe
 from ..schemas import STUDY
-from ..training import Training
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -39,20 +38,9 @@ def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any
 def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to go on with other data or options."""
     way_out = "use the data and options it was started with, or another --out and --study."
-    for part, now in new.items():
-        was = old.get(part)
-        if part == "training" and isinstance(was, dict):  # an option that came later had its default then
-            was = asdict(Training()) | was
-        pairs = {part: (was, now)}
-        if isinstance(now, dict) and isinstance(was, dict):
-            pairs = {name: (was.get(name), now.get(name)) for name in {**was, **now}}
-        for name, (before, after) in pairs.items():
-            if before == after:
-                continue
-            if name in ("fingerprint", "x_fingerprint"):
-                which = "the table" if name == "fingerprint" else "the inputs"
-                raise RunError(f"{what} was started with other contents of {which}; {way_out}")
-            raise RunError(f"{what} was started with {name} = {before!r:.200}, and now it is {after!r:.200}; {way_out}")
+    contents = {"fingerprint": "the table", "x_fingerprint": "the inputs"}
+    for name, was, now in find_changes(old, new):
+        refuse_change(what, name, was, now, way_out, contents)
 
 
 def safe_url(url: str) -> str:
