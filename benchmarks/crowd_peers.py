@@ -49,7 +49,7 @@ def fit_network(data, frame, seed, *, per_answer, method="ce"):
         chosen = choose_settings("default", "ce", n_train=len(data.frame), images=False).training
         training = {name: chosen[name] for name in ("epochs", "batch_size", "weight_decay")}
     options = FitOptions(
-        method=method, seed=seed, valid_fraction=0.0, training=training, accelerator="cpu", pi_min_count=1
+        method=method, seed=seed, valid_fraction=0.0, options=training, accelerator="cpu", pi_min_count=1
     )
     job = prepare_data(part, options)
     fabric = make_fabric("cpu")

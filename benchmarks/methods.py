@@ -31,8 +31,8 @@ BUDGET = 6  # settings tried per method and dataset
 SEARCH_SEED = 100
 ROUNDS = 1  # of timing
 
-MLP = {"network": "mlp", "network_options": {"width": 128, "depth": 2}}
-CNN = {"network": "small_cnn", "network_options": {"width": 16}}
+MLP = "mlp", {"network.width": 128, "network.depth": 2}
+CNN = "small_cnn", {"network.width": 16}
 IMAGES = {"epochs": 6, "batch_size": 64, "crop_pad": 4, "flip": True}
 DATASETS = {  # name in the package, network, training
     "digits_pi_low": ("digits_pi:low", MLP, {"epochs": 60, "batch_size": 64}),
@@ -102,7 +102,7 @@ def settings_to_try(method):
 
 def options_of(method, dataset, point, seed, **changes):
     """Options of a fit at a point of the grid: the paper's schedule on this dataset's network and epochs."""
-    _, network, training = DATASETS[dataset]
+    _, (network, sizes), training = DATASETS[dataset]
     epochs = training["epochs"]
     schedule = {"schedule": "steps", "milestones": [round(0.4 * epochs), round(0.8 * epochs)], "lr_decay": 0.2}
     shared = {name: point[name] for name in SHARED_GRID}
@@ -110,12 +110,11 @@ def options_of(method, dataset, point, seed, **changes):
     return FitOptions(
         method=method,
         setting="paper",
-        method_options=own,
-        training=training | schedule | shared | {"select": "best", "guard": "watch"},
+        network=network,
+        options=own | training | schedule | shared | {"select": "best", "guard": "watch"} | sizes,
         seed=seed,
         valid_fraction=0.1,
         pi_min_count=2,
-        **network,
     )
 
 

@@ -26,17 +26,17 @@ from pidual.run import FitOptions
 VARIANTS = {
     "default": {},
     "ce": {"method": "ce"},
-    "weight decay 1e-3": {"training": {"weight_decay": 1e-3}},
-    "weight decay 1e-2": {"training": {"weight_decay": 1e-2}},
-    "batch 64": {"training": {"batch_size": 64}},
-    "no dropout": {"network_options": {"dropout": 0.0}},
-    "rate 0.03": {"training": {"lr": 0.03}},
-    "no clipping": {"training": {"clip": None}},
-    "gate from 1/2": {"method_options": {"gate_bias": 0.0}},
-    "random PI 4": {"method_options": {"random_pi": 4}},
-    "PI width 1024": {"method_options": {"width": 1024}},
+    "weight decay 1e-3": {"options": {"weight_decay": 1e-3}},
+    "weight decay 1e-2": {"options": {"weight_decay": 1e-2}},
+    "batch 64": {"options": {"batch_size": 64}},
+    "no dropout": {"options": {"network.dropout": 0.0}},
+    "rate 0.03": {"options": {"lr": 0.03}},
+    "no clipping": {"options": {"clip": None}},
+    "gate from 1/2": {"options": {"gate_bias": 0.0}},
+    "random PI 4": {"options": {"random_pi": 4}},
+    "PI width 1024": {"options": {"width": 1024}},
 }
-ONE_CONVOLUTION = {"network_options": {"convs": 1}}
+ONE_CONVOLUTION = {"options": {"network.convs": 1}}
 IMAGE_VARIANTS = {
     "default": {},
     "ce": {"method": "ce"},

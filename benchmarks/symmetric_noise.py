@@ -80,11 +80,13 @@ if __name__ == "__main__":
                 options = FitOptions(
                     method=method,
                     setting="paper",
-                    method_options=({"width": 256} if METHODS[method].needs_pi else {}) | own,
-                    training=TRAINING | {"select": "last", "guard": "watch"},
+                    options=({"width": 256} if METHODS[method].needs_pi else {})
+                    | own
+                    | TRAINING
+                    | {"select": "last", "guard": "watch"}
+                    | {f"network.{key}": value for key, value in (NETWORK | network).items()},
                     seed=seed,
                     network="mlp",
-                    network_options=NETWORK | network,
                 )
                 log.add({"method": name, "seed": seed} | fit_and_score(data, options))
     table = summarise(log.rows)

@@ -71,19 +71,17 @@ class Range:
         pd.read_csv(crowd / "texts.csv").drop_duplicates("item").to_csv(crowd / "new.csv", index=False)
         x = load_inputs(crowd / "x.npy")
         table = read_table(crowd / "labels.csv", pi=["annotator", "seconds"])
-        sizes = {"method_options": {"width": 8, "random_pi": 2}, "network_options": {"width": 8}}
-        options = FitOptions("pi_dual", training=BATCH, **sizes)
-        elr = FitOptions(method="elr", training=BATCH, network_options={"width": 8})
+        options = FitOptions("pi_dual", options={**BATCH, "width": 8, "random_pi": 2, "network.width": 8})
+        elr = FitOptions(method="elr", options={**BATCH, "network.width": 8})
         self.fit(table, x, "finished", options)
-        self.fit(table, x, "other", FitOptions("pi_dual", training=BATCH, method_options={"width": 12}, seed=1))
+        self.fit(table, x, "other", FitOptions("pi_dual", options={**BATCH, "width": 12}, seed=1))
         self.fit(table, x, "unfinished", options, stop_after=5)
         self.fit(table, x, "elr", elr)
         self.fit(table, x, "elr-unfinished", elr, stop_after=5)
         texts = read_table(crowd / "texts.csv", pi=["annotator"], x_columns=["words"])
         self.fit(texts, table_inputs(crowd / "texts.csv", text="words"), "text", options)
         pictures = read_table(folder / "pictures.csv", pi=["annotator"])
-        training, sizes = {**BATCH, "epochs": 1}, {"method_options": {"width": 8}, "network_options": {"width": 4}}
-        small = FitOptions("pi_dual", training=training, **sizes)
+        small = FitOptions("pi_dual", options={**BATCH, "epochs": 1, "width": 8, "network.width": 4})
         self.fit(pictures, load_inputs(folder / "pictures"), "images", small)
         self.whole = {name: read_frame(folder / done / "predictions.parquet") for name, done in WHOLE.items()}
         self.commands = self.make_commands()

@@ -18,7 +18,7 @@ from pidual.run.trained import load_method, method_of, predict_inputs, sizes_of
 from pidual.settings import POPULATIONS
 
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
-QUICK = FitOptions(training={"epochs": 2})
+QUICK = FitOptions(options={"epochs": 2})
 
 
 @pytest.fixture(scope="module")

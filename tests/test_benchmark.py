@@ -253,7 +253,7 @@ def test_a_variant_has_a_file_of_its_own(tmp_path):
     fit = tiny_fit(variant="corrupted PI 25%", corrupt_pi=0.25)
     assert fit.path(tmp_path).name == "pi_dual-corrupted-PI-25-0.json"
     assert fit.ablation == {"corrupt_pi": 0.25}
-    assert "corrupt_pi" not in fit.options(0.4).method_options
+    assert "corrupt_pi" not in fit.options(0.4).options
     assert fit.identity()["settings"]["corrupt_pi"] == 0.25
 
 
@@ -368,8 +368,8 @@ def test_every_annotator_has_a_code_and_the_true_noise_rate_is_told(data):
     job = prepare_data(dataclasses.replace(data, frame=frame), tiny_fit().options(0.3))
     assert job.spec.cardinalities[0] == frame["annotator"].nunique()
     assert tiny_fit().options(0.3).valid_items is None
-    assert tiny_fit("co_teaching").options(0.31).method_options["noise_rate"] == 0.31
-    assert "noise_rate" not in tiny_fit("ce").options(0.31).method_options
+    assert tiny_fit("co_teaching").options(0.31).options["noise_rate"] == 0.31
+    assert "noise_rate" not in tiny_fit("ce").options(0.31).options
 
 
 def test_a_broken_result_is_named(tmp_path):

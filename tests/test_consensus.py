@@ -148,7 +148,7 @@ def truth_and_vote(crowd):
 
 @pytest.mark.parametrize("method", ["ce", "pi_dual", "latent_truth"])
 def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
-    job, fit, fabric = fitted(crowd, method, training={"epochs": 10})
+    job, fit, fabric = fitted(crowd, method, options={"epochs": 10})
     results = assess(job, fit, fabric)
     items, y, vote = results.items, *truth_and_vote(crowd)
     right = (items["consensus_label"].astype(int).to_numpy() == y[items["item"].astype(int)].to_numpy()).mean()
@@ -192,7 +192,7 @@ def test_a_run_of_many_classes(tmp_path, method):
     frame.to_csv(tmp_path / "labels.csv", index=False)
     table = read_table(tmp_path / "labels.csv", pi=["annotator"])
     inputs = Inputs(rng.normal(size=(100, 4)).astype(np.float32), None, "array", {}, source="x")
-    run = fit_table(table, inputs, tmp_path / "run", FitOptions(method=method, training={"epochs": 1}))
+    run = fit_table(table, inputs, tmp_path / "run", FitOptions(method=method, options={"epochs": 1}))
     items = run.items
     assert (items["top_1"] == items["consensus_label"]).all()
     assert (items["top_1_probability"] == items["consensus_quality"]).all()
@@ -213,7 +213,7 @@ def test_answers_of_test_rows_do_not_touch_predictions(tmp_path, method):
         frame.to_csv(tmp_path / "labels.csv", index=False)
         table = read_table(tmp_path / "labels.csv", pi=["annotator", "seconds"])
         inputs = Inputs(crowd.x, None, "array", {}, source="x")
-        job, fit, fabric = fitted((table, inputs, crowd), method, training={"epochs": 2})
+        job, fit, fabric = fitted((table, inputs, crowd), method, options={"epochs": 2})
         results = assess(job, fit, fabric)
         frames.append(results.predictions.frame)
         right = (frames[-1]["predicted_label"].astype(int) == frames[-1]["y"].astype(int))[test]
@@ -233,7 +233,7 @@ def test_several_inputs_of_one_item_are_averaged():
 
 
 def test_a_benchmark_leaves_the_consensus_out(crowd):
-    job, fit, fabric = fitted(crowd, "ce", training={"epochs": 2})
+    job, fit, fabric = fitted(crowd, "ce", options={"epochs": 2})
     answers = predict(job, fit, fabric, consensus=False)
     assert answers.posteriors is None
     assert not answers.predictions.has_consensus
@@ -252,7 +252,7 @@ def test_effects_of_categories_and_constants(tmp_path):
     frame.to_csv(tmp_path / "labels.csv", index=False)
     table = read_table(tmp_path / "labels.csv", pi=["annotator", "tool", "same", "many", "day"])
     job, fit, fabric = fitted(
-        (table, Inputs(crowd.x, None, "array", {}, source="x"), crowd), "ce", training={"epochs": 15}
+        (table, Inputs(crowd.x, None, "array", {}, source="x"), crowd), "ce", options={"epochs": 15}
     )
     effects = {effect["column"]: effect for effect in assess(job, fit, fabric).summary["pi_effects"]}
     assert {*effects} == {"tool", "day"}

@@ -24,8 +24,8 @@ from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, set
 from pidual.run.record import fingerprint
 from pidual.schemas import sealed
 
-QUICK = FitOptions("ce", training={"epochs": 2, "guard": "off"}, network_options={"width": 8})
-OTHER = FitOptions("ce", training={"epochs": 1, "guard": "off"}, network_options={"width": 8}, seed=3)
+QUICK = FitOptions("ce", options={"epochs": 2, "guard": "off", "network.width": 8})
+OTHER = FitOptions("ce", options={"epochs": 1, "guard": "off", "network.width": 8}, seed=3)
 ARGS = ("--method", "ce", "--epochs", 2, "--set", "network.width=8", "--quiet")
 
 
@@ -402,7 +402,7 @@ def test_a_state_cannot_name_files_elsewhere(data, tmp_path):
     victims = [tmp_path / "victim.txt", tmp_path / "victim2.txt"]
     for victim in victims:
         victim.write_text("mine")
-    options = FitOptions("elr", training={"epochs": 2, "guard": "off"}, network_options={"width": 8})
+    options = FitOptions("elr", options={"epochs": 2, "guard": "off", "network.width": 8})
     with pytest.raises(Interrupted):
         fit_table(*data, tmp_path / "run", options, stop=stop_at_once)
     state = tmp_path / "run" / "state" / "state.safetensors"

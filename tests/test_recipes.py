@@ -25,6 +25,7 @@ from pidual.paper.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.paper.runs import Fit
 from pidual.paper.summary import summarise
 from pidual.run.options import resolve_options
+from pidual.settings import split_settings
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "paper" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -41,12 +42,13 @@ def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
     for method in METHODS:
         options = Fit(recipe, method).options(0.4)
         resolve_options(options, 1000, shape)
-        check_options(method, METHODS[method], options.method_options)
+        given = split_settings(options.options)
+        check_options(method, METHODS[method], given.method)
         with torch.device("meta"):
-            build_network(options.network, in_shape=shape, n_classes=10, **options.network_options)
+            build_network(options.network, in_shape=shape, n_classes=10, **given.network)
     assert set(recipe.methods) <= set(METHODS)
     other = Fit(recipe, "ce", 0, "other", recipe.other_network).options(0.4)
-    assert not recipe.other_network or (other.network, other.network_options) != (options.network, {})
+    assert not recipe.other_network or (other.network, split_settings(other.options).network) != (options.network, {})
 
 
 @pytest.mark.parametrize(("name", "scale"), ALL)

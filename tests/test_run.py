@@ -48,7 +48,7 @@ LONG = (
     "--set",
     "select=best",
 )
-QUICK = FitOptions("pi_dual", training={"epochs": 3}, method_options={"width": 16, "random_pi": 2})
+QUICK = FitOptions("pi_dual", options={"epochs": 3, "width": 16, "random_pi": 2})
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def same_run(a, b):
 
 def test_the_same_seed_gives_the_same_run(data, tmp_path):
     a, b, c = (
-        fit_table(*data, tmp_path / name, FitOptions(training={"epochs": 2}, seed=seed)).path
+        fit_table(*data, tmp_path / name, FitOptions(options={"epochs": 2}, seed=seed)).path
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
     assert same_run(a, b)
@@ -123,10 +123,8 @@ def test_the_code_bases_protocol_for_imagenet_on_images_of_any_size(tmp_path):
     training = paper_protocol("imagenet", codebase=True) | {"epochs": 2, "batch_size": 8, "loader_workers": 0}
     options = FitOptions(
         setting="paper",
-        training=training,
-        method_options={"width": 8, "pi_weight_decay": True},
+        options={**training, "width": 8, "pi_weight_decay": True, "network.width": 4, "network.statistics": "unit"},
         network="small_cnn",
-        network_options={"width": 4, "statistics": "unit"},
     )
     run = fit_table(table, inputs, tmp_path / "run", options)
     method, _ = load_method(run)
@@ -265,7 +263,7 @@ def test_splits_that_cannot_be():
 
 
 def test_a_run_stopped_anywhere_continues_to_the_same_bits(data, tmp_path):
-    options = replace(QUICK, training={"epochs": 3, "select": "best"})
+    options = replace(QUICK, options={**QUICK.options, "epochs": 3, "select": "best"})
     whole = fit_table(*data, tmp_path / "whole", options)
     for steps in (1, 2, 3, 5):
         out = tmp_path / f"stopped{steps}"
@@ -361,7 +359,7 @@ def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
     del summary["digest"], summary["run_id"]  # of what config.json said when it was finished
     (run.path / "summary.json").write_text(json.dumps(summary))
     fit_table(*data, run.path, QUICK, resume=True)
-    other = replace(QUICK, training={"epochs": 3, "decay_norms": False})
+    other = replace(QUICK, options={**QUICK.options, "epochs": 3, "decay_norms": False})
     with pytest.raises(RunError, match="decay_norms = True, and now it is False"):
         fit_table(*data, run.path, other, resume=True)
 
@@ -374,7 +372,7 @@ def test_resuming_a_finished_run_changes_nothing(data, tmp_path):
     assert again.summary["n_issues"] == 7
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
     with pytest.raises(RunError, match="epochs = 3, and now it is 4"):
-        fit_table(*data, tmp_path / "run", replace(QUICK, training={"epochs": 4}), resume=True)
+        fit_table(*data, tmp_path / "run", replace(QUICK, options={**QUICK.options, "epochs": 4}), resume=True)
 
 
 def test_resuming_with_other_pi_names_the_columns(data, crowd, tmp_path):
@@ -397,7 +395,7 @@ def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_p
 
 def test_nothing_is_written_before_all_is_checked(data, tmp_path):
     with pytest.raises(UsageError):
-        fit_table(*data, tmp_path / "run", FitOptions(training={"epoch": 3}))
+        fit_table(*data, tmp_path / "run", FitOptions(options={"epoch": 3}))
     assert not (tmp_path / "run").exists()
 
 

@@ -13,7 +13,7 @@ from pidual.nets import MLP, WideResNet, build_network
 from pidual.run import FitOptions
 from pidual.run.options import resolve_options
 from pidual.run.prepare import prepare
-from pidual.settings import choose_settings, network_of, split_settings
+from pidual.settings import Settings, choose_settings, network_of, split_settings
 
 SIZES = (100, 999, 1_000, 9_999, 50_000, 500_000, 5_000_000)
 
@@ -97,8 +97,8 @@ def test_pi_dual_plus_has_the_papers_schedule():
 
 
 def test_the_papers_setting_on_images_gives_way_to_what_is_asked_for():
-    options = {"network": "small_cnn", "network_options": {"width": 4}, "valid_fraction": 0.25, "pi_min_count": 2}
-    job = paper_job(pi_kinds={"seconds": "duration"}, method_options={"width": 16}, **options)
+    asked = {"network": "small_cnn", "valid_fraction": 0.25, "pi_min_count": 2}
+    job = paper_job(pi_kinds={"seconds": "duration"}, options={"width": 16, "network.width": 4}, **asked)
     assert (job.network["name"], job.network["options"]) == ("small_cnn", {"width": 4})
     assert int((job.split == 1).sum()) == 100
     assert job.method_options["width"] == 16
@@ -116,7 +116,7 @@ def test_the_papers_setting_on_vectors_has_our_network_and_encoding():
 
 @pytest.mark.parametrize("network", [None, "small_cnn"])
 def test_naming_the_network_that_is_taken_anyway_changes_nothing(network):
-    options = FitOptions("pi_dual", network=network, network_options={"width": 8})
+    options = FitOptions("pi_dual", network=network, options={"network.width": 8})
     assert resolve_options(options, 500, (3, 8, 8))[2] == {"convs": 2, "width": 8}
 
 
@@ -131,6 +131,6 @@ def test_an_unknown_setting_is_named():
 
 def test_options_go_where_they_belong():
     options = {"lr": 0.1, "width": 32, "network.width": 64}
-    assert split_settings(options) == ({"width": 32}, {"lr": 0.1}, {"width": 64})
+    assert split_settings(options) == Settings({"lr": 0.1}, {"width": 32}, {"width": 64})
     with pytest.raises(UsageError, match="give it with --seed"):
         split_settings({"seed": 1})

@@ -37,7 +37,7 @@ from pidual.sweep.study import check_same, open_study, opened
 from pidual.training import Training
 
 FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
-CE = FitOptions(method="ce", training={"epochs": 2}, accelerator="cpu")
+CE = FitOptions(method="ce", options={"epochs": 2}, accelerator="cpu")
 LRS = {"lr": [0.01, 0.03, 0.1]}
 
 
@@ -152,7 +152,7 @@ def test_clean_labels_have_no_part_in_it(folder, tmp_path):
 
 
 def test_the_grid_of_the_paper_without_what_is_fixed():
-    options = FitOptions(method="elr", training={"lr": 0.05}, method_options={"lam": 3.0})
+    options = FitOptions(method="elr", options={"lr": 0.05, "lam": 3.0})
     assert choose_search(options) == {"weight_decay": [1e-4, 1e-3], "beta": [0.5, 0.7, 0.9]}
     assert choose_search(options, own={"beta": [0.1]}) == {"beta": [0.1]}
     assert choose_search(options, "imagenet_pi", {"beta": [0.1]}) == {"weight_decay": [1e-5, 1e-4], "beta": [0.1]}
@@ -406,7 +406,7 @@ def test_a_worker_that_beats_is_left_alone(study, monkeypatch):
 def test_hopeless_trials_are_pruned(data, tmp_path, monkeypatch):
     monkeypatch.setattr("pidual.sweep.run.STARTUP_TRIALS", 2)
     table, inputs = data
-    options = FitOptions(method="ce", training={"epochs": 6, "guard": "off"}, accelerator="cpu")
+    options = FitOptions(method="ce", options={"epochs": 6, "guard": "off"}, accelerator="cpu")
     choices = {"lr": [0.0, 0.1], "momentum": [0.7, 0.8, 0.9]}
     found = run_sweep(table, inputs, tmp_path / "s", options, choices, prune=True)
     pruned = found.trials[found.trials["state"] == "pruned"]
@@ -665,11 +665,11 @@ def test_a_search_on_a_recipe_from_python(tmp_path):
     data = load_data(recipe, tmp_path)
     fixed, search = recipe_search(recipe, data, "elr")
     assert set(search) == {"lr", "weight_decay", "beta", "lam"}
-    assert not set(search) & {*fixed.training, *fixed.method_options}
-    assert fixed.training["epochs"] == recipe.settings["epochs"]
+    assert not set(search) & set(fixed.options)
+    assert fixed.options["epochs"] == recipe.settings["epochs"]
     fixed, search = recipe_search(recipe, data, "elr", changes={"epochs": 2}, own={"lam": [1.0]}, seed=3)
     assert search == {"lam": [1.0]}
-    assert (fixed.training["epochs"], fixed.method_options["beta"], fixed.seed) == (2, 0.7, 3)
+    assert (fixed.options["epochs"], fixed.options["beta"], fixed.seed) == (2, 0.7, 3)
     with pytest.raises(UsageError, match="There is no method 'elf'"):
         recipe_search(recipe, data, "elf")
 

@@ -18,8 +18,7 @@ from .run.trained import predict_inputs
 METHODS = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.
 # Latent truth, which chooses it itself, has its defaults.
-TRAINING = {"epochs": 60, "weight_decay": 1e-3, "batch_size": 64}
-NETWORK = {"depth": 1}
+OPTIONS = {"epochs": 60, "weight_decay": 1e-3, "batch_size": 64, "network.depth": 1}
 NOISE_LEVELS: tuple[Literal["low", "high"], ...] = ("low", "high")
 
 
@@ -69,7 +68,7 @@ def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Prog
     inputs = load_inputs(data.x)
     options = FitOptions(method=method, seed=seed)
     if method != "latent_truth":
-        options = replace(options, training=TRAINING, network_options=NETWORK)
+        options = replace(options, options=OPTIONS)
     run = fit_table(table, inputs, out, options, source={"x": "Digits-PI"}, force=True, progress=progress)
     worst = run.predictions.frame.nsmallest(200, "label_quality")["item"].astype(int).unique()
     pictures = [picture(data.images[item, 0]) for item in worst]

@@ -31,7 +31,6 @@ from .run import FitOptions, Job, Results, train
 from .run.any_classifier import fit_any, probabilities
 from .run.judge import assess
 from .run.prepare import prepare
-from .settings import split_settings
 from .training import option_names
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
@@ -225,7 +224,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Fit the estimator in the place of a network."""
         self._check_estimator_alone()
-        if options.method_options.get("folds", 2) == 1:
+        if options.options.get("folds", 2) == 1:
             raise UsageError("folds must be at least 2 with an estimator: its probabilities are judged out of fold.")
         with torch.random.fork_rng(devices=[]):
             found = fit_any(
@@ -235,7 +234,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 sample_weight=weight.astype(np.float32),
                 seed=options.seed,
                 pi_kinds=options.pi_kinds,
-                options=options.method_options,
+                options=options.options,
                 threads=self.threads,
             )
             results = assess(found.job, found.fitted, make_fabric("cpu"))
@@ -318,14 +317,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             if word == "training" and key not in option_names():
                 raise UsageError(f"There is no training option '{key}'; there are {', '.join(option_names())}.")
             asked[OPTIONS[f"{word}__"] + key] = value
-        method_options, training, network_options = split_settings(asked)
         return FitOptions(
             method=self.method,
             setting=self.setting,
-            method_options=method_options,
-            training={name: v.item() if isinstance(v, np.generic) else v for name, v in training.items()},
+            options={name: v.item() if isinstance(v, np.generic) else v for name, v in asked.items()},
             network=self.network,
-            network_options=network_options,
             valid_fraction=self.validation_fraction,
             pi_kinds=kinds,
             seed=draw_seed(self.random_state),

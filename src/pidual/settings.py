@@ -94,14 +94,14 @@ def check_setting(setting: str) -> None:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
 
 
-def split_settings(settings: Mapping[str, Any]) -> tuple[Options, Options, Options]:
-    """Options of the method, of training and of the network (`network.KEY`) from a mapping of all of them."""
+def split_settings(settings: Mapping[str, Any]) -> Settings:
+    """Options of training, of the method and of the network (`network.KEY`) from a mapping of all of them."""
     if "seed" in settings:
         raise UsageError("The seed is not an option of --set; give it with --seed or --seeds.")
     training = {key: value for key, value in settings.items() if key in option_names()}
     network = {key.removeprefix("network."): value for key, value in settings.items() if key.startswith("network.")}
     method = {key: value for key, value in settings.items() if key not in training and not key.startswith("network.")}
-    return method, training, network
+    return Settings(training, method, network)
 
 
 def paper_settings(method: str, n_train: int, images: bool) -> Settings:

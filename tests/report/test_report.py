@@ -84,9 +84,7 @@ def fabricate_run(
         load_inputs(pd.DataFrame({"item": names} | {f"f{i}": rng.normal(size=n_items) for i in range(12)})),
         FitOptions(
             "pi_dual" if gate else "ce",
-            method_options={"width": 4} if gate else {},
-            training={"epochs": epochs},
-            network_options={"width": 4},
+            options={**({"width": 4} if gate else {}), "epochs": epochs, "network.width": 4},
         ),
     )
     job.warnings[:] = warnings

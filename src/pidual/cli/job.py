@@ -174,8 +174,7 @@ def check_options(options: dict[str, Any]) -> None:
         known = ", ".join([*NETWORK_NAMES, *(f"{library}:NAME" for library in LIBRARIES)])
         raise UsageError(f"There is no network '{network}'; choose one of {known}.")
     check_given_once(options, NAMED)
-    _, training, _ = split_settings(options["settings"])
-    Training(**training | given_training(options), seed=options["seed"])
+    Training(**split_settings(options["settings"]).training | given_training(options), seed=options["seed"])
 
 
 def given_training(options: dict[str, Any]) -> dict[str, Any]:
@@ -195,7 +194,6 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     check_options(options)
     from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
     from ..data.features import expect_inputs
-    from ..settings import split_settings
 
     opened = open_source(table)
     given = [name_and_kind(opened, part) for part in options["pi"] or []]
@@ -220,16 +218,13 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
             "There is no input to learn from; give it with --x, --x-columns or --x-text, or give a classifier's "
             "probabilities with --probs, or judge labels without any input with --no-x."
         )
-    method_options, training, network = split_settings(options["settings"])
     from ..run import FitOptions
 
     fit_options = FitOptions(
         method=options["method"] or "auto",
         setting=options["setting"],
-        method_options=method_options,
-        training=training | given_training(options),
+        options=options["settings"] | given_training(options),
         network=options["network"],
-        network_options=network,
         valid_fraction=options["valid_fraction"],
         pi_kinds={column: kind for column, (_, kind) in zip(read.pi_columns, given, strict=False) if kind},
         seed=options["seed"],

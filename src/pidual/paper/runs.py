@@ -106,16 +106,13 @@ class Fit:
         settings = self.recipe.method_settings(self.method, self.changes)
         settings = {name: value for name, value in settings.items() if name not in self.ablation}
         network = settings.pop("network", None)
-        method, training, network_options = split_settings(settings)
         if "noise_rate" in signature(METHODS[self.method]):
-            method = {"noise_rate": round(noise_rate, 4), **method}
+            settings = {"noise_rate": round(noise_rate, 4), **settings}
         return FitOptions(
             method=self.method,
             setting="paper",
-            method_options=method,
-            training=training,
+            options=settings,
             network=network,
-            network_options=network_options,
             valid_fraction=self.recipe.valid_fraction,
             valid_items=None,
             split_seed=self.recipe.split_seed,
@@ -144,7 +141,7 @@ def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[st
 
     Settings that a method does not have are refused before anything is trained.
     """
-    own, _, _ = split_settings({name: value for name, value in (changes or {}).items() if name != "network"})
+    own = split_settings({name: value for name, value in (changes or {}).items() if name != "network"}).method
     for method in methods:
         check_options(f"method '{method}'", METHODS[method], own)
     return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..data import AnnotationTable
-from ..errors import UsageError
 from ..methods import METHODS, check_method
 from ..options import check_options, defaults
-from ..settings import choose_settings, judging_settings, network_of
-from ..training import Training, option_names
+from ..settings import choose_settings, judging_settings, network_of, split_settings
+from ..training import Training
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,9 @@ class FitOptions:
         Key of METHODS, or "auto": by the shape of the data (`choose_method`).
     setting : "default" or "paper"
         Where options that are not given come from.
-    method_options, training, network_options : mapping
-        Options that differ from the setting's: of the method's constructor, of Training, of the network.
+    options : mapping
+        Options that differ from the setting's, by the names that `--set` has: of Training (`lr`), of the method (`lam`)
+        and of the network (`network.width`).
     network : str, optional
         Key of NETWORKS, torchvision:NAME or timm:NAME; by default an MLP for vectors and for images a small CNN, or
         WRN-28-10 in the setting "paper".
@@ -49,10 +49,8 @@ class FitOptions:
 
     method: str = "auto"
     setting: str = "default"
-    method_options: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     network: str | None = None
-    network_options: Mapping[str, Any] = field(default_factory=dict)
     valid_fraction: float | None = None
     valid_items: int | None = 5_000
     split_seed: int | None = None
@@ -104,11 +102,9 @@ def resolve_options(
         )
     else:
         settings = judging_settings(n_items or n_train, judged_classes)
-    unknown = [name for name in options.training if name not in option_names()]
-    if unknown:
-        raise UsageError(f"There is no training option '{unknown[0]}'; there are {', '.join(option_names())}.")
-    training = Training(**settings.training | dict(options.training) | {"seed": options.seed})
+    given = split_settings(options.options)
+    training = Training(**settings.training | given.training | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
-    method = defaults(METHODS[options.method]) | settings.method | dict(options.method_options)
+    method = defaults(METHODS[options.method]) | settings.method | given.method
     check_options(f"method '{options.method}'", METHODS[options.method], method)
-    return training, method, (settings.network if implied else {}) | dict(options.network_options)
+    return training, method, (settings.network if implied else {}) | given.network

@@ -122,7 +122,7 @@ def prepare_judging(
     """Check and join what judging needs."""
     asked = FitOptions(
         method="latent_truth",
-        method_options=options or {},
+        options=options or {},
         pi_kinds=pi_kinds or {},
         seed=seed,
         accelerator="cpu",

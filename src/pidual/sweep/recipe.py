@@ -12,7 +12,6 @@ from ..paper.grids import GRID_NAMES
 from ..paper.recipes import Recipe
 from ..paper.runs import Fit
 from ..run import FitOptions
-from ..settings import split_settings
 from .space import choose_search
 
 
@@ -47,10 +46,10 @@ def recipe_search(
     both = [name for name in own if name in changes]
     if both:
         raise UsageError(f"{both[0]} is given a value and searched as well; give one of the two.")
-    options, training, network = split_settings({key: value for key, value in changes.items() if key != "network"})
+    options = {key: value for key, value in changes.items() if key != "network"}
     if "noise_rate" in signature(METHODS[method]):
         options = {"noise_rate": data.noise_rate, **options}  # known, and not searched
-    fixed = FitOptions(method=method, method_options=options, training=training, network_options=network)
+    fixed = FitOptions(method=method, options=options)
     search = choose_search(fixed, grid or (base if base in GRID_NAMES and not own else None), own)
     search = {name: values for name, values in search.items() if len(values) > 1 or name in own}  # one is the recipe's
 
@@ -60,4 +59,4 @@ def recipe_search(
     rest_of_method = {method: rest(recipe.methods.get(method, {}))}
     fit = Fit(replace(recipe, settings=rest(recipe.settings), methods=rest_of_method), method, seed, changes=changes)
     made = fit.options(data.noise_rate)
-    return replace(made, method_options=rest(made.method_options), pi_kinds={**data.pi, **made.pi_kinds}), search
+    return replace(made, options=rest(made.options), pi_kinds={**data.pi, **made.pi_kinds}), search

@@ -12,7 +12,6 @@ from ..paper.grids import paper_grid, points
 from ..run import FitOptions, Job
 from ..run.makers import check_build, method_maker, network_maker
 from ..run.options import resolve_options
-from ..settings import split_settings
 
 
 def choose_search(
@@ -44,7 +43,7 @@ def check_named(options: FitOptions) -> None:
 
 def fixed_names(options: FitOptions) -> set[str]:
     """Options that have a value already."""
-    return {*options.training, *options.method_options, *(f"network.{name}" for name in options.network_options)}
+    return set(options.options)
 
 
 class Space:
@@ -82,14 +81,7 @@ class Space:
 
     def options(self, number: int) -> FitOptions:
         """Options of the fit at a point."""
-        method, training, network = split_settings(self.points[number])
-        fixed = self.fixed
-        return replace(
-            fixed,
-            method_options={**fixed.method_options, **method},
-            training={**fixed.training, **training},
-            network_options={**fixed.network_options, **network},
-        )
+        return replace(self.fixed, options={**self.fixed.options, **self.points[number]})
 
     def describe(self, number: int) -> str:
         """A point in words."""
