@@ -4,7 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from pidual import AnnotationTable, PiDual, Rows
+from pidual import AnnotationTable, PiDual
+from pidual.batch import Rows
 from pidual.datasets.synthetic import make_crowd
 from pidual.encode import PIEncoder
 

@@ -23,7 +23,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import pidual.estimator
-from pidual import DataError, DataWarning, PiDualClassifier, UsageError, read_table
+from pidual import (
+    AnnotationTable,
+    DataError,
+    DataWarning,
+    FitOptions,
+    PiDualClassifier,
+    RunError,
+    UsageError,
+    fit_table,
+    load_inputs,
+    read_table,
+)
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine.fit import Trainer, make_fabric
 from pidual.estimator import make_table
@@ -770,3 +781,75 @@ def test_people_of_rows_without_weight_are_numbered_and_come_last():
     assert table.frame["split"].tolist() == ["test", "train", "train", "train"]
     kept = make_table(label, np.arange(4), {"reviewer": ["eve", "ann", "bob", "ann"]}, weight, True)
     assert list(kept.frame["reviewer"].cat.categories) == ["ann", "bob", "eve"]
+
+
+def test_items_are_in_the_order_of_their_first_rows(X, y, pi):
+    index = pd.Index([f"row {i}" for i in range(len(X))])
+    model = quick("latent_truth").fit(pd.DataFrame(X, index=index).rename(columns=str), y, pi=pi.set_axis(index))
+    rows = pd.DataFrame(X).round(6).apply(tuple, axis=1)
+    first = ~rows.duplicated().to_numpy()
+    assert list(model.items_.index) == list(index[first])
+    assert list(model.items_["num_annotations"]) == rows.groupby(rows, sort=False).size().tolist()
+    assert list(model.items_["consensus_label"]) == list(model.label_issues_["consensus_label"][first])
+
+
+@pytest.mark.parametrize("method", ["pi_dual", "latent_truth", "elr"])
+def test_a_classifier_that_is_saved_and_loaded_is_the_same(method, X, y, pi, tmp_path):
+    named = pd.DataFrame(X).rename(columns=str)
+    secret = pi.assign(annotator="bob" + pi["annotator"].astype(str) + "@example.org")
+    model = quick(method).fit(named, y, pi=secret)
+    folder = model.save(tmp_path / "model")
+    loaded = PiDualClassifier.load(folder)
+    np.testing.assert_array_equal(loaded.predict_proba(named), model.predict_proba(named))
+    assert loaded.get_params() == model.get_params()
+    assert loaded.classes_.tolist() == model.classes_.tolist()
+    pd.testing.assert_frame_equal(loaded.find_label_issues(), model.find_label_issues(), check_dtype=False)
+    assert loaded.items_["consensus_label"].tolist() == model.items_["consensus_label"].tolist()
+    assert (loaded.history_, loaded.summary_) == (model.history_, model.summary_)
+    assert not any(b"example.org" in path.read_bytes() for path in folder.iterdir())
+    assert model.save(folder) == folder  # replaces an earlier one
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_saving_does_not_replace_what_it_did_not_write(X, y, tmp_path):
+    (tmp_path / "mine.txt").write_text("notes")
+    with pytest.raises(UsageError, match="not a classifier that was saved; choose another place"):
+        quick("ce", epochs=1).fit(X, y).save(tmp_path)
+    with pytest.raises(RunError, match=r"estimator\.json is missing"):
+        PiDualClassifier.load(tmp_path)
+
+
+def test_a_saved_module_is_given_again(X, y, tmp_path):
+    model = quick("ce", module=lambda: nn.Linear(5, 3), epochs=1).fit(X, y)
+    folder = model.save(tmp_path / "model")
+    with pytest.raises(UsageError, match="network of its own; give it again, with module="):
+        PiDualClassifier.load(folder)
+    loaded = PiDualClassifier.load(folder, module=nn.Linear(5, 3))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(UsageError, match=r"not the one that .* was saved with"):
+        PiDualClassifier.load(folder, module=nn.Linear(5, 2))
+
+
+def test_a_run_becomes_a_classifier(crowd, tmp_path):
+    table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"], keep_ids=True)
+    run = fit_table(table, load_inputs(crowd.x.astype(np.float32)), tmp_path / "run", FitOptions(options={"epochs": 2}))
+    model = PiDualClassifier.from_run(tmp_path / "run")
+    said = run.predict(crowd.x.astype(np.float32))
+    assert model.predict(crowd.x).tolist() == said["predicted_label"].tolist()
+    assert len(model.find_label_issues()) == len(crowd.frame)
+    assert model.get_params()["training__epochs"] == 2
+    assert len(model.items_) == len(crowd.x)
+    assert clone(model).fit(
+        crowd.x[crowd.frame["item"]], crowd.frame["label"], pi=crowd.frame[["annotator", "seconds"]]
+    )
+    assert (
+        PiDualClassifier.load(model.save(tmp_path / "model")).predict(crowd.x).tolist()
+        == model.predict(crowd.x).tolist()
+    )
+
+
+def test_verbose_shows_progress(X, y, capsys):
+    quick("ce", epochs=2).fit(X, y)
+    assert capsys.readouterr().err == ""
+    quick("ce", epochs=2, verbose=1).fit(X, y)
+    assert "Training: 2 epochs" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from pidual.cli.common import terminal_progress
-from pidual.cli.progress import Bar, Lines, Silent, describe, duration
+from pidual.run.terminal import Bar, Lines, Silent, describe, duration
 
 RECORD = {"epoch": 0, "loss": 1.5, "gate": 0.25, "valid_accuracy": 0.5}
 
@@ -47,7 +47,7 @@ def test_lines_of_a_continued_run(capsys):
 
 def test_lines_give_a_sign_of_life_in_a_long_epoch(capsys, monkeypatch):
     clock = iter(range(0, 10_000, 6))
-    monkeypatch.setattr("pidual.cli.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("pidual.run.terminal.time.monotonic", lambda: next(clock))
     lines = Lines()
     lines.start(2, 100, 0)
     for step in range(1, 7):

@@ -394,7 +394,9 @@ def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_p
 
 
 def test_nothing_is_written_before_all_is_checked(data, tmp_path):
-    with pytest.raises(UsageError):
+    with pytest.raises(
+        UsageError, match="no option 'epoch' of training or of the method 'latent_truth'; epochs is one"
+    ):
         fit_table(*data, tmp_path / "run", FitOptions(options={"epoch": 3}))
     assert not (tmp_path / "run").exists()
 

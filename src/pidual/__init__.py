@@ -12,69 +12,70 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch import PI, Batch, Rows, Spec
     from .data import AnnotationTable, Inputs, load_inputs, read_table
-    from .encode import PIEncoder
-    from .engine import Callback, Fitted, Training
-    from .errors import DataError, DataWarning, PidualError, RunError, UsageError
+    from .datasets import load_dataset
+    from .datasets.synthetic import make_crowd
+    from .engine import Callback, Interrupted
+    from .errors import DataError, DataWarning, DivergedError, PidualError, RunError, TooManyIssues, UsageError
     from .estimator import PiDualClassifier
-    from .methods import METHODS, Method, PiDual
+    from .methods import METHODS, LatentTruth, Method, PiDual
+    from .predictions import Predictions
     from .run import FitOptions, Run, fit_table
     from .run.without_x import judge
 
 _HOMES = {
     "AnnotationTable": "data",
-    "Batch": "batch",
     "Callback": "engine",
     "DataError": "errors",
     "DataWarning": "errors",
+    "DivergedError": "errors",
     "FitOptions": "run",
-    "Fitted": "engine",
     "Inputs": "data",
+    "Interrupted": "engine",
+    "LatentTruth": "methods",
     "METHODS": "methods",
     "Method": "methods",
-    "PI": "batch",
-    "PIEncoder": "encode",
     "PiDual": "methods",
     "PiDualClassifier": "estimator",
     "PidualError": "errors",
-    "Rows": "batch",
+    "Predictions": "predictions",
     "Run": "run",
     "RunError": "errors",
-    "Spec": "batch",
-    "Training": "engine",
+    "TooManyIssues": "errors",
     "UsageError": "errors",
     "fit_table": "run",
     "judge": "run.without_x",
+    "load_dataset": "datasets",
     "load_inputs": "data",
+    "make_crowd": "datasets.synthetic",
     "read_table": "data",
 }
 
 __all__ = [
     "METHODS",
-    "PI",
     "AnnotationTable",
-    "Batch",
     "Callback",
     "DataError",
     "DataWarning",
+    "DivergedError",
     "FitOptions",
-    "Fitted",
     "Inputs",
+    "Interrupted",
+    "LatentTruth",
     "Method",
-    "PIEncoder",
     "PiDual",
     "PiDualClassifier",
     "PidualError",
-    "Rows",
+    "Predictions",
     "Run",
     "RunError",
-    "Spec",
-    "Training",
+    "TooManyIssues",
     "UsageError",
     "fit_table",
     "judge",
+    "load_dataset",
     "load_inputs",
+    "make_crowd",
     "read_table",
 ]
 

@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -26,11 +27,16 @@ from .data.in_memory import in_order, pi_columns, pi_names
 from .data.people import has_address, holds_people
 from .engine import Callback, Fitted, make_fabric, predicting_fabric
 from .engine.predict import predict_probabilities
+from .engine.progress import Progress
 from .errors import DataError, DataWarning, UsageError
-from .run import FitOptions, Job, Results, train
+from .predictions import Predictions
+from .run import FitOptions, Job, Results, Run, train
 from .run.any_classifier import fit_any, probabilities
 from .run.judge import assess
 from .run.prepare import prepare
+from .run.record import describe_model
+from .run.saved import DESCRIBED, SAVE_AGAIN, SAVED, load_fitted, save_fitted
+from .schemas import read_record
 from .training import option_names
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
@@ -96,6 +102,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Their names, where X had names.
     label_issues_ : DataFrame
         What `find_label_issues` returns.
+    items_ : DataFrame
+        One row per item (different row of X), in the order they come in: the label that its answers and the input
+        speak for, how likely it is, and the probability of every class. The index is that of its first row.
     annotators_ : DataFrame or None
         One row per annotator, worst first, where `pi` has a column "annotator".
     history_ : list of dict
@@ -209,8 +218,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            fitted = train(job, fabric=fabric, callbacks=self.callbacks or ())
-            self._keep(fitted, assess(job, fitted, fabric), index)
+            fitted = train(job, fabric=fabric, progress=self._progress(), callbacks=self.callbacks or ())
+            self._keep(job, fitted, assess(job, fitted, fabric), index)
         self._warn(job, self.summary_["warnings"])
         return self
 
@@ -238,7 +247,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 threads=self.threads,
             )
             results = assess(found.job, found.fitted, make_fabric("cpu"))
-        self._keep(found.fitted, results, index)
+        self._keep(found.job, found.fitted, results, index)
         self.estimator_ = found.estimator
         self._warn(found.job, results.summary["warnings"])
         if found.note:
@@ -289,6 +298,97 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         return self.label_issues_.copy()
 
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted classifier to a folder of plain files, without pickle; `load` reads it.
+
+        Ids of people are kept out as in a pickle, unless `keep_ids`. Callbacks are not saved, and of a module the
+        weights only.
+        """
+        check_is_fitted(self)
+        if self.estimator is not None:
+            raise UsageError("A classifier with an estimator in the place of a network cannot be saved; use joblib.")
+        state, params = self.__getstate__(), self.get_params(deep=False)
+        left_out = ("module", "estimator", "callbacks")
+        seed = params["random_state"]
+        params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
+        described = {
+            "parameters": {name: as_json(value) for name, value in params.items() if name not in left_out},
+            "own_module": self.module is not None,
+            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "model": self._model,
+            "learned": {
+                "n_features_in_": self.n_features_in_,
+                "feature_names_in_": as_json(getattr(self, "feature_names_in_", None)),
+                "in_shape_": list(self.in_shape_),
+                **{name: as_json(getattr(self, name)) for name in ("summary_", "history_", "model_selection_")},
+            },
+        }
+        frames = {name: state[f"{name}_"] for name in ("label_issues", "items", "annotators")}
+        save_fitted(Path(path), described, self.method_, frames)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, module: nn.Module | Callable[[], nn.Module] | None = None) -> Self:
+        """Read a classifier that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        module : nn.Module or callable, optional
+            The network, where the classifier had one of its own: its weights are replaced by those saved.
+        """
+        needs = read_record(Path(path) / DESCRIBED, SAVED, way_out=SAVE_AGAIN).get("own_module")
+        if needs and module is None:
+            raise UsageError(f"The classifier in {path} has a network of its own; give it again, with module=.")
+        make = None if module is None else lambda: copy.deepcopy(module) if isinstance(module, nn.Module) else module()
+        found = load_fitted(Path(path), make)
+        model = cls(**found.described["parameters"]).set_params(module=module if needs else None)
+        classes, learned = found.described["classes"], found.described["learned"]
+        model.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+        model.method_, model._model = found.method, found.described["model"]
+        model.in_shape_ = tuple(learned.pop("in_shape_"))
+        names = learned.pop("feature_names_in_")
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        for name, value in learned.items():
+            setattr(model, name, value)
+        for name in ("label_issues", "items", "annotators"):
+            setattr(model, f"{name}_", found.frames.get(name))
+        return model
+
+    @classmethod
+    def from_run(cls, run: Run | str | Path) -> Self:
+        """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers.
+
+        Its parameters are the options of the run, so that `fit` trains as the run did.
+        """
+        run = run if isinstance(run, Run) else Run.open(run)
+        config, stored = run.config, run.model
+        kind = stored["inputs"]["kind"]
+        if kind not in ("array", "columns", "images"):
+            raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use Run.predict.")
+        options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
+        options |= {f"method__{name}": value for name, value in config["method_options"].items()}
+        options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
+        model = cls(
+            config["method"],
+            setting=config["setting"],
+            network=stored["network"]["name"],
+            random_state=config["seed"],
+            **options,
+        )
+        model.classes_ = np.array(stored["classes"])
+        model.method_ = run.load()
+        model._model = stored | {"classes": list(range(len(model.classes_))), "pi": []}
+        model.in_shape_ = tuple(stored["inputs"]["shape"])
+        model.n_features_in_ = model.in_shape_[0]
+        model.history_, model.summary_ = run.history, run.summary
+        model.model_selection_ = run.summary.get("model_selection", [])
+        model.items_, model.annotators_ = run.items, run.annotators
+        model.label_issues_ = model._issues(run.predictions)
+        return model
+
     def __getstate__(self) -> dict[str, Any]:
         state = {**super().__getstate__()}
         if state.get("annotators_") is not None and not self.keep_ids:
@@ -297,6 +397,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             issues = state["label_issues_"]
             known = () if self.annotators_ is None else self.annotators_["annotator"].astype(str)
             state["label_issues_"] = issues.set_axis(index_without_ids(issues.index, set(known)))
+            state["items_"] = self.items_.set_axis(index_without_ids(self.items_.index, set(known)))
         return state
 
     def _fit_options(self, table: AnnotationTable, pi: Any) -> FitOptions:
@@ -347,22 +448,34 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         return make
 
-    def _keep(self, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
+    def _progress(self) -> Progress | None:
+        """A bar, or lines where there is no terminal, if asked for."""
+        from .run.terminal import choose_progress  # and click with it
+
+        return choose_progress() if self.verbose else None
+
+    def _keep(self, job: Job, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
         """Hold on to what was learned, and to nothing of X."""
         self.method_ = fitted.method.cpu()
+        self._model = describe_model(job, fitted.method) | {"classes": list(range(len(self.classes_))), "pi": []}
+        self.items_ = items_in_order(results.items, job.table, self.classes_, index)
         self.history_ = fitted.history
         self.model_selection_ = fitted.selection
         self.summary_ = results.summary
         self.annotators_ = results.annotators
-        frame = results.predictions.frame
+        issues = self._issues(results.predictions)
+        self.label_issues_ = issues if index is None else issues.set_axis(index)
+
+    def _issues(self, predictions: Predictions) -> pd.DataFrame:
+        """What `find_label_issues` returns."""
+        frame = predictions.frame
         issues = frame[["is_label_issue", "label_quality"]].copy()
         for name in ("given_label", "predicted_label", "consensus_label", "noise_label"):
             if name in frame:
                 issues[name] = self.classes_[frame[name].cat.codes.to_numpy()]
-        native = type(fitted.method).scores[1:]
+        native = type(self.method_).scores[1:]
         extra = [name for name in ("predicted_probability", *native, "reason") if name in frame]
-        issues = issues.join(frame[extra])
-        self.label_issues_ = issues if index is None else issues.set_axis(index)
+        return issues.join(frame[extra])
 
     def _warn(self, job: Job, texts: Sequence[str]) -> None:
         """Pass on what the user should know of the data and of the fit."""
@@ -376,6 +489,25 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def items_in_order(
+    items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
+) -> pd.DataFrame:
+    """The items by the rows of X they come first in, under the index of these."""
+    first = np.unique(table.frame["item"].astype(int), return_index=True)[1]  # items are numbers from 0
+    rows = items.set_axis(first[items["item"].astype(int)]).drop(columns="item").sort_index()
+    rows["consensus_label"] = classes[rows["consensus_label"].cat.codes.to_numpy()]
+    return rows if index is None else rows.set_axis(index[rows.index])
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON has it: NumPy's numbers and arrays as plain ones."""
+    if isinstance(value, Mapping):
+        return {str(name): as_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def is_option(name: str) -> bool:

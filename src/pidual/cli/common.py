@@ -52,14 +52,9 @@ def said_warnings() -> Iterator[None]:
 @contextlib.contextmanager
 def terminal_progress(quiet: bool) -> Iterator[Any]:
     """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
-    from .progress import Bar, Lines, Silent
+    from ..run.terminal import Silent, choose_progress
 
-    if quiet or not is_first_process():
-        yield Silent()
-    elif sys.stderr.isatty():
-        yield Bar()
-    else:
-        yield Lines()
+    yield Silent() if quiet or not is_first_process() else choose_progress()
 
 
 @contextlib.contextmanager

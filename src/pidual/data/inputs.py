@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,13 @@ class Inputs:
 
     def __len__(self) -> int:
         return len(self.array)
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.array.shape[1:]))
+        return f"Inputs({len(self):,} rows of shape {shape or 'none'}, {self.array.dtype}, kind {self.kind!r})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
 
     @classmethod
     def from_array(

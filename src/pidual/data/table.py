@@ -14,6 +14,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ class AnnotationTable:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def __repr__(self) -> str:
+        who = f", {self.frame['annotator'].nunique():,} annotators" if "annotator" in self.frame else ""
+        n_items = len(self.frame["item"].cat.categories)
+        return (
+            f"AnnotationTable({len(self):,} annotations of {n_items:,} items, {len(self.classes)} classes{who}; "
+            f"PI: {', '.join(self.pi_columns) or 'none'})"
+        )
+
+    def _repr_html_(self) -> str:
+        head: str = self.frame.head().to_html()
+        return f"<p>{escape(repr(self))}</p>{head}"
 
     @property
     def classes(self) -> list[str] | list[int]:

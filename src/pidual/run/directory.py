@@ -15,6 +15,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,20 @@ class Run(RunFiles):
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run in a few numbers."""
+        about, found = self.config, self.summary if (self.path / "summary.json").exists() else {}
+        rate = found.get("estimated_noise_rate")
+        numbers = {
+            "method": about["method"],
+            "annotations": f"{about['data']['n_rows']:,}",
+            "items": f"{about['data']['n_items']:,}",
+            "labels that look wrong": f"{found['n_issues']:,}" if found else "not finished",
+            "estimated noise rate": f"{rate:.1%}" if rate is not None else "unknown",
+        }
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in numbers.items())
+        return f"<p>{escape(repr(self))}</p><table>{cells}</table>"
 
     @classmethod
     def open(cls, path: str | Path) -> "Run":

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from ..data import AnnotationTable
+from ..errors import UsageError
+from ..messages import quoted
 from ..methods import METHODS, check_method
-from ..options import check_options, defaults
+from ..options import check_options, defaults, signature
 from ..settings import choose_settings, judging_settings, network_of, split_settings
-from ..training import Training
+from ..training import Training, option_names
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,16 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     )
 
 
+def check_spelling(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse an option that the method does not have, and training has by nearly the same name."""
+    for name in options:
+        near = get_close_matches(name, option_names(), 1) if name not in signature(METHODS[method]) else []
+        if near:
+            raise UsageError(
+                f"There is no option {quoted(name)} of training or of the method '{method}'; {near[0]} is one."
+            )
+
+
 def resolve_options(
     options: FitOptions,
     n_train: int,
@@ -103,6 +116,7 @@ def resolve_options(
     else:
         settings = judging_settings(n_items or n_train, judged_classes)
     given = split_settings(options.options)
+    check_spelling(options.method, given.method)
     training = Training(**settings.training | given.training | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | given.method

@@ -23,7 +23,7 @@ from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
 from ..files import release, write_json
-from ..methods import METHODS
+from ..methods import METHODS, Method
 from ..nets import Standardize
 from ..predictions import Predictions, write_frame
 from ..schemas import CONFIG, FORMAT, check_record, run_id, sealed
@@ -187,18 +187,7 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     save_tensors(
         out / "model-last.safetensors", {f"method.{name}": value for name, value in fitted.last.items()} | arrays, {}
     )
-    standardize = next((part for part in method.modules() if isinstance(part, Standardize)), None)
-    model = {
-        "format": FORMAT,
-        "classes": job.table.classes,
-        "method": job.options.method,
-        "method_options": job.method_options,
-        "spec": asdict(job.spec),
-        "network": job.network | {"standardize": len(standardize.mean) if standardize is not None else 0},
-        "pi": job.encoder.to_json(),
-        "inputs": job.inputs.schema,
-    }
-    write_json(out / "model.json", model)
+    write_json(out / "model.json", describe_model(job, method))
     results.predictions.write(out / "predictions.parquet")
     if results.items is not None:
         write_frame(out / "items.parquet", results.items)
@@ -208,6 +197,21 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     run = Run(out)
     about = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
     write_json(out / "summary.json", sealed(results.summary | about))
+
+
+def describe_model(job: Job, method: Method) -> dict[str, Any]:
+    """What model.json holds: all that is needed, beside weights, to make the method again."""
+    standardize = next((part for part in method.modules() if isinstance(part, Standardize)), None)
+    return {
+        "format": FORMAT,
+        "classes": job.table.classes,
+        "method": job.options.method,
+        "method_options": job.method_options,
+        "spec": asdict(job.spec),
+        "network": job.network | {"standardize": len(standardize.mean) if standardize is not None else 0},
+        "pi": job.encoder.to_json(),
+        "inputs": job.inputs.schema,
+    }
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:

@@ -45,15 +45,19 @@ def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, 
         Of which epoch.
     """
     name = "model.safetensors" if weights == "selected" else "model-last.safetensors"
-    path, model = run.path / name, run.model
     run.verify(name)
+    return build_trained(run.path / "model.json", run.model, run.path / name)
+
+
+def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tuple[Method, dict[str, NDArray[Any]]]:
+    """The method that a file like model.json describes, with the weights at `path`, and the arrays of its inputs."""
     shapes = load_shapes(path)
-    build = method_of(run.path / "model.json", model, sum(math.prod(shape) for shape in shapes.values()))
+    build = method_of(described, model, sum(math.prod(shape) for shape in shapes.values()))
     sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model["network"]["name"])
     own = {f"method.{name}": shape for name, shape in sizes.items()}
     wrong = misfit(own | array_shapes(model["inputs"]), shapes)
     if wrong is not None:
-        raise RunError(f"{path} does not fit {run.path / 'model.json'}: {wrong}; {DAMAGED}.")
+        raise RunError(f"{path} does not fit {described}: {wrong}; {DAMAGED}.")
     tensors, _ = load_tensors(path)
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():

@@ -1,5 +1,6 @@
 """Progress on a terminal: a bar with the time left where there is one, plain lines elsewhere; always on stderr."""
 
+import sys
 import time
 from typing import Any
 
@@ -13,6 +14,11 @@ from ..engine.progress import Progress
 from ..messages import printable
 
 SECONDS_BETWEEN_LINES = 10.0
+
+
+def choose_progress() -> Progress:
+    """A bar where stderr is a terminal, plain lines elsewhere."""
+    return Bar() if sys.stderr.isatty() else Lines()
 
 
 class Silent(Progress):
