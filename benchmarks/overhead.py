@@ -19,8 +19,8 @@ import torch
 from common import write_result
 from torch import nn
 
-from pidual.allocator import keep_freed_memory
 from pidual.batch import Rows, Spec
+from pidual.cli.allocator import keep_freed_memory
 from pidual.encode import EncodedPI
 from pidual.engine import Training, make_fabric
 from pidual.engine.fit import Trainer

@@ -19,7 +19,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from pidual.nets import MLP, SmallCNN
-from pidual.populations import MLPs
+from pidual.nets.populations import MLPs
 
 BATCH = 64
 CASES = ("20 MLPs 512-128-8", "5 small CNNs")

@@ -10,7 +10,7 @@ from command_line import run_cli
 from pidual import DataError, DataWarning, PiDualClassifier
 from pidual.data import AnnotationTable
 from pidual.encode import PIEncoder
-from pidual.giveaway import check_giveaway, determined_share
+from pidual.run.giveaway import check_giveaway, determined_share
 
 N = 600
 

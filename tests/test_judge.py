@@ -14,7 +14,7 @@ from pidual.batch import Mapped, Rows
 from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs
 from pidual.errors import DataError, UsageError
 from pidual.nets import Recalibrated, build_network
-from pidual.populations import Population
+from pidual.nets.populations import Population
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, train
 from pidual.run.prepare import prepare

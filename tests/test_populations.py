@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pidual.nets import MLP, SmallCNN, Standardize
-from pidual.populations import Population
+from pidual.nets.populations import Population
 
 RATES = (0.0, 0.5, 0.0, 0.3)
 

@@ -10,10 +10,10 @@ import sys
 
 import click
 
-from ..allocator import keep_freed_memory
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
 from . import benchmark, data, demo, detect, fit, methods, predict, sweep
+from .allocator import keep_freed_memory
 from .common import is_first_process, said_warnings, say
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

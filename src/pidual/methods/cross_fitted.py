@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..nets import MLP
-from ..populations import Population
+from ..nets.populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method
 from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares

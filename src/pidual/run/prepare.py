@@ -13,12 +13,12 @@ from ..data import AnnotationTable, Inputs, x_rows
 from ..encode import PIEncoder
 from ..engine.threads import choose_threads
 from ..errors import DataError, UsageError
-from ..giveaway import check_giveaway
 from ..methods import METHODS, Method, check_method
 from ..nets import NETWORKS, WITHOUT_X
 from ..random_pi import derive_seed
 from ..settings import data_settings, network_of
 from ..training import Training
+from .giveaway import check_giveaway
 from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .data import AnnotationTable
-from .encode import PIColumn
-from .errors import DataError, DataWarning
+from ..data import AnnotationTable
+from ..encode import PIColumn
+from ..errors import DataError, DataWarning
 
 HELD = 0.75
 DETERMINED = 0.995

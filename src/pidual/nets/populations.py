@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .nets import MLP, WITHOUT_X, Standardize, log_probabilities
+from . import MLP, WITHOUT_X, Standardize, log_probabilities
 
 
 class MLPs(nn.Module):
