@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOWEST := .venv-lowest
+MATRIX := 3.11 3.12 3.13
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-lowest check format docs clean
+.PHONY: help install demo test test-slow test-lowest test-matrix coverage check format docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +38,18 @@ $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
 test-lowest: $(LOWEST)/.installed  ## run the tests with the lowest versions that are allowed
 	$(LOWEST)/bin/python -m pytest -n logical --dist loadfile
 
+test-matrix:  ## run the tests on each of Python 3.11, 3.12 and 3.13 that is on the path
+	@for version in $(MATRIX); do \
+	  if python$$version --version > /dev/null 2>&1; then \
+	    echo "Python $$version, in .venv-$$version:"; \
+	    $(MAKE) --no-print-directory PYTHON=python$$version VENV=.venv-$$version test || failed="$$failed $$version"; \
+	  else echo "Python $$version: not on the path"; fi; \
+	done; \
+	test -z "$$failed" || { echo "failed on Python$$failed"; exit 1; }
+
+coverage: $(STAMP)  ## run the tests and say which lines of the package they do not reach
+	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term-missing:skip-covered
+
 check: $(STAMP)  ## lint and type-check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -50,4 +63,4 @@ docs: $(STAMP)  ## write docs/cli.md from --help
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(LOWEST) .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf $(VENV) $(LOWEST) $(MATRIX:%=.venv-%) .coverage .pytest_cache .mypy_cache .ruff_cache build dist

@@ -1,0 +1,86 @@
+"""The code in README.md and docs/ runs: every python block, and every line that calls `pidual`."""
+
+import re
+import shlex
+from pathlib import Path
+from unittest import mock
+
+import click
+import numpy as np
+import pytest
+from command_line import run_cli, write_key
+
+from pidual.cli import cli
+from pidual.datasets.synthetic import make_crowd
+
+ROOT = Path(__file__).parents[1]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in FILES}
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINE = re.compile(r"^    .*\bpidual .*$", re.MULTILINE)
+CALL = re.compile(r"(?<!`)\bpidual ([a-z].*?)(?= {2,}| & |$)")  # up to the comment beside it, or to the next one
+
+MEANT = {"...": "--x features.npy --pi annotator,seconds", "DIR": "data", "OUT": "out", "NAME": "dynamics"}
+RUN = {  # these calls run, in order, and leave with this code; the others, of many or large fits, are only parsed
+    "README.md": {
+        "fit labels.csv --x features.npy --pi annotator,seconds": 0,
+        "predict runs/labels new.npy": 0,
+        "detect runs/labels --budget 100": 0,
+        "detect runs/labels --fail-over 5%": 3,
+        "fit labels.csv ... --resume": 0,
+        "methods": 0,
+        "fit labels.csv ... --method pi_dual --out runs/pi_dual": 0,
+        "fit labels.csv ... --method elr --set lam=7 --out runs/elr": 0,
+    },
+    "docs/judge.md": {"fit labels.csv --probs pred_probs.npy": 0, "fit labels.csv --no-x --out runs/no_x": 0},
+    "docs/benchmark_command.md": {"benchmark --list": 0},
+}
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """A folder with the files that the docs speak of, and what their variables hold."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PIDUAL_DATA", raising=False)
+    crowd = make_crowd(60, 6, 3, 3, 4, noise=0.3, n_test=20, seed=0)
+    frame = crowd.frame[["item", "label", "annotator", "seconds"]]
+    pred_probs = np.full((60, 3), 0.1)
+    pred_probs[crowd.frame["item"], crowd.frame["y"]] = 0.8
+    frame.to_csv("labels.csv", index=False)
+    for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs}.items():
+        np.save(f"{name}.npy", array)
+    write_key(tmp_path)
+    (tmp_path / "data").mkdir()
+    of_rows = {"X": crowd.x[frame["item"]], "y": frame["label"].to_numpy()}
+    return of_rows | {"X_new": crowd.x_test, "frame": frame, "table": frame, "pred_probs": pred_probs}
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "```python" in text])
+def test_every_python_block_runs(page, names):
+    for block in BLOCK.finditer(PAGES[page]):
+        line = PAGES[page].count("\n", 0, block.start(1))
+        exec(compile("\n" * line + block[1], page, "exec"), names)
+
+
+def calls(page):
+    """What follows `pidual` in the indented lines of a page that call it."""
+    return [call for line in LINE.findall(PAGES[page]) for call in CALL.findall(line)]
+
+
+def arguments(call):
+    return shlex.split(" ".join(MEANT.get(word, word) for word in call.split()))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/cli.md" and calls(page)])
+def test_every_call_of_the_command_line_is_understood(page, names):
+    for call in calls(page):
+        with mock.patch.object(click.Command, "invoke"):
+            cli.main(arguments(call), "pidual", standalone_mode=False)
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_calls_that_need_no_more_than_a_small_table_run(page, names):
+    assert [call for call in RUN[page] if call not in calls(page)] == []
+    for call, expected in RUN[page].items():
+        code, _, said = run_cli(arguments(call))
+        assert code == expected, f"pidual {call}: {said}"
