@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-import pidual.estimator
+import pidual
 from pidual import (
     AnnotationTable,
     DataError,
@@ -37,7 +37,8 @@ from pidual import (
 )
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine.fit import Trainer, make_fabric
-from pidual.estimator import make_table
+from pidual.estimator import classifier
+from pidual.estimator.people import make_table
 from pidual.metrics import detection_auc
 from pidual.predictions import read_frame
 
@@ -234,7 +235,7 @@ def test_score_and_history(fitted, crowd):
 
 
 def test_the_docstring_example_runs():
-    results = doctest.testmod(pidual.estimator)
+    results = doctest.testmod(classifier)
     assert results.attempted > 4
     assert results.failed == 0
 
@@ -295,7 +296,7 @@ def test_a_saved_model_holds_no_ids(X, y, pi):
 
 def test_equal_rows_stay_on_one_side_of_the_split(X, y, pi, monkeypatch):
     jobs = []
-    monkeypatch.setattr(pidual.estimator, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
+    monkeypatch.setattr(classifier, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
     real = pidual.run.train
     order = np.random.default_rng(0).permutation(len(y))
     quick(epochs=1).fit(X[order], y[order], pi.iloc[order])
@@ -556,7 +557,7 @@ def test_a_missing_annotator_is_an_error_as_in_a_file(X, y, pi, missing, tmp_pat
 
 def test_pi_kinds(X, y, pi, monkeypatch):
     jobs = []
-    monkeypatch.setattr(pidual.estimator, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
+    monkeypatch.setattr(classifier, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
     real = pidual.run.train
     quick(epochs=1, pi_kinds={"split": "category"}).fit(X, y, {"split": np.arange(len(y)) % 4})
     assert [column.kind for column in jobs[0].encoder.columns_] == ["category"]

@@ -13,7 +13,7 @@ from command_line import run_cli
 
 from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
 from pidual.data.people import has_address, holds_people, is_address, names_annotator, names_people, shown
-from pidual.estimator import make_table
+from pidual.estimator.people import make_table
 
 SECRET = "secretperson"
 KNOWN = ["annotator", "worker", "annotator_id", "WorkerId", "rater", "labeler", "labeller_id"]

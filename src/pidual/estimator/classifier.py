@@ -1,11 +1,8 @@
 """PiDualClassifier: scikit-learn's contract over the engine and detection."""
 
 import copy
-import hashlib
-import numbers
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,29 +12,37 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from .batch import Rows
-from .data import AnnotationTable, Inputs
-from .data.build import refuse_people_as_columns
-from .data.in_memory import in_order, pi_columns, pi_names
-from .data.people import has_address, holds_people
-from .engine import Callback, Fitted, make_fabric, predicting_fabric
-from .engine.predict import predict_probabilities
-from .engine.progress import Progress
-from .errors import DataError, DataWarning, UsageError
-from .predictions import Predictions
-from .run import FitOptions, Job, Results, Run, train
-from .run.any_classifier import fit_any, probabilities
-from .run.judge import assess
-from .run.prepare import prepare
-from .run.record import describe_model
-from .run.saved import DESCRIBED, SAVE_AGAIN, SAVED, load_fitted, save_fitted
-from .schemas import read_record
-from .training import option_names
+from ..batch import Rows
+from ..data import AnnotationTable, Inputs
+from ..data.in_memory import pi_columns, pi_names
+from ..engine import Callback, Fitted, make_fabric, predicting_fabric
+from ..engine.predict import predict_probabilities
+from ..engine.progress import Progress
+from ..errors import DataWarning, UsageError
+from ..predictions import Predictions
+from ..run import FitOptions, Job, Results, Run, train
+from ..run.any_classifier import fit_any, probabilities
+from ..run.judge import assess
+from ..run.prepare import prepare
+from ..run.record import describe_model
+from ..training import option_names
+from .checks import (
+    as_input,
+    check_complete,
+    check_network,
+    check_two_classes,
+    check_weight,
+    distinct_rows,
+    draw_seed,
+    row_index,
+    warn_of_order,
+)
+from .folder import classifier_of_run, load_classifier, save_classifier
+from .people import index_without_ids, items_in_order, make_table, numbered
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
 OPTION_WORDS = "training__, method__ or network__"
@@ -304,28 +309,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Ids of people are kept out as in a pickle, unless `keep_ids`. Callbacks are not saved, and of a module the
         weights only.
         """
-        check_is_fitted(self)
-        if self.estimator is not None:
-            raise UsageError("A classifier with an estimator in the place of a network cannot be saved; use joblib.")
-        state, params = self.__getstate__(), self.get_params(deep=False)
-        left_out = ("module", "estimator", "callbacks")
-        seed = params["random_state"]
-        params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
-        described = {
-            "parameters": {name: as_json(value) for name, value in params.items() if name not in left_out},
-            "own_module": self.module is not None,
-            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
-            "model": self._model,
-            "learned": {
-                "n_features_in_": self.n_features_in_,
-                "feature_names_in_": as_json(getattr(self, "feature_names_in_", None)),
-                "in_shape_": list(self.in_shape_),
-                **{name: as_json(getattr(self, name)) for name in ("summary_", "history_", "model_selection_")},
-            },
-        }
-        frames = {name: state[f"{name}_"] for name in ("label_issues", "items", "annotators")}
-        save_fitted(Path(path), described, self.method_, frames)
-        return Path(path)
+        return save_classifier(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, module: nn.Module | Callable[[], nn.Module] | None = None) -> Self:
@@ -338,55 +322,16 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         module : nn.Module or callable, optional
             The network, where the classifier had one of its own: its weights are replaced by those saved.
         """
-        needs = read_record(Path(path) / DESCRIBED, SAVED, way_out=SAVE_AGAIN).get("own_module")
-        if needs and module is None:
-            raise UsageError(f"The classifier in {path} has a network of its own; give it again, with module=.")
-        make = None if module is None else lambda: copy.deepcopy(module) if isinstance(module, nn.Module) else module()
-        found = load_fitted(Path(path), make)
-        model = cls(**found.described["parameters"]).set_params(module=module if needs else None)
-        classes, learned = found.described["classes"], found.described["learned"]
-        model.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
-        model.method_, model._model = found.method, found.described["model"]
-        model.in_shape_ = tuple(learned.pop("in_shape_"))
-        names = learned.pop("feature_names_in_")
-        if names is not None:
-            model.feature_names_in_ = np.array(names, dtype=object)
-        for name, value in learned.items():
-            setattr(model, name, value)
-        for name in ("label_issues", "items", "annotators"):
-            setattr(model, f"{name}_", found.frames.get(name))
+        model: Self = load_classifier(cls, path, module)
         return model
 
     @classmethod
     def from_run(cls, run: Run | str | Path) -> Self:
-        """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers.
+        """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers, or on images.
 
         Its parameters are the options of the run, so that `fit` trains as the run did.
         """
-        run = run if isinstance(run, Run) else Run.open(run)
-        config, stored = run.config, run.model
-        kind = stored["inputs"]["kind"]
-        if kind not in ("array", "columns", "images"):
-            raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use Run.predict.")
-        options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
-        options |= {f"method__{name}": value for name, value in config["method_options"].items()}
-        options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
-        model = cls(
-            config["method"],
-            setting=config["setting"],
-            network=stored["network"]["name"],
-            random_state=config["seed"],
-            **options,
-        )
-        model.classes_ = np.array(stored["classes"])
-        model.method_ = run.load()
-        model._model = stored | {"classes": list(range(len(model.classes_))), "pi": []}
-        model.in_shape_ = tuple(stored["inputs"]["shape"])
-        model.n_features_in_ = model.in_shape_[0]
-        model.history_, model.summary_ = run.history, run.summary
-        model.model_selection_ = run.summary.get("model_selection", [])
-        model.items_, model.annotators_ = run.items, run.annotators
-        model.label_issues_ = model._issues(run.predictions)
+        model: Self = classifier_of_run(cls, run)
         return model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -450,7 +395,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _progress(self) -> Progress | None:
         """A bar, or lines where there is no terminal, if asked for."""
-        from .run.terminal import choose_progress  # and click with it
+        from ..run.terminal import choose_progress  # and click with it
 
         return choose_progress() if self.verbose else None
 
@@ -491,177 +436,6 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             )
 
 
-def items_in_order(
-    items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
-) -> pd.DataFrame:
-    """The items by the rows of X they come first in, under the index of these."""
-    first = np.unique(table.frame["item"].astype(int), return_index=True)[1]  # items are numbers from 0
-    rows = items.set_axis(first[items["item"].astype(int)]).drop(columns="item").sort_index()
-    rows["consensus_label"] = classes[rows["consensus_label"].cat.codes.to_numpy()]
-    return rows if index is None else rows.set_axis(index[rows.index])
-
-
-def as_json(value: Any) -> Any:
-    """A value as JSON has it: NumPy's numbers and arrays as plain ones."""
-    if isinstance(value, Mapping):
-        return {str(name): as_json(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
 def is_option(name: str) -> bool:
     """Whether a parameter is an option of training, of the method or of the network."""
     return name.startswith(tuple(OPTIONS))
-
-
-# --- inputs ---
-
-
-def as_input(X: NDArray[Any]) -> NDArray[Any]:
-    """X as the networks take it: uint8 as it is, everything else as float32."""
-    with np.errstate(over="ignore"):
-        x = X if X.dtype == np.uint8 else X.astype(np.float32, copy=False)
-    if x.dtype != np.uint8 and not np.isfinite(x).all():
-        raise DataError("X has values too large for float32 or infinity; scale it first.")
-    return np.ascontiguousarray(x) if x.flags.writeable else x.copy()
-
-
-def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different rows of x in the order they come in, and for every row the number of the one it equals."""
-    flat = x.reshape(len(x), -1)
-    digests: pd.Series[Any] = pd.Series([hashlib.blake2b(row.data, digest_size=16).digest() for row in flat])
-    items = np.asarray(digests.factorize()[0], np.int64)
-    first = np.flatnonzero(~digests.duplicated().to_numpy())
-    return (x if len(first) == len(x) else x[first]), items
-
-
-def check_network(network: nn.Module, x: torch.Tensor, n_classes: int) -> None:
-    """Raise a UsageError unless the network answers x with logits of the right shape."""
-    network.eval()
-    try:
-        with torch.no_grad():
-            logits = network(x)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        raise UsageError(
-            f"The module cannot read X, which it gets as {str(x.dtype).removeprefix('torch.')} of shape "
-            f"(B, {', '.join(map(str, x.shape[1:]))}): {error}"
-        ) from error
-    network.train()
-    if not isinstance(logits, torch.Tensor):
-        raise UsageError(f"The module must answer with a tensor of logits, not with {type(logits).__name__}.")
-    if logits.shape != (len(x), n_classes):
-        raise UsageError(
-            f"The module answers with shape {tuple(logits.shape)} to {len(x)} inputs; it must give one logit for each "
-            f"of the {n_classes} classes, shape {(len(x), n_classes)}."
-        )
-
-
-def row_index(X: Any, y: Any) -> pd.Index | None:
-    """The index of X, or else of y, where they are from pandas."""
-    for rows in (X, y):
-        if isinstance(rows, pd.DataFrame | pd.Series):
-            return rows.index
-    return None
-
-
-def warn_of_order(X: Any, y: Any, pi: Any) -> None:
-    """Warn where an index is that of X (or else of y) in another order, for rows are taken by position."""
-    parts = {f"pi[{name!r}]": part for name, part in pi.items()} if isinstance(pi, Mapping) else {"pi": pi}
-    given = {"X": X, "y": y, **parts}
-    known = {name: rows.index for name, rows in given.items() if isinstance(rows, pd.DataFrame | pd.Series)}
-    if not known:
-        return
-    first, index = next(iter(known.items()))
-    for name, other in known.items():
-        if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
-            warnings.warn(
-                f"{name} has the index of {first} in another order, and its rows are taken by position all the same; "
-                f"bring them into one order ({name}.loc[{first}.index]), or reset the index if the order is right.",
-                DataWarning,
-                stacklevel=3,
-            )
-
-
-def draw_seed(random_state: Any) -> int:
-    """The seed of a fit: an int as it is, else drawn from the generator."""
-    generator = check_random_state(random_state)
-    if isinstance(random_state, numbers.Integral):
-        return int(random_state)
-    return int(generator.randint(2**31 - 1))
-
-
-# --- the table ---
-
-
-def check_weight(sample_weight: Any, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Weights with a mean of 1 over the rows that have one above 0."""
-    weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-    if not (weight > 0).any():
-        raise DataError("sample_weight is 0 for every row, so there is nothing to learn from.")
-    return np.asarray(weight / weight[weight > 0].mean())
-
-
-def check_two_classes(codes: NDArray[np.integer[Any]], classes: NDArray[Any]) -> None:
-    """Refuse labels that leave nothing to tell apart."""
-    if len(found := np.unique(codes)) < 2:
-        of = "" if len(classes) == 1 else ", where sample_weight is not 0"
-        raise DataError(f"y has one class only ({classes[found[0]]!r}){of}; a classifier needs at least 2 classes.")
-
-
-def check_complete(y: Any) -> None:
-    """Raise for the first label that is missing."""
-    labels = np.asarray(y)
-    missing = np.flatnonzero(pd.isna(labels))
-    if labels.ndim == 1 and len(missing):
-        more = f" and in {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(f"y is missing in row {missing[0]} (counted from 0){more}; leave such rows out.")
-
-
-def make_table(
-    label: pd.Categorical, items: NDArray[np.int64], pi: Any, weight: NDArray[np.float64], keep_ids: bool
-) -> AnnotationTable:
-    """The table of a fit; rows of weight 0 are in its test split, which nothing is learned from.
-
-    Annotators have their ids, and people in other columns numbers, unless `keep_ids`.
-    """
-    split = np.where(weight == 0, "test", "train") if (weight == 0).any() else None
-    table = AnnotationTable.from_arrays(label, items, pi, split=split, keep_ids=True, source="pi")
-    if keep_ids:
-        return table
-    refuse_people_as_columns("pi", table.pi_columns)
-    others = {name: without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
-    ordered = {name: in_order(column, weight > 0) for name, column in others.items()}
-    return replace(table, frame=table.frame.assign(**ordered))
-
-
-def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """A PI column with numbers in the place of people, and of e-mail addresses among other values."""
-    whole = holds_people(name, values)
-    if not whole and not isinstance(values.dtype, pd.CategoricalDtype):
-        return values
-    codes, found = pd.factorize(values)
-    if not whole and not any(map(has_address, found)):
-        return values
-    names = [f"{name}-{code}" if whole or has_address(one) else str(one) for code, one in enumerate(found, 1)]
-    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)))
-
-
-def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
-    """An index with numbers in the place of people, in any of its levels; `known` are ids of annotators."""
-    if isinstance(index, pd.MultiIndex):
-        levels = [index_without_ids(index.get_level_values(level), known) for level in range(index.nlevels)]
-        return pd.MultiIndex.from_arrays(levels, names=index.names)
-    name = "" if index.name is None else str(index.name)
-    values = pd.Series(index) if pd.api.types.is_numeric_dtype(index) else pd.Series(index).astype("category")
-    is_known = not pd.api.types.is_numeric_dtype(index) and bool(index.astype(str).isin(list(known)).any())
-    if not is_known and not holds_people(name, values):
-        if not any(map(has_address, values.unique())):
-            return index
-        return index.map(lambda value: "(an e-mail address)" if has_address(value) else value)
-    return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
-
-
-def numbered(annotators: pd.DataFrame) -> pd.DataFrame:
-    """The annotators' table with numbers in the place of ids."""
-    return annotators.assign(annotator=pd.Categorical([f"annotator-{i}" for i in range(1, len(annotators) + 1)]))

@@ -1,0 +1,73 @@
+"""The table of a fit, and what a copy of the fitted classifier may hold of people: numbers in the place of ids."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..data import AnnotationTable
+from ..data.build import refuse_people_as_columns
+from ..data.in_memory import in_order
+from ..data.people import has_address, holds_people
+
+
+def make_table(
+    label: pd.Categorical, items: NDArray[np.int64], pi: Any, weight: NDArray[np.float64], keep_ids: bool
+) -> AnnotationTable:
+    """The table of a fit; rows of weight 0 are in its test split, which nothing is learned from.
+
+    Annotators have their ids, and people in other columns numbers, unless `keep_ids`.
+    """
+    split = np.where(weight == 0, "test", "train") if (weight == 0).any() else None
+    table = AnnotationTable.from_arrays(label, items, pi, split=split, keep_ids=True, source="pi")
+    if keep_ids:
+        return table
+    refuse_people_as_columns("pi", table.pi_columns)
+    others = {name: without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
+    ordered = {name: in_order(column, weight > 0) for name, column in others.items()}
+    return replace(table, frame=table.frame.assign(**ordered))
+
+
+def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
+    """A PI column with numbers in the place of people, and of e-mail addresses among other values."""
+    whole = holds_people(name, values)
+    if not whole and not isinstance(values.dtype, pd.CategoricalDtype):
+        return values
+    codes, found = pd.factorize(values)
+    if not whole and not any(map(has_address, found)):
+        return values
+    names = [f"{name}-{code}" if whole or has_address(one) else str(one) for code, one in enumerate(found, 1)]
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)))
+
+
+def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
+    """An index with numbers in the place of people, in any of its levels; `known` are ids of annotators."""
+    if isinstance(index, pd.MultiIndex):
+        levels = [index_without_ids(index.get_level_values(level), known) for level in range(index.nlevels)]
+        return pd.MultiIndex.from_arrays(levels, names=index.names)
+    name = "" if index.name is None else str(index.name)
+    values = pd.Series(index) if pd.api.types.is_numeric_dtype(index) else pd.Series(index).astype("category")
+    is_known = not pd.api.types.is_numeric_dtype(index) and bool(index.astype(str).isin(list(known)).any())
+    if not is_known and not holds_people(name, values):
+        if not any(map(has_address, values.unique())):
+            return index
+        return index.map(lambda value: "(an e-mail address)" if has_address(value) else value)
+    return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
+
+
+def numbered(annotators: pd.DataFrame) -> pd.DataFrame:
+    """The annotators' table with numbers in the place of ids."""
+    return annotators.assign(annotator=pd.Categorical([f"annotator-{i}" for i in range(1, len(annotators) + 1)]))
+
+
+def items_in_order(
+    items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
+) -> pd.DataFrame:
+    """The items by the rows of X they come first in, under the index of these."""
+    first = np.unique(table.frame["item"].astype(int), return_index=True)[1]  # items are numbers from 0
+    rows = items.set_axis(first[items["item"].astype(int)]).drop(columns="item").sort_index()
+    rows["consensus_label"] = classes[rows["consensus_label"].cat.codes.to_numpy()]
+    return rows if index is None else rows.set_axis(index[rows.index])
