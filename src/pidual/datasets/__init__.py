@@ -61,14 +61,14 @@ DATASETS = {
 }
 
 
-def load_dataset(name: str, data: Path, *, seed: int = 0, **options: Any) -> "NoisyDataset":
+def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **options: Any) -> "NoisyDataset":
     """Load a dataset.
 
     Parameters
     ----------
     name : str
         Key of DATASETS, with a variant behind a colon or the first one: "cifar10n" is "cifar10n:worst".
-    data : Path
+    data : path
         Folder with the datasets in their authors' file formats; see docs/datasets.md.
     seed : int
         Which annotations there are, where the dataset leaves a choice (the three whose names end in PI), or which
