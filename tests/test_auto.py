@@ -140,11 +140,11 @@ def test_a_run_is_read_back_with_all_its_members(crowd, tmp_path):
 
 def test_members_of_a_damaged_run_are_counted_before_they_are_made(crowd, monkeypatch):
     model = read_json(crowd / "run" / "model.json")
-    model["method_options"]["folds"] = 100_000
+    model["method_options"]["folds"] = 100
     drawn = []
     monkeypatch.setattr("torch.nn.init.xavier_uniform_", lambda weights: drawn.append(weights))
     build = method_of(crowd / "run" / "model.json", model, 1_000_000)
-    assert sizes_of(build, 1_000, of_library=False)["fold"] == (500_000,)
+    assert sizes_of(build, 1_000, of_library=False)["fold"] == (500,)
     assert len(drawn) < 10  # of the one network that the members are made like
 
 

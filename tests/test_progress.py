@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 def train(progress, epochs=3, steps=4, done=0):
     """What one of several fits tells its progress."""
-    progress.fit("Fit 1 of 2: ce")
+    progress.heading("Fit 1 of 2: ce")
     progress.start(epochs, steps, done)
     for epoch in range(done // steps, epochs):
         for step in range(steps):

@@ -15,7 +15,7 @@ from .engine.progress import Progress
 from .run import FitOptions, Run, fit_table
 from .run.trained import predict_inputs
 
-METHODS = ("ce", "pi_dual", "latent_truth")
+SHOWN = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.
 # Latent truth, which chooses it itself, has its defaults.
 OPTIONS = {"epochs": 60, "weight_decay": 1e-3, "batch_size": 64, "network.depth": 1}
@@ -42,8 +42,8 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
     rows = []
     for noise in NOISE_LEVELS:
         data = load_digits_pi(noise, seed=seed)
-        for method in METHODS:
-            progress.fit(f"Digits-PI, {data.noise_rate:.0%} of the labels wrong: {method}")
+        for method in SHOWN:
+            progress.heading(f"Digits-PI, {data.noise_rate:.0%} of the labels wrong: {method}")
             run = fit_digits(data, out / f"digits-{noise}-{method}", method, seed, progress)
             summary = run.summary
             predicted = predict_inputs(run, data.x_test)["predicted_label"].astype(int)
@@ -59,7 +59,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
                     "seconds": summary["seconds_total"],
                 }
             )
-    return rows, out / f"digits-{NOISE_LEVELS[0]}-{METHODS[-1]}" / "report.html"
+    return rows, out / f"digits-{NOISE_LEVELS[0]}-{SHOWN[-1]}" / "report.html"
 
 
 def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Progress) -> Run:

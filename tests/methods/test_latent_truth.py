@@ -178,6 +178,8 @@ def test_it_finds_the_wrong_answers_of_a_crowd():
 
 
 def test_options_that_cannot_be_are_refused():
+    with pytest.raises(UsageError, match="folds must be at most 100, not 1000: each setting trains one network a fold"):
+        build(folds=1000)
     with pytest.raises(UsageError, match="folds must be at least 1"):
         build(folds=0)
     spec = Spec(24, K, (A,), code_names=("annotator",), n_items=N)

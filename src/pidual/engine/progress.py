@@ -6,7 +6,7 @@ from .history import Record
 class Progress:
     """Hears of every step and epoch, and says nothing."""
 
-    def fit(self, text: str) -> None:
+    def heading(self, text: str) -> None:
         """A fit begins: which of several it is, or by which method and why."""
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:

@@ -23,6 +23,7 @@ from .base import Group, ItemScan, Judged, Method
 from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
 from .parts import second_network
 
+MOST_FOLDS = 100
 SEES_ALL = -2  # the fold of a member that no item is kept from
 SAMPLE_NUMBERS = 2**23  # numbers of each kind that the choice of settings looks at
 FEW_ROWS = 2**16  # items and answers that are enough where f is given
@@ -64,6 +65,10 @@ class CrossFitted(Method):
                 )
         self.settings = [(float(decay), float(dropout), float(tau)) for decay, dropout, tau in population]
         self.folds = folds
+        if folds > MOST_FOLDS:
+            raise UsageError(
+                f"folds must be at most {MOST_FOLDS}, not {folds}: each setting trains one network a fold."
+            )
         members = [setting for setting in self.settings or [(0.0, 0.0, 1.0)] for _ in range(folds)]
         m = len(members)
         more = partial(second_network, given=None, beside=False)

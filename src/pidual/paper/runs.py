@@ -212,7 +212,7 @@ def run_fits(
             if not fabric.broadcast(mine):
                 continue
             if first:
-                progress.fit(f"Fit {number} of {len(fits)}: {fit.label}")
+                progress.heading(f"Fit {number} of {len(fits)}: {fit.label}")
             if dataset is None or loaded != fit.recipe:
                 dataset, loaded = data if isinstance(data, NoisyDataset) else load_data(fit.recipe, data), fit.recipe
             fingerprint = dataset.fingerprint()

@@ -121,7 +121,7 @@ def claimed(
 def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
     """Say what will be done, and what the user should know of the data."""
     if job.choice:
-        progress.fit(job.choice)
+        progress.heading(job.choice)
     for text in (*(f"Warning: {warning}" for warning in job.warnings), *notes):
         progress.note(text)
 

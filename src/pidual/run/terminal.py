@@ -31,7 +31,7 @@ class Silent(Progress):
 class Lines(Progress):
     """Plain lines: the start, an epoch now and then, and a sign of life within long epochs."""
 
-    def fit(self, text: str) -> None:
+    def heading(self, text: str) -> None:
         self.note(text)
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
@@ -71,7 +71,7 @@ class Bar(Progress):
         self.console = Console(stderr=True)
         self.bar: RichProgress | None = None
 
-    def fit(self, text: str) -> None:
+    def heading(self, text: str) -> None:
         self.note(text)
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
