@@ -21,7 +21,7 @@ from pidual.errors import RunError
 from pidual.files import without_passwords, write_text
 from pidual.run import FitOptions, Run, directory, fit_table
 from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
-from pidual.run.record import fingerprint
+from pidual.run.record import inputs_fingerprint
 from pidual.schemas import sealed
 
 QUICK = FitOptions("ce", options={"epochs": 2, "guard": "off", "network.width": 8})
@@ -491,7 +491,7 @@ def test_text_is_the_same_input_with_any_number_of_threads(tmp_path):
         with threadpool_limits(threads):
             read.append(load_inputs(tmp_path / "text.csv", text="text"))
     assert np.array_equal(read[0].array, read[1].array)
-    assert fingerprint(read[0]) == fingerprint(read[1])
+    assert inputs_fingerprint(read[0]) == inputs_fingerprint(read[1])
     frame.loc[0, "text"] += " more"
     frame.to_csv(tmp_path / "text.csv", index=False)
-    assert fingerprint(load_inputs(tmp_path / "text.csv", text="text")) != fingerprint(read[0])
+    assert inputs_fingerprint(load_inputs(tmp_path / "text.csv", text="text")) != inputs_fingerprint(read[0])

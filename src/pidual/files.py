@@ -1,13 +1,14 @@
 """Files that are either there in full or not there at all; and maps of files that are read once."""
 
 import contextlib
+import hashlib
 import json
 import mmap
 import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """The value stored as JSON in `path`."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def fingerprint(parts: Iterable[bytes | memoryview]) -> str:
+    """The BLAKE2b digest of all parts, one after the other, as hexadecimal text: how we tell data and files apart."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def release(array: Any) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import RunError
+from .files import fingerprint
 
 FORMAT = 1
 MAX = sys.float_info.max
@@ -118,8 +119,7 @@ def file_digest(path: Path) -> str:
 def sealed(values: Mapping[str, Any]) -> Record:
     """The values of a JSON file with a digest of themselves."""
     rest = {name: value for name, value in values.items() if name != "digest"}
-    digest = hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
-    return rest | {"digest": digest}
+    return rest | {"digest": fingerprint([json.dumps(rest, sort_keys=True).encode()])}
 
 
 def run_id(config: Mapping[str, Any]) -> str:
@@ -129,7 +129,7 @@ def run_id(config: Mapping[str, Any]) -> str:
     """
     same = {name: config[name] for name in ("method", "setting", "seed", "method_options", "training", "network")}
     same["data"] = {name: value for name, value in config["data"].items() if name not in ("table", "x")}
-    return hashlib.blake2b(json.dumps(same, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return fingerprint([json.dumps(same, sort_keys=True).encode()])
 
 
 # --- checks ---

@@ -10,9 +10,8 @@ the object unless `keep_ids` is set.
 """
 
 import functools
-import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..files import fingerprint
 from .build import build_parts
 from .in_memory import parts_of_arrays
 from .pseudonyms import KEY_NAME, load_key
@@ -98,17 +98,18 @@ class AnnotationTable:
 
     def fingerprint(self) -> str:
         """Hex digest of items, labels, clean labels and PI in order; the pseudonym key has no part in it."""
-        digest = hashlib.blake2b(digest_size=16)
+        return fingerprint(self._bytes())
+
+    def _bytes(self) -> Iterator[bytes]:
         for name in self.frame.columns:
             column = self.frame[name]
-            digest.update(f"{name}\0".encode())
+            yield f"{name}\0".encode()
             if isinstance(column.dtype, pd.CategoricalDtype):
                 names = [] if name == "annotator" or name in self.people else column.cat.categories.tolist()
-                digest.update("\0".join(map(str, names)).encode())
-                digest.update(_codes(column).astype("<i4").tobytes())
+                yield "\0".join(map(str, names)).encode()
+                yield _codes(column).astype("<i4").tobytes()
             else:
-                digest.update(column.to_numpy().astype("<f8").tobytes())
-        return digest.hexdigest()
+                yield column.to_numpy().astype("<f8").tobytes()
 
     @classmethod
     def from_frame(

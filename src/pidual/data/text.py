@@ -1,6 +1,5 @@
 """Text inputs as features: TF-IDF of words and word pairs, then truncated SVD."""
 
-import hashlib
 import warnings
 from typing import Any
 
@@ -9,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
+from ..files import fingerprint
 from ..messages import quoted
 from .columns import as_text
 from .sources import Source
@@ -61,8 +61,5 @@ def encode_text(
 
 def text_digest(values: Any) -> str:
     """A digest of texts, each with its length: computed features differ by the last bits between machines."""
-    digest = hashlib.blake2b(digest_size=16)
-    for text in pc.fill_null(as_text(values), "").to_pylist():
-        encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.hexdigest()
+    encoded = (text.encode() for text in pc.fill_null(as_text(values), "").to_pylist())
+    return fingerprint(len(text).to_bytes(8, "little") + text for text in encoded)

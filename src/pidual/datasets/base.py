@@ -1,7 +1,6 @@
 """NoisyDataset: what every dataset here is once it is read: annotations, inputs, and a clean test set."""
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data import Inputs
+from ..files import fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +58,12 @@ class NoisyDataset:
 
         Of inputs that are read from disk only the shape counts.
         """
-        digest = hashlib.blake2b(
-            pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes(), digest_size=16
-        )
-        digest.update(self.y_test.tobytes())
+        return fingerprint(self._bytes())
+
+    def _bytes(self) -> Iterator[bytes]:
+        yield pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes()
+        yield self.y_test.tobytes()
         for x in (self.x, self.x_test):
-            digest.update(str((x.array if isinstance(x, Inputs) else x).shape).encode())
+            yield str((x.array if isinstance(x, Inputs) else x).shape).encode()
             if not isinstance(x, Inputs):
-                digest.update(np.ascontiguousarray(x[:: 1 + x.nbytes // 2**26]).tobytes())
-        return digest.hexdigest()
+                yield np.ascontiguousarray(x[:: 1 + x.nbytes // 2**26]).tobytes()

@@ -5,7 +5,6 @@ the state names. The files a state names stay until the next one is in place.
 """
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..errors import RunError
-from ..files import replacing
+from ..files import fingerprint, replacing
 from ..methods.parts.memory import SampleMemory
 from ..schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 
@@ -146,12 +145,15 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str,
 
 def tensors_digest(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> str:
     """A digest of names, types, shapes and numbers of tensors, and of the values beside them."""
-    digest = hashlib.blake2b(json.dumps(values).encode(), digest_size=16)
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+
+    def parts() -> Iterator[bytes | memoryview]:
+        yield json.dumps(values).encode()
+        for name in sorted(tensors):
+            tensor = tensors[name]
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
+            yield tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+    return fingerprint(parts())
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import RunError, UsageError
@@ -42,31 +43,63 @@ _CONFIG_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "tr
 _SWEEP_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "search": dict}
 
 
-def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
+@dataclass(frozen=True)
+class Kind:
+    """What a directory is of, in the words of messages.
+
+    Parameters
+    ----------
+    noun, place : str
+        What is in it, and what it is called.
+    go_on : str
+        What --resume does.
+    files : tuple of str
+        What is written there.
+    holds : callable
+        Whether a path is such a directory.
+    damaged : tuple of str
+        Files that are there without `holds` only where it is damaged.
+    """
+
+    noun: str
+    place: str
+    go_on: str
+    files: tuple[str, ...]
+    holds: Callable[[Path], bool]
+    damaged: tuple[str, ...] = ()
+
+
+def check_directory(
+    out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = (), kind: Kind | None = None
+) -> None:
     """Refuse a directory that must not be written to.
 
     Parameters
     ----------
     out : Path
     force, resume : bool
-        Whether a run that is there may be replaced, or continued.
+        Whether what is there may be replaced, or continued.
     inputs : paths
-        Files and folders that the run is made from; a run that holds one of them is not replaced.
+        Files and folders that it is made from; a directory that holds one of them is not replaced.
+    kind : Kind, optional
+        What is to be written; by default a run.
     """
+    kind = kind or RUN_KIND
     if force and resume:
         raise UsageError("--force starts anew and --resume continues; give one of them.")
-    if is_empty(out):
+    if is_empty(out, kind.files):
         return
-    if not is_run(out):
-        if any((out / name).exists() for name in ("model.json", "metrics.jsonl", STATE)):
+    if not kind.holds(out):
+        if any((out / name).exists() for name in kind.damaged):
             raise RunError(
-                f"{out / 'config.json'} is damaged or missing, so that the run in {out} can be neither continued nor "
-                "replaced; choose another --out."
+                f"{out / kind.files[0]} is damaged or missing, so that the {kind.noun} in {out} can be neither "
+                "continued nor replaced; choose another --out."
             )
-        raise RunError(f"{out} exists and is not a run directory; choose another with --out.")
+        raise RunError(f"{out} exists and is not {kind.place}; choose another with --out.")
     if not (force or resume):
         raise RunError(
-            f"{out} already holds a run; continue it with --resume, replace it with --force, or choose another --out."
+            f"{out} already holds a {kind.noun}; {kind.go_on} with --resume, replace it with --force, or choose "
+            "another --out."
         )
     if force:
         check_inputs_outside(out, inputs)
@@ -96,6 +129,12 @@ def is_run(out: Path) -> bool:
 def is_sweep(out: Path) -> bool:
     """Whether this is the directory of a sweep, by what its sweep.json holds."""
     return _has_parts(out / "sweep.json", _SWEEP_PARTS)
+
+
+RUN_KIND = Kind(
+    "run", "a run directory", "continue it", RUN_FILES, is_run, damaged=("model.json", "metrics.jsonl", STATE)
+)
+SWEEP_KIND = Kind("sweep", "the directory of a sweep", "continue or join it", SWEEP_FILES, is_sweep)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,9 @@
 """What a fit writes into its run directory: first what it is, and at its end what came out."""
 
-import hashlib
 import io
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,7 +21,7 @@ from ..engine import Fitted
 from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
-from ..files import release, write_json
+from ..files import fingerprint, release, write_json
 from ..methods import METHODS, Method
 from ..nets import Standardize
 from ..predictions import Predictions, write_frame
@@ -63,7 +62,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "keep_ids": table.keeps_ids,
             "fingerprint": table.fingerprint(),
             "x_shape": [int(size) for size in job.inputs.array.shape],
-            "x_fingerprint": fingerprint(job.inputs),
+            "x_fingerprint": inputs_fingerprint(job.inputs),
             "pi": [describe_pi(column, frame[column.name]) for column in job.encoder.columns_],
         },
         "method_options": job.method_options,
@@ -89,17 +88,19 @@ def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
     return described | {"mean": column.mean, "std": column.std}
 
 
-def fingerprint(inputs: Inputs) -> str:
+def inputs_fingerprint(inputs: Inputs) -> str:
     """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
     if inputs.fingerprint is not None:
         return inputs.fingerprint
     x, n = inputs.array, len(inputs)
     rows = np.arange(0, n, max(1, (x.nbytes if isinstance(x, np.ndarray) else n * 2**20) // 2**28))
-    digest = hashlib.blake2b(digest_size=16)
-    for part in np.array_split(rows, max(1, len(rows) // 4096)):
-        digest.update(np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes())
-        release(x)
-    return digest.hexdigest()
+
+    def parts() -> Iterator[bytes]:
+        for part in np.array_split(rows, max(1, len(rows) // 4096)):
+            yield np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes()
+            release(x)
+
+    return fingerprint(parts())
 
 
 def check_config(out: Path, config: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from ..errors import RunError, UsageError
 from ..files import write_json
 from ..processes import place_among_processes
 from ..run import FitOptions, train
-from ..run.lifecycle import SWEEP_FILES, check_inputs_outside, is_empty, is_sweep, locked, remove_state, remove_sweep
+from ..run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ..run.prepare import prepare
 from ..schemas import FORMAT, SWEEP, read_record
 from .queue import Queue, beating, dead_locks, lock_file, owners
@@ -104,7 +104,7 @@ def run_sweep(
     if sampler not in SAMPLERS:
         raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
     read = (table.source, inputs.source, *reads)
-    check_directory(out, force=force, resume=resume, inputs=read)
+    check_sweep(out, force=force, resume=resume, inputs=read)
     space = Space(search, options)
     job = prepare(table, inputs, space.options(0))
     space.check(job)
@@ -123,7 +123,7 @@ def run_sweep(
             pass
     with contextlib.ExitStack() as held:
         with locked(out, patience=STARTING_SECONDS):  # for this moment only: workers share the directory
-            check_directory(out, force=force, resume=resume, inputs=read)  # another worker may have been here
+            check_sweep(out, force=force, resume=resume, inputs=read)  # another worker may have been here
             start_directory(out, about, source or {}, force=force, resume=resume)
             lock = held.enter_context(lock_file(out / "state"))
         held.enter_context(storage_errors(url))
@@ -142,21 +142,9 @@ def run_sweep(
         return results.write(plot=True)
 
 
-def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse a directory that must not be written to; see `directory.check_directory`."""
-    if force and resume:
-        raise UsageError("--force starts anew and --resume continues; give one of them.")
-    if is_empty(out, SWEEP_FILES):
-        return
-    if not is_sweep(out):
-        raise RunError(f"{out} exists and is not the directory of a sweep; choose another with --out.")
-    if not (force or resume):
-        raise RunError(
-            f"{out} already holds a sweep; continue or join it with --resume, replace it with --force, or choose "
-            "another --out."
-        )
-    if force:
-        check_inputs_outside(out, inputs)
+def check_sweep(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a directory that must not be written to, or whose sweep a worker is busy with."""
+    check_directory(out, force=force, resume=resume, inputs=inputs, kind=SWEEP_KIND)
     if force and {*out.glob("state/*.lock")} != {*dead_locks(out / "state")}:
         raise RunError(f"A worker is still busy with the sweep in {out}; stop it before you replace the sweep.")
 
