@@ -196,7 +196,7 @@ def test_threads_are_those_asked_for_while_it_fits(X, y, monkeypatch):
     seen = []
     step = Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", lambda *args: seen.append(torch.get_num_threads()) or step(*args))
-    quick(threads=2).fit(X, y)
+    quick(threads=2, epochs=1).fit(X, y)
     assert (set(seen), torch.get_num_threads()) == ({2}, 1)
 
 
