@@ -9,7 +9,11 @@ import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
+
+os.environ["OMP_WAIT_POLICY"] = "passive"  # heard when torch is loaded; tests with two threads are not to spin
 import torch
+
+del os.environ["OMP_WAIT_POLICY"]
 from command_line import write_key
 from contract import make_rows
 
