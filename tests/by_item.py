@@ -1,11 +1,6 @@
-"""A small method that judges items; run under torchrun, it is fitted on several processes at once.
-
-torchrun --nproc-per-node 2 tests/by_item.py OUT      # OUT/weights.safetensors, the memory among the weights
-"""
+"""A small method that judges items; on_two_processes.py fits it on several processes at once."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -94,13 +89,11 @@ def check_gather(rank):
         assert torch.equal(gather(own > 1), expected > 1)
 
 
-if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    tensors = fit_in_double(out)
+def fit_on_two(out):
+    """On either of two processes: OUT/by_item.safetensors, the memory among the weights."""
+    tensors = fit_in_double(out / "by_item")
     rank = make_fabric("cpu").global_rank
     assert n_processes() == 2
     check_gather(rank)
     if rank == 0:
-        save_file(tensors, out / "weights.safetensors")
-    torch.distributed.barrier()  # a process that ends while another still talks to it may abort
-    torch.distributed.destroy_process_group()
+        save_file(tensors, out / "by_item.safetensors")

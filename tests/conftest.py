@@ -3,13 +3,41 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
+import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
+
+os.environ["OMP_WAIT_POLICY"] = "passive"  # heard when torch is loaded; tests with two threads are not to spin
 import torch
+
+del os.environ["OMP_WAIT_POLICY"]
 from command_line import write_key
 from contract import make_rows
+
+# Files of tests, of which the first look at figures and the second fit end to end what others fit with checks.
+DRAWING = {"test_analyses", "test_benchmark", "test_docs_code", "test_fuzz", "test_report", "test_sweep", "test_theory"}
+UNCHECKED = {
+    "test_analyses",
+    "test_any_classifier",
+    "test_artefacts",
+    "test_bad_input",
+    "test_benchmark",
+    "test_consensus",
+    "test_demo",
+    "test_directory",
+    "test_estimator",
+    "test_fuzz",
+    "test_judge",
+    "test_odd_input",
+    "test_people",
+    "test_report",
+    "test_run",
+    "test_rundir",
+    "test_sweep",
+}
 
 torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
 
@@ -17,6 +45,28 @@ torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait 
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _figures_are_drawn_where_they_are_looked_at(request):
+    """Elsewhere a figure is made but not rendered, which is more than half the time of a small fit with its report."""
+    if request.path.stem in DRAWING:
+        yield
+    else:
+        with mock.patch("matplotlib.figure.Figure.savefig", write_empty_svg):
+            yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _shapes_are_checked_but_where_fits_repeat(request):
+    """Checking the shapes of every call takes a third of a small fit; other files check those of all methods."""
+    with mock.patch.object(jaxtyping.config, "jaxtyping_disable", request.path.stem in UNCHECKED):
+        yield
+
+
+def write_empty_svg(figure, target, **options):
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+    target.write(svg) if hasattr(target, "write") else Path(target).write_text(svg)
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,6 @@
-"""What the contract fits every method on; run under torchrun, it does so on several processes at once.
-
-torchrun --nproc-per-node 2 tests/contract.py OUT [CASE ...]      # OUT/<case>.safetensors, memories among the weights
-"""
+"""What the contract fits every method on; on_two_processes.py does so on several processes at once."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,17 +106,13 @@ def resumed(build, folder, stop_at):
     return everything(fit(build, rows, rows, TRAINING, **how))
 
 
-if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    for name in sys.argv[2:] or CASES:
-        tensors = everything(fit_method(name, out / name))
-        fabric = make_fabric("cpu")
-        for key, value in tensors.items():
-            mine = value.double()
-            of_all = fabric.all_gather(mine) if fabric.world_size > 1 else mine[None]
-            assert all(torch.equal(other, mine) for other in of_all), f"processes differ in {key} of {name}"
-        if fabric.global_rank == 0:
-            save_file(tensors, out / f"{name}.safetensors")
-    if torch.distributed.is_initialized():  # a process that ends while another still talks to it may abort
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
+def fit_on_two(name, out):
+    """On either of two processes: OUT/<case>.safetensors, memories among the weights."""
+    tensors = everything(fit_method(name, out / name))
+    fabric = make_fabric("cpu")
+    for key, value in tensors.items():
+        mine = value.double()
+        of_all = fabric.all_gather(mine) if fabric.world_size > 1 else mine[None]
+        assert all(torch.equal(other, mine) for other in of_all), f"processes differ in {key} of {name}"
+    if fabric.global_rank == 0:
+        save_file(tensors, out / f"{name}.safetensors")

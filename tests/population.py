@@ -1,15 +1,9 @@
-"""Populations for tests; run under torchrun, they are fitted on several processes, of which one is asked to stop.
-
-torchrun --nproc-per-node 2 tests/population.py OUT      # OUT/stacked.safetensors and OUT/apart.safetensors
-"""
+"""Populations for tests; on_two_processes.py fits them on several processes, of which one is asked to stop."""
 
 import itertools
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import torch
 from by_item import crowd
 from contract import everything
 from safetensors.torch import save_file
@@ -55,8 +49,8 @@ def stop_at(step):
     return lambda: next(steps) == step
 
 
-if __name__ == "__main__":
-    out = Path(sys.argv[1])
+def fit_on_two(out):
+    """On either of two processes: OUT/stacked.safetensors and OUT/apart.safetensors."""
     rank = make_fabric("cpu").global_rank
     for kind in KINDS:
         how = {"precision": "64-true", "store": StateStore(out / kind)}
@@ -67,5 +61,3 @@ if __name__ == "__main__":
         tensors = everything(fit_population(kind, **how))
         if rank == 0:
             save_file(tensors, out / f"{kind}.safetensors")
-    torch.distributed.barrier()  # a process that ends while another still talks to it may abort
-    torch.distributed.destroy_process_group()

@@ -1,7 +1,8 @@
-"""The code in README.md and docs/ runs: every python block, and every line that calls `pidual`."""
+"""The code in README.md, docs/ and CONTRIBUTING.md runs: python blocks, calls of `pidual`, the example of a method."""
 
 import re
 import shlex
+import textwrap
 from pathlib import Path
 from unittest import mock
 
@@ -9,9 +10,13 @@ import click
 import numpy as np
 import pytest
 from command_line import run_cli, write_key
+from contract import SPEC, TRAINING
 
 from pidual.cli import cli
 from pidual.datasets.synthetic import make_crowd
+from pidual.engine import fit
+from pidual.methods import elr
+from pidual.nets import MLP
 
 ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -84,3 +89,12 @@ def test_calls_that_need_no_more_than_a_small_table_run(page, names):
     for call, expected in RUN[page].items():
         code, _, said = run_cli(arguments(call))
         assert code == expected, f"pidual {call}: {said}"
+
+
+def test_the_method_in_contributing_learns(rows):
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    example = re.search(r"^ {7}class (\w+)\(Method\):.*?(?=^ {3}\w)", text, re.MULTILINE | re.DOTALL)
+    names = dict(vars(elr))  # what a method's file imports
+    exec(textwrap.dedent(example[0]), names)
+    fitted = fit(lambda: names[example[1]](MLP(5, 3, width=16, depth=1), SPEC), rows, rows, TRAINING)
+    assert fitted.history[-1]["loss"] < fitted.history[0]["loss"]

@@ -209,7 +209,7 @@ def test_threads_are_those_asked_for_while_it_fits(X, y, monkeypatch):
     seen = []
     step = Trainer.train_step
     monkeypatch.setattr(Trainer, "train_step", lambda *args: seen.append(torch.get_num_threads()) or step(*args))
-    quick(threads=2).fit(X, y)
+    quick(threads=2, epochs=1).fit(X, y)
     assert (set(seen), torch.get_num_threads()) == ({2}, 1)
 
 
@@ -470,17 +470,27 @@ FORMS = {
 }
 
 
+@pytest.fixture(scope="module")
+def of_both_columns(X, y, pi):
+    return quick(epochs=2).fit(X, y, pi)
+
+
+@pytest.fixture(scope="module")
+def of_the_annotator(X, y, pi):
+    return quick(epochs=2).fit(X, y, pi[["annotator"]])
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_pi_of_one_content_in_any_form(X, y, pi, form):
-    one, two = (quick(epochs=2).fit(X, y, given) for given in (pi, FORMS[form](pi)))
+def test_pi_of_one_content_in_any_form(X, y, pi, form, of_both_columns):
+    one, two = of_both_columns, quick(epochs=2).fit(X, y, FORMS[form](pi))
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     pd.testing.assert_frame_equal(one.annotators_, two.annotators_, check_categorical=False)
     pd.testing.assert_frame_equal(one.find_label_issues(), two.find_label_issues())
 
 
 @pytest.mark.parametrize("form", [np.asarray, list, lambda s: s.rename(None), lambda s: s.to_frame("worker")])
-def test_a_single_column_without_a_name_is_the_annotator(X, y, pi, form):
-    one, two = (quick(epochs=2).fit(X, y, given) for given in (pi[["annotator"]], form(pi["annotator"])))
+def test_a_single_column_without_a_name_is_the_annotator(X, y, pi, form, of_the_annotator):
+    one, two = of_the_annotator, quick(epochs=2).fit(X, y, form(pi["annotator"]))
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     assert list(two.annotators_["annotator"]) == list(one.annotators_["annotator"])
 

@@ -58,6 +58,7 @@ def test_two_processes_fit_what_one_does(crowd, tmp_path):
     np.testing.assert_allclose(one["gate"], two["gate"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_processes_with_dropout(crowd, tmp_path):
     args = job(crowd, "--set", "network.dropout=0.5")
     fit_on_two([*args, "--out", tmp_path / "two"])

@@ -1,18 +1,13 @@
 """Batches of items: an input passes through f once per step, with all annotations of its item."""
 
 import itertools
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from by_item import TRAINING, ByItem, build, crowd, fit_in_double
-from command_line import environment
+from by_item import TRAINING, ByItem, build, crowd
 from contract import everything
-from safetensors.torch import load_file
 from torch import nn
 
 from pidual.augment import resized_crop
@@ -222,24 +217,6 @@ def test_a_batch_is_at_most_all_items_and_the_last_partial_one_is_dropped():
     (batch,) = epoch(rows, training=Training(batch_size=1000))
     assert len(batch.x) == 120
     assert len(batch.index) == len(rows)
-
-
-def test_two_processes_with_resume_learn_what_one_does(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = Path(__file__).parents[1] / "by_item.py"
-    done = subprocess.run(
-        [*command, str(script), str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    one, two = fit_in_double(), load_file(tmp_path / "weights.safetensors")
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        assert torch.allclose(value, two[name], atol=1e-9 if value.dtype == torch.float64 else 1e-6), name
 
 
 class Squares:

@@ -1,18 +1,12 @@
-"""Populations whose members are trained apart: on their own rows, resumable, on several processes, watched."""
+"""Populations whose members are trained apart: on their own rows, resumable, watched."""
 
 import copy
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from by_item import crowd
-from command_line import environment
-from contract import everything
 from population import KINDS, TRAINING, build, fit_population, stop_at
-from safetensors.torch import load_file
 from torch import nn
 
 from pidual.engine import Interrupted, fit, make_fabric
@@ -170,40 +164,6 @@ def test_states_of_another_grouping_are_left_alone(whole, tmp_path):
     store.group(0, 2).folder.mkdir(parents=True)
     store.group(0, 2).path.write_bytes(b"of two processes")
     assert same_fit(fit_population("apart", store=store), whole["apart"])
-
-
-# --- several processes ---
-
-
-@pytest.fixture(scope="module")
-def on_two_processes(tmp_path_factory):
-    """Weights of both kinds of population, fitted on two processes of which one was asked to stop."""
-    folder = tmp_path_factory.mktemp("two")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = Path(__file__).parents[1] / "population.py"
-    done = subprocess.run(
-        [*command, str(script), str(folder)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_processes_share_out_members_and_stop_together(kind, on_two_processes):
-    assert all((on_two_processes / f"{kind}-stopped-{rank}").exists() for rank in (0, 1))
-    two = load_file(on_two_processes / f"{kind}.safetensors")
-    one = everything(fit_population(kind, precision="64-true"))
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        assert torch.allclose(value.double(), two[name].double(), atol=1e-9), name
-    folders = {path.name for path in (on_two_processes / kind).iterdir()}
-    n_groups = 2 if kind == "stacked" else 5
-    assert folders == {f"group-{at}-of-{n_groups}" for at in range(n_groups)}
 
 
 # --- the guard ---

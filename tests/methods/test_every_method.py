@@ -1,13 +1,11 @@
 """The contract every method keeps; a new one is tested the moment its line joins METHODS."""
 
-import subprocess
-import sys
-from pathlib import Path
+import functools
 
 import pytest
 import torch
-from command_line import environment
 from contract import CASES, build, build_trainable, everything, fit_method
+from on_two_processes import fit_on_two
 from safetensors.torch import load_file
 
 from pidual import methods
@@ -74,36 +72,31 @@ def test_saved_weights_predict_the_same(name, rows):
     assert evaluate(again.eval(), rows, fabric) == evaluate(fitted.method, rows, fabric)
 
 
+@functools.cache
+def whole(name):
+    """Weights and memories of a method, fitted without a stop."""
+    return everything(fit_method(name))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_stopped_and_resumed_is_bitwise_the_same(name, tmp_path):
-    whole, resumed = everything(fit_method(name)), everything(fit_method(name, tmp_path))
-    assert whole.keys() == resumed.keys()
-    assert [key for key, value in whole.items() if not torch.equal(value, resumed[key])] == []
+    resumed = everything(fit_method(name, tmp_path))
+    assert whole(name).keys() == resumed.keys()
+    assert [key for key, value in whole(name).items() if not torch.equal(value, resumed[key])] == []
 
 
 @pytest.fixture(scope="module")
 def on_two_processes(tmp_path_factory):
     """Weights and memories of every method, stopped and resumed on two processes."""
-    folder = tmp_path_factory.mktemp("two")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = Path(__file__).parents[1] / "contract.py"
-    done = subprocess.run(
-        [*command, str(script), str(folder)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+    return fit_on_two(tmp_path_factory.mktemp("two"), CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_two_processes_with_resume_learn_what_one_does(name, on_two_processes):
+def test_two_processes_with_resume_learn_what_one_does(name, on_two_processes):  # some: tests/engine/test_processes.py
     if name in MIXES:
         pytest.skip("each process mixes its own rows; that both end up equal is checked where they run")
-    one, two = everything(fit_method(name)), load_file(on_two_processes / f"{name}.safetensors")
+    one, two = whole(name), load_file(on_two_processes / f"{name}.safetensors")
     assert one.keys() == two.keys()
     for key, value in one.items():
         assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key

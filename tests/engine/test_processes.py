@@ -1,0 +1,44 @@
+"""Two processes learn what one does, stopped and resumed: items, populations, some methods; -m slow has the others."""
+
+import pytest
+import torch
+from by_item import fit_in_double
+from contract import everything, fit_method
+from on_two_processes import fit_on_two
+from population import KINDS, fit_population
+from safetensors.torch import load_file
+
+METHODS = ("distill_pi", "elr", "pi_dual")  # with two stages, with a memory, with PI
+
+
+@pytest.fixture(scope="module")
+def on_two_processes(tmp_path_factory):
+    return fit_on_two(tmp_path_factory.mktemp("two"), ("by_item", "population", *METHODS))
+
+
+def test_a_method_of_items_learns_what_it_does_on_one(on_two_processes):
+    one, two = fit_in_double(), load_file(on_two_processes / "by_item.safetensors")
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        assert torch.allclose(value, two[name], atol=1e-9 if value.dtype == torch.float64 else 1e-6), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_processes_share_out_members_and_stop_together(kind, on_two_processes):
+    assert all((on_two_processes / f"{kind}-stopped-{rank}").exists() for rank in (0, 1))
+    two = load_file(on_two_processes / f"{kind}.safetensors")
+    one = everything(fit_population(kind, precision="64-true"))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        assert torch.allclose(value.double(), two[name].double(), atol=1e-9), name
+    folders = {path.name for path in (on_two_processes / kind).iterdir()}
+    n_groups = 2 if kind == "stacked" else 5
+    assert folders == {f"group-{at}-of-{n_groups}" for at in range(n_groups)}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_learns_what_it_does_on_one(name, on_two_processes):
+    one, two = everything(fit_method(name)), load_file(on_two_processes / f"{name}.safetensors")
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key

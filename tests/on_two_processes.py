@@ -1,0 +1,33 @@
+"""Fits on two processes at once; to start them takes longer than most fits, so one start does several.
+
+torchrun --nproc-per-node 2 tests/on_two_processes.py OUT CASE ...      # of contract.py, "by_item" or "population"
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import by_item
+import contract
+import population
+import torch
+from command_line import environment
+
+OTHERS = {"by_item": by_item.fit_on_two, "population": population.fit_on_two}
+
+
+def fit_on_two(folder, cases):
+    """Run this file under torchrun, and return the folder that it has written to."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
+    how = {"env": environment(), "capture_output": True, "text": True, "timeout": 300, "check": False}
+    done = subprocess.run([*command, str(folder), *cases], **how)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    for case in sys.argv[2:]:
+        OTHERS[case](out) if case in OTHERS else contract.fit_on_two(case, out)
+    torch.distributed.barrier()  # a process that ends while another still talks to it may abort
+    torch.distributed.destroy_process_group()
