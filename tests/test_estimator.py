@@ -37,6 +37,7 @@ from pidual import (
     load_inputs,
     read_table,
 )
+from pidual.data import no_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine.fit import Trainer, make_fabric
 from pidual.estimator import classifier
@@ -987,6 +988,40 @@ def test_a_run_becomes_a_classifier(crowd, tmp_path):
         PiDualClassifier.load(model.save(tmp_path / "model")).predict(crowd.x).tolist()
         == model.predict(crowd.x).tolist()
     )
+
+
+def test_a_run_on_columns_knows_their_names(crowd, tmp_path):
+    table = AnnotationTable.from_frame(crowd.frame)
+    frame = pd.DataFrame(crowd.x, columns=list("abcde"))
+    fit_table(table, load_inputs(frame), tmp_path / "run", FitOptions(method="ce", options={"epochs": 1}))
+    model = PiDualClassifier.from_run(tmp_path / "run")
+    assert list(model.feature_names_in_) == list("abcde")
+    assert len(model.predict(frame)) == len(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("bacde")])
+    loaded = PiDualClassifier.load(model.save(tmp_path / "model"))
+    assert loaded.predict(frame).tolist() == model.predict(frame).tolist()
+
+
+def test_a_run_without_inputs_becomes_no_classifier(crowd, tmp_path):
+    fit_table(AnnotationTable.from_frame(crowd.frame), no_inputs(), tmp_path / "run")
+    with pytest.raises(UsageError, match=r"of the kind 'none' and no array X; use Run\.items"):
+        PiDualClassifier.from_run(tmp_path / "run")
+
+
+def test_parameters_that_are_set_after_a_fit_change_the_next_fit_only(X, y, tmp_path):
+    model = quick("ce", epochs=1).fit(X, y)
+    before = model.predict(X).tolist()
+    model.set_params(estimator=LogisticRegression(), module=nn.Linear(5, 3))
+    assert model.predict(X).tolist() == before
+    assert PiDualClassifier.load(model.save(tmp_path / "model")).predict(X).tolist() == before
+    other = PiDualClassifier(estimator=LogisticRegression(), random_state=0).fit(X, y)
+    before = other.predict(X).tolist()
+    assert other.set_params(estimator=None).predict(X).tolist() == before
+    with pytest.raises(UsageError, match="use joblib"):
+        other.save(tmp_path / "other")
+    other.set_params(method="ce", epochs=1).fit(X, y)
+    assert not hasattr(other, "estimator_")
 
 
 def test_verbose_shows_progress(X, y, capsys):

@@ -277,7 +277,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         x = as_input(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
         if x.shape[1:] != self.in_shape_:
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
-        if self.estimator is not None:
+        if hasattr(self, "estimator_"):
             return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_)).astype(np.float64)
         rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
         fabric = predicting_fabric(self.accelerator)
@@ -330,7 +330,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def from_run(cls, run: Run | str | Path) -> Self:
         """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers, or on images.
 
-        Its parameters are the options of the run, so that `fit` trains as the run did.
+        Its parameters are the method, the network and the training options of the run. Which share of the items the run
+        held out, and kinds of PI that it was told, are not among them.
         """
         model: Self = classifier_of_run(cls, run)
         return model
@@ -410,6 +411,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _keep(self, job: Job, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
         """Hold on to what was learned, and to nothing of X."""
+        if hasattr(self, "estimator_"):  # of an earlier fit
+            del self.estimator_
+        self._own_module = self.module is not None
         self.method_ = fitted.method.cpu()
         self._model = describe_model(job, fitted.method) | {"classes": list(range(len(self.classes_))), "pi": []}
         self.items_ = items_in_order(results.items, job.table, self.classes_, index)

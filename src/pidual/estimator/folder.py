@@ -24,14 +24,14 @@ NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
 def save_classifier(model: Any, path: str | Path) -> Path:
     """Write a fitted classifier."""
     check_is_fitted(model)
-    if model.estimator is not None:
+    if hasattr(model, "estimator_"):
         raise UsageError("A classifier with an estimator in the place of a network cannot be saved; use joblib.")
     state, params = model.__getstate__(), model.get_params(deep=False)
     seed = params["random_state"]
     params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
     described = {
         "parameters": {name: as_json(value) for name, value in params.items() if name not in NOT_SAVED},
-        "own_module": model.module is not None,
+        "own_module": model._own_module,
         "classes": {"dtype": model.classes_.dtype.str, "values": model.classes_.tolist()},
         "model": model._model,
         "learned": {
@@ -57,6 +57,7 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
     found = load_fitted(Path(path), None if module is None else lambda: made_by(module))
     params = {name: value for name, value in found.described["parameters"].items() if name not in (*NOT_SAVED, "self")}
     model = make_one(**params, module=module)
+    model._own_module = needs
     classes, learned = found.described["classes"], found.described["learned"]
     try:
         model.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
@@ -98,7 +99,8 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     config, stored = run.config, run.model
     kind = stored["inputs"]["kind"]
     if kind not in ("array", "columns", "images"):
-        raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use Run.predict.")
+        instead = "Run.predict" if kind == "text" else "Run.items and Run.predictions"
+        raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
     options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
     options |= {f"method__{name}": value for name, value in config["method_options"].items()}
     options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
@@ -114,6 +116,9 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     model._model = stored | {"classes": list(range(len(model.classes_))), "pi": []}
     model.in_shape_ = tuple(stored["inputs"]["shape"])
     model.n_features_in_ = model.in_shape_[0]
+    model._own_module = False
+    if kind == "columns":
+        model.feature_names_in_ = np.array(stored["inputs"]["columns"], dtype=object)
     model.history_, model.summary_ = run.history, run.summary
     model.model_selection_ = run.summary.get("model_selection", [])
     model.items_, model.annotators_ = run.items, run.annotators
