@@ -2,7 +2,9 @@ import copy
 import doctest
 import gc
 import io
+import json
 import pickle
+import shutil
 import weakref
 
 import joblib
@@ -35,6 +37,7 @@ from pidual import (
     load_inputs,
     read_table,
 )
+from pidual.data import no_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine.fit import Trainer, make_fabric
 from pidual.estimator import classifier
@@ -841,6 +844,144 @@ def test_a_saved_module_is_given_again(X, y, tmp_path):
         PiDualClassifier.load(folder, module=nn.Linear(5, 2))
 
 
+@pytest.mark.parametrize("labels", [[-1, 0, 5], [False, True, True], ["b", "a", "c"]], ids=["ints", "bools", "texts"])
+def test_classes_of_any_type_are_saved_as_they_are(crowd, X, pi, labels, tmp_path):
+    model = quick("latent_truth", epochs=2, keep_ids=True).fit(X, np.asarray(labels)[crowd.frame["label"]], pi=pi)
+    loaded = PiDualClassifier.load(model.save(tmp_path / "model"))
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert loaded.predict(X).tolist() == model.predict(X).tolist()
+    for name in ("label_issues_", "items_", "annotators_"):
+        pd.testing.assert_frame_equal(getattr(loaded, name), getattr(model, name))
+    assert set(model.items_["predicted_label"]) <= set(model.classes_)
+
+
+@pytest.mark.parametrize("round_trip", ["pickle", "folder"])
+def test_a_person_has_one_number_in_the_index_of_rows_and_of_items(X, y, pi, round_trip, tmp_path):
+    index = pd.MultiIndex.from_arrays([np.arange(len(X)), "bob" + pi["annotator"].astype(str)], names=["row", "worker"])
+    model = quick("ce", epochs=1).fit(pd.DataFrame(X, index=index).rename(columns=str), y)
+    folder = round_trip == "folder"
+    copied = PiDualClassifier.load(model.save(tmp_path / "m")) if folder else pickle.loads(pickle.dumps(model))
+    assert not copied.items_.index.get_level_values("worker").str.startswith("bob").any()
+    assert set(copied.items_.index) < set(copied.label_issues_.index)
+    assert copied.items_.index.get_level_values("row").tolist() == model.items_.index.get_level_values("row").tolist()
+
+
+def test_saving_through_a_link_and_over_what_was_left(X, y, tmp_path, monkeypatch):
+    model = quick("ce", epochs=1).fit(X, y)
+    (tmp_path / "link").symlink_to(model.save(tmp_path / "model"), target_is_directory=True)
+    (tmp_path / ".model.old").mkdir()  # as if an earlier save had been killed
+    (tmp_path / ".model.old" / "estimator.json").write_text("{}")
+    model.set_params(verbose=1).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert PiDualClassifier.load(tmp_path / "model").verbose == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "model"}
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(UsageError, match="a folder of its own, not the one you are in"):
+        model.save(".")
+
+
+def test_an_index_that_no_file_holds_is_refused_when_it_is_saved(X, y, tmp_path):
+    mixed = pd.Index([1, "a"] * (len(X) // 2), dtype=object)
+    model = quick("ce", epochs=1).fit(pd.DataFrame(X, index=mixed).rename(columns=str), y)
+    with pytest.raises(UsageError, match=r"The index of X .* fit with another index"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_diverged_can_be_saved(X, y, tmp_path):
+    model = quick("ce", epochs=1).fit(X, y)
+    model.history_ = [{"epoch": 0, "loss": float("nan")}]
+    assert PiDualClassifier.load(model.save(tmp_path / "model")).history_ == [{"epoch": 0, "loss": None}]
+
+
+def change_json(change):
+    def changed(folder):
+        described = json.loads((folder / "estimator.json").read_text())
+        change(described)
+        (folder / "estimator.json").write_text(json.dumps(described))
+
+    return changed
+
+
+def cut(name):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (cut("model.safetensors"), r"cannot read .*model\.safetensors"),
+        (cut("estimator.json"), r"estimator\.json is not valid JSON"),
+        (cut("items.parquet"), r"items\.parquet cannot be read"),
+        (lambda folder: (folder / "label_issues.parquet").unlink(), r"label_issues\.parquet is missing"),
+        (change_json(lambda saved: saved["learned"].update(predict=3)), "predict is unknown"),
+        (change_json(lambda saved: saved["learned"].pop("in_shape_")), "in_shape_ is missing"),
+        (change_json(lambda saved: saved["learned"].update(in_shape_=[6])), "in_shape_ must be the same"),
+        (change_json(lambda saved: saved["learned"].update(n_features_in_=6)), "n_features_in_ must be"),
+        (change_json(lambda saved: saved["learned"].update(feature_names_in_=["a"])), "n_features_in_ names"),
+        (change_json(lambda saved: saved["classes"].update(dtype="zzz")), "classes are not of the type"),
+        (change_json(lambda saved: saved["classes"].update(values=["a", "b"])), "as many as model"),
+        (change_json(lambda saved: saved["classes"].update(values=[["a"], ["b"], ["c"]])), "must be text, a number"),
+        (change_json(lambda saved: saved["classes"].update(values=["a", "a", "b"])), "has a value twice"),
+        (change_json(lambda saved: saved["model"]["network"]["options"].update(width=33)), "does not fit"),
+        (change_json(lambda saved: saved.pop("own_module")), "own_module is missing"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_a_sentence(X, y, saved_ce, tmp_path, damage, said):
+    folder = shutil.copytree(saved_ce, tmp_path / "model")
+    damage(folder)
+    with pytest.raises(RunError, match=said):
+        PiDualClassifier.load(folder)
+
+
+@pytest.fixture(scope="module")
+def saved_ce(X, y, tmp_path_factory):
+    return quick("ce", epochs=1).fit(X, y).save(tmp_path_factory.mktemp("saved") / "model")
+
+
+def test_parameters_that_are_objects_are_never_read_from_a_folder(X, saved_ce, tmp_path):
+    folder = shutil.copytree(saved_ce, tmp_path / "model")
+    change_json(lambda saved: saved["parameters"].update(estimator="x", callbacks=[1], module=2, self=3))(folder)
+    loaded = PiDualClassifier.load(folder)
+    assert (loaded.estimator, loaded.callbacks, loaded.module) == (None, None, None)
+    assert len(loaded.predict(X)) == len(X)
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("mlp", "module must be an nn.Module or a callable"),
+        (lambda: None, "must make an nn.Module, not NoneType"),
+        (nn.Linear(5, 2), r"f\.weight has the shape \[3, 5\], not \[2, 5\]; give that one\.$"),
+        (nn.Sequential(nn.Linear(5, 3)), r"f\.0\.weight is missing; give that one\.$"),
+    ],
+)
+def test_another_module_than_the_saved_one_is_refused_in_a_sentence(X, y, saved_ce, module, said, tmp_path):
+    folder = quick("ce", module=lambda: nn.Linear(5, 3), epochs=1).fit(X, y).save(tmp_path / "model")
+    with pytest.raises(UsageError, match=said):
+        PiDualClassifier.load(folder, module=module)
+    with pytest.raises(UsageError, match="no network of its own; leave module= out"):
+        PiDualClassifier.load(saved_ce, module=nn.Linear(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"module": network, "network": "mlp"}, "network is for networks by name, and module takes their place"),
+        ({"module": network, "network__width": 8}, "network__width is for networks by name"),
+        ({"network": 3}, "network must be a name, such as 'mlp', not 3"),
+        ({"callbacks": pidual.Callback()}, "callbacks must be a list of objects of pidual.Callback"),
+        ({"callbacks": [3]}, "callbacks must be a list of objects of pidual.Callback"),
+        ({"training__seed": 3}, "give it as random_state"),
+        ({"training__lr": 0.3}, "lr and training__lr are the same option; give one"),
+    ],
+)
+def test_what_is_given_twice_or_in_the_wrong_place_is_refused(X, y, options, said):
+    with pytest.raises(UsageError, match=said):
+        quick("ce", **options).fit(X, y)
+
+
 def test_a_run_becomes_a_classifier(crowd, tmp_path):
     table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"], keep_ids=True)
     run = fit_table(table, load_inputs(crowd.x.astype(np.float32)), tmp_path / "run", FitOptions(options={"epochs": 2}))
@@ -857,6 +998,40 @@ def test_a_run_becomes_a_classifier(crowd, tmp_path):
         PiDualClassifier.load(model.save(tmp_path / "model")).predict(crowd.x).tolist()
         == model.predict(crowd.x).tolist()
     )
+
+
+def test_a_run_on_columns_knows_their_names(crowd, tmp_path):
+    table = AnnotationTable.from_frame(crowd.frame)
+    frame = pd.DataFrame(crowd.x, columns=list("abcde"))
+    fit_table(table, load_inputs(frame), tmp_path / "run", FitOptions(method="ce", options={"epochs": 1}))
+    model = PiDualClassifier.from_run(tmp_path / "run")
+    assert list(model.feature_names_in_) == list("abcde")
+    assert len(model.predict(frame)) == len(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("bacde")])
+    loaded = PiDualClassifier.load(model.save(tmp_path / "model"))
+    assert loaded.predict(frame).tolist() == model.predict(frame).tolist()
+
+
+def test_a_run_without_inputs_becomes_no_classifier(crowd, tmp_path):
+    fit_table(AnnotationTable.from_frame(crowd.frame), no_inputs(), tmp_path / "run")
+    with pytest.raises(UsageError, match=r"of the kind 'none' and no array X; use Run\.items"):
+        PiDualClassifier.from_run(tmp_path / "run")
+
+
+def test_parameters_that_are_set_after_a_fit_change_the_next_fit_only(X, y, tmp_path):
+    model = quick("ce", epochs=1).fit(X, y)
+    before = model.predict(X).tolist()
+    model.set_params(estimator=LogisticRegression(), module=nn.Linear(5, 3))
+    assert model.predict(X).tolist() == before
+    assert PiDualClassifier.load(model.save(tmp_path / "model")).predict(X).tolist() == before
+    other = PiDualClassifier(estimator=LogisticRegression(), random_state=0).fit(X, y)
+    before = other.predict(X).tolist()
+    assert other.set_params(estimator=None).predict(X).tolist() == before
+    with pytest.raises(UsageError, match="use joblib"):
+        other.save(tmp_path / "other")
+    other.set_params(method="ce", epochs=1).fit(X, y)
+    assert not hasattr(other, "estimator_")
 
 
 def test_verbose_shows_progress(X, y, capsys):

@@ -1,6 +1,5 @@
 """PiDualClassifier: scikit-learn's contract over the engine and detection."""
 
-import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from ..run.record import describe_model
 from ..training import option_names
 from .checks import (
     as_input,
+    check_callbacks,
     check_complete,
     check_network,
     check_two_classes,
@@ -41,7 +41,7 @@ from .checks import (
     row_index,
     warn_of_order,
 )
-from .folder import classifier_of_run, load_classifier, save_classifier
+from .folder import classifier_of_run, load_classifier, made_by, save_classifier
 from .people import index_without_ids, items_in_order, make_table, numbered
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
@@ -199,6 +199,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
         """
+        check_callbacks(self.callbacks)
         index = row_index(X, y)
         warn_of_order(X, y, pi)
         check_complete(y)
@@ -276,7 +277,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         x = as_input(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
         if x.shape[1:] != self.in_shape_:
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
-        if self.estimator is not None:
+        if hasattr(self, "estimator_"):
             return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_)).astype(np.float64)
         rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
         fabric = predicting_fabric(self.accelerator)
@@ -329,7 +330,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def from_run(cls, run: Run | str | Path) -> Self:
         """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers, or on images.
 
-        Its parameters are the options of the run, so that `fit` trains as the run did.
+        Its parameters are the method, the network and the training options of the run. Which share of the items the run
+        held out, and kinds of PI that it was told, are not among them.
         """
         model: Self = classifier_of_run(cls, run)
         return model
@@ -341,13 +343,19 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if state.get("label_issues_") is not None and not self.keep_ids:
             issues = state["label_issues_"]
             known = () if self.annotators_ is None else self.annotators_["annotator"].astype(str)
-            state["label_issues_"] = issues.set_axis(index_without_ids(issues.index, set(known)))
-            state["items_"] = self.items_.set_axis(index_without_ids(self.items_.index, set(known)))
+            both = issues.index.append(self.items_.index)  # so that a person has one number in both
+            if (shown := index_without_ids(both, set(known))) is not both:
+                state["label_issues_"] = issues.set_axis(shown[: len(issues)])
+                state["items_"] = self.items_.set_axis(shown[len(issues) :])
         return state
 
     def _fit_options(self, table: AnnotationTable, pi: Any) -> FitOptions:
         if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
             raise UsageError(f"validation_fraction must be at least 0 and below 1, not {self.validation_fraction!r}.")
+        if not isinstance(self.network, str | None):
+            raise UsageError(
+                f"network must be a name, such as 'mlp', not {self.network!r}; give a module with module=."
+            )
         names = pi_names(pi_columns(pi))
         kinds = {names.get(name, str(name)): kind for name, kind in (self.pi_kinds or {}).items()}
         unknown = [name for name in kinds if name not in table.pi_columns]
@@ -360,6 +368,10 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             if not is_option(name):
                 raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
             word, _, key = name.partition("__")
+            if name == "training__seed":
+                raise UsageError("The seed is no training option of PiDualClassifier; give it as random_state.")
+            if word == "training" and key in asked:
+                raise UsageError(f"{key} and {name} are the same option; give one.")
             if word == "training" and key not in option_names():
                 raise UsageError(f"There is no training option '{key}'; there are {', '.join(option_names())}.")
             asked[OPTIONS[f"{word}__"] + key] = value
@@ -380,14 +392,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if self.module is None:
             return None
         module, n_classes = self.module, len(self.classes_)
-        if not callable(module):
-            raise UsageError(f"module must be an nn.Module or a callable that makes one, not {module!r}.")
+        beside = [name for name in ("network", *self._options) if name.startswith("network")]
+        if given := [name for name in beside if name != "network" or self.network is not None]:
+            raise UsageError(f"{given[0]} is for networks by name, and module takes their place; give one.")
 
         def make() -> nn.Module:
-            made = module if isinstance(module, nn.Module) else module()
-            if not isinstance(made, nn.Module):
-                raise UsageError(f"module() must make an nn.Module, not {type(made).__name__}.")
-            made = copy.deepcopy(made).cpu()
+            made = made_by(module)
             check_network(made, torch.from_numpy(x), n_classes)
             return made
 
@@ -401,6 +411,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _keep(self, job: Job, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
         """Hold on to what was learned, and to nothing of X."""
+        if hasattr(self, "estimator_"):  # of an earlier fit
+            del self.estimator_
+        self._own_module = self.module is not None
         self.method_ = fitted.method.cpu()
         self._model = describe_model(job, fitted.method) | {"classes": list(range(len(self.classes_))), "pi": []}
         self.items_ = items_in_order(results.items, job.table, self.classes_, index)

@@ -1,33 +1,37 @@
 """A fitted classifier in a folder of plain files, and one made of a run directory."""
 
 import copy
+import math
 import numbers
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from ..errors import UsageError
+from ..errors import RunError, UsageError
 from ..run import Run
 from ..run.saved import DESCRIBED, SAVE_AGAIN, SAVED, load_fitted, save_fitted
 from ..schemas import read_record
+
+NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
 
 
 def save_classifier(model: Any, path: str | Path) -> Path:
     """Write a fitted classifier."""
     check_is_fitted(model)
-    if model.estimator is not None:
+    if hasattr(model, "estimator_"):
         raise UsageError("A classifier with an estimator in the place of a network cannot be saved; use joblib.")
     state, params = model.__getstate__(), model.get_params(deep=False)
-    left_out = ("module", "estimator", "callbacks")
     seed = params["random_state"]
     params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
     described = {
-        "parameters": {name: as_json(value) for name, value in params.items() if name not in left_out},
-        "own_module": model.module is not None,
+        "parameters": {name: as_json(value) for name, value in params.items() if name not in NOT_SAVED},
+        "own_module": model._own_module,
         "classes": {"dtype": model.classes_.dtype.str, "values": model.classes_.tolist()},
         "model": model._model,
         "learned": {
@@ -44,14 +48,21 @@ def save_classifier(model: Any, path: str | Path) -> Path:
 
 def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any = None) -> Any:
     """Read what `save_classifier` wrote into a classifier that `make_one` makes."""
-    needs = read_record(Path(path) / DESCRIBED, SAVED, way_out=SAVE_AGAIN).get("own_module")
+    described = Path(path) / DESCRIBED
+    needs = read_record(described, SAVED, way_out=SAVE_AGAIN)["own_module"]
     if needs and module is None:
         raise UsageError(f"The classifier in {path} has a network of its own; give it again, with module=.")
-    make = None if module is None else lambda: copy.deepcopy(module) if isinstance(module, nn.Module) else module()
-    found = load_fitted(Path(path), make)
-    model = make_one(**found.described["parameters"]).set_params(module=module if needs else None)
+    if not needs and module is not None:
+        raise UsageError(f"The classifier in {path} has no network of its own; leave module= out.")
+    found = load_fitted(Path(path), None if module is None else lambda: made_by(module))
+    params = {name: value for name, value in found.described["parameters"].items() if name not in (*NOT_SAVED, "self")}
+    model = make_one(**params, module=module)
+    model._own_module = needs
     classes, learned = found.described["classes"], found.described["learned"]
-    model.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+    try:
+        model.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise RunError(f"{described} cannot be used: classes are not of the type it says; {SAVE_AGAIN}.") from error
     model.method_, model._model = found.method, found.described["model"]
     model.in_shape_ = tuple(learned.pop("in_shape_"))
     names = learned.pop("feature_names_in_")
@@ -60,8 +71,26 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
     for name, value in learned.items():
         setattr(model, name, value)
     for name in ("label_issues", "items", "annotators"):
-        setattr(model, f"{name}_", found.frames.get(name))
+        setattr(model, f"{name}_", with_classes(found.frames.get(name), model.classes_))
     return model
+
+
+def made_by(module: Any) -> nn.Module:
+    """The network that a user gives: a copy of a module, or what a callable makes."""
+    if not callable(module):
+        raise UsageError(f"module must be an nn.Module or a callable that makes one, not {module!r}.")
+    made = module if isinstance(module, nn.Module) else module()
+    if not isinstance(made, nn.Module):
+        raise UsageError(f"module() must make an nn.Module, not {type(made).__name__}.")
+    return copy.deepcopy(made).cpu()
+
+
+def with_classes(frame: pd.DataFrame | None, classes: NDArray[Any]) -> pd.DataFrame | None:
+    """Columns of classes that may be missing as categories again, because Parquet keeps those of text alone."""
+    if frame is None:
+        return None
+    found = [name for name in ("worst_class", "favourite_label") if name in frame]
+    return frame.assign(**{name: pd.Categorical(frame[name], categories=classes.tolist()) for name in found})
 
 
 def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> Any:
@@ -70,7 +99,8 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     config, stored = run.config, run.model
     kind = stored["inputs"]["kind"]
     if kind not in ("array", "columns", "images"):
-        raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use Run.predict.")
+        instead = "Run.predict" if kind == "text" else "Run.items and Run.predictions"
+        raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
     options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
     options |= {f"method__{name}": value for name, value in config["method_options"].items()}
     options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
@@ -86,6 +116,9 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     model._model = stored | {"classes": list(range(len(model.classes_))), "pi": []}
     model.in_shape_ = tuple(stored["inputs"]["shape"])
     model.n_features_in_ = model.in_shape_[0]
+    model._own_module = False
+    if kind == "columns":
+        model.feature_names_in_ = np.array(stored["inputs"]["columns"], dtype=object)
     model.history_, model.summary_ = run.history, run.summary
     model.model_selection_ = run.summary.get("model_selection", [])
     model.items_, model.annotators_ = run.items, run.annotators
@@ -94,9 +127,11 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it: NumPy's numbers and arrays as plain ones."""
+    """A value as JSON has it: NumPy's numbers and arrays as plain ones, null for numbers that are not finite."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(name): as_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

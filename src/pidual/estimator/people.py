@@ -69,5 +69,7 @@ def items_in_order(
     """The items by the rows of X they come first in, under the index of these."""
     first = np.unique(table.frame["item"].astype(int), return_index=True)[1]  # items are numbers from 0
     rows = items.set_axis(first[items["item"].astype(int)]).drop(columns="item").sort_index()
-    rows["consensus_label"] = classes[rows["consensus_label"].cat.codes.to_numpy()]
+    for name in ("consensus_label", "predicted_label"):
+        if name in rows:
+            rows[name] = classes[rows[name].cat.codes.to_numpy()]
     return rows if index is None else rows.set_axis(index[rows.index])

@@ -16,23 +16,73 @@ import pyarrow.parquet as pq
 from torch import nn
 
 from ..batch import Spec
-from ..engine.checkpoint import load_tensors, save_tensors
+from ..engine.checkpoint import load_tensors, misfit, save_tensors
 from ..errors import RunError, UsageError
 from ..files import write_json
+from ..messages import first_line
 from ..methods import Method
-from ..schemas import FORMAT, MODEL, list_of, mapping, plain, read_record, record, text
+from ..schemas import (
+    FORMAT,
+    MODEL,
+    FieldError,
+    Record,
+    flag,
+    list_of,
+    logged,
+    mapping,
+    maybe,
+    plain,
+    read_record,
+    record,
+    shape,
+    text,
+    whole,
+)
 from .makers import method_maker
 from .trained import build_trained
 
 DESCRIBED, WEIGHTS = "estimator.json", "model.safetensors"
 FRAMES = ("label_issues", "items", "annotators")
+
+
+def _class(value: Any) -> None:
+    """A class: text, a number, or true or false."""
+    if isinstance(value, list | dict) or value is None:
+        raise FieldError("must be text, a number, or true or false")
+    plain(value)
+
+
+def _saved_rule(saved: Record) -> None:
+    if len(saved["classes"]["values"]) != saved["model"]["spec"]["n_classes"]:
+        raise FieldError("must be as many as model.spec.n_classes says", "classes.values")
+    learned = saved["learned"]
+    if learned["in_shape_"] != saved["model"]["inputs"]["shape"]:
+        raise FieldError("must be the same as model.inputs.shape", "learned.in_shape_")
+    if learned["n_features_in_"] != learned["in_shape_"][0]:
+        raise FieldError("must be the first number of in_shape_", "learned.n_features_in_")
+    if learned["feature_names_in_"] is not None and len(learned["feature_names_in_"]) != learned["n_features_in_"]:
+        raise FieldError("must have n_features_in_ names", "learned.feature_names_in_")
+
+
 SAVED = record(
     {
         "parameters": mapping(plain),
-        "classes": record({"dtype": text, "values": list_of(plain, least=1)}),
+        "own_module": flag,
+        "classes": record({"dtype": text, "values": list_of(_class, least=1, unique=True)}),
         "model": MODEL,
-        "learned": mapping(plain),
-    }
+        "learned": record(
+            {
+                "n_features_in_": whole(1),
+                "feature_names_in_": maybe(list_of(text)),
+                "in_shape_": shape,
+                "summary_": mapping(logged),
+                "history_": list_of(mapping(logged)),
+                "model_selection_": list_of(mapping(logged)),
+            },
+            more=None,
+        ),
+    },
+    rule=_saved_rule,
 )
 SAVE_AGAIN = "save the classifier again"
 
@@ -54,24 +104,49 @@ def save_fitted(
     """Write a folder; an earlier one of its kind is replaced when the new one is complete."""
     if folder.exists() and not (folder.is_dir() and ((folder / DESCRIBED).exists() or not any(folder.iterdir()))):
         raise UsageError(f"{folder} is there and is not a classifier that was saved; choose another place.")
-    beside = folder.with_name(f".{folder.name}.new")
+    place = folder.resolve()  # where a link leads
+    if place == Path.cwd():
+        raise UsageError("A classifier needs a folder of its own, not the one you are in; name one to be made.")
+    beside, old = place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
     shutil.rmtree(beside, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
     try:
         beside.mkdir(parents=True)
         save_tensors(beside / WEIGHTS, {f"method.{name}": value for name, value in method.state_dict().items()}, {})
         for name, frame in frames.items():
             if frame is not None:
-                pq.write_table(pa.Table.from_pandas(frame), beside / f"{name}.parquet")
+                write_with_index(beside / f"{name}.parquet", frame)
         write_json(beside / DESCRIBED, {"format": FORMAT, **described})
-        old = folder.with_name(f".{folder.name}.old")
-        if folder.exists():
-            folder.rename(old)
-        beside.rename(folder)
+        if place.exists():
+            place.rename(old)
+        beside.rename(place)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise RunError(f"Cannot write {folder} ({error.strerror or error}); choose another place.") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def write_with_index(path: Path, frame: pd.DataFrame) -> None:
+    """Write a frame whose index counts."""
+    try:
+        pq.write_table(pa.Table.from_pandas(frame), path)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise UsageError(
+            f"The index of X (or y) cannot be written to {path.name}, because its values are of several kinds or of "
+            "one that no file holds; fit with another index, such as text."
+        ) from error
+
+
+def read_with_index(path: Path) -> pd.DataFrame:
+    """Read what `write_with_index` wrote."""
+    if not path.is_file():
+        raise RunError(f"{path} is missing or is no file; {SAVE_AGAIN}.")
+    try:
+        frame: pd.DataFrame = pq.read_table(path).to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({first_line(error)}); {SAVE_AGAIN}.") from error
+    return frame
 
 
 def load_fitted(folder: Path, make: Callable[[], nn.Module] | None = None) -> Saved:
@@ -86,10 +161,10 @@ def load_fitted(folder: Path, make: Callable[[], nn.Module] | None = None) -> Sa
         }
         method = method_maker(model["method"], model["method_options"], Spec(**sizes), make, twice=True)()
         tensors, _ = load_tensors(folder / WEIGHTS)
-        try:
-            method.load_state_dict({name.removeprefix("method."): value for name, value in tensors.items()})
-        except RuntimeError as error:
-            raise UsageError(f"The module is not the one that {folder} was saved with: {error}") from error
+        weights = {name.removeprefix("method."): value for name, value in tensors.items()}
+        if wrong := misfit(method.state_dict(), weights):
+            raise UsageError(f"The module is not the one that {folder} was saved with: {wrong}; give that one.")
+        method.load_state_dict(weights)
     paths = {name: folder / f"{name}.parquet" for name in FRAMES}
-    frames = {name: pq.read_table(path).to_pandas() for name, path in paths.items() if path.exists()}
+    frames = {name: read_with_index(path) for name, path in paths.items() if name != "annotators" or path.exists()}
     return Saved(described, method.eval(), frames)
