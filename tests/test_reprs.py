@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual import AnnotationTable, FitOptions, Inputs, fit_table, load_inputs
+import pidual
+from pidual import AnnotationTable, FitOptions, Inputs, Run, UsageError, fit_table, load_inputs
 from pidual.datasets.synthetic import make_crowd
 
 
@@ -37,3 +38,30 @@ def test_run(crowd, tmp_path):
     shown = run._repr_html_()
     assert "<b>" not in shown
     assert f"<td>{run.summary['n_issues']:,}</td>" in shown
+
+
+def test_a_run_is_named_by_text_and_has_two_sets_of_weights(crowd, tmp_path):
+    table = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True)
+    inputs = load_inputs(crowd.x.astype(np.float32))
+    fit_table(table, inputs, tmp_path / "run", FitOptions("ce", options={"epochs": 1}))
+    run = Run(str(tmp_path / "run"))
+    assert run.config["method"] == "ce"
+    with pytest.raises(UsageError, match="weights must be one of selected, last, not 'best'"):
+        run.load("best")
+    with pytest.raises(UsageError, match="The cut-off 'x' is not between 0 and 1"):
+        run.detect(cutoff="x")
+
+
+def test_arguments_of_another_kind_are_refused(crowd, tmp_path):
+    table = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True)
+    with pytest.raises(UsageError, match="table must be an AnnotationTable, not DataFrame; make it with read_table"):
+        fit_table(crowd.frame, load_inputs(crowd.x), tmp_path / "run")
+    with pytest.raises(UsageError, match="inputs must be Inputs, not ndarray; make them with load_inputs"):
+        fit_table(table, crowd.x, tmp_path / "run")
+    with pytest.raises(UsageError, match=r"callbacks must be a list of pidual\.Callback, not of int"):
+        fit_table(table, load_inputs(crowd.x), tmp_path / "run", callbacks=[3])
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_package_lists_its_public_names_only():
+    assert dir(pidual) == sorted([*pidual.__all__, "__version__"])

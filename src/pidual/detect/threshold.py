@@ -143,8 +143,8 @@ def auto_cutoff(label_quality: npt.ArrayLike, given: npt.ArrayLike, predicted: n
 
 def fixed_cutoff(label_quality: npt.ArrayLike, given: npt.ArrayLike, predicted: npt.ArrayLike, value: float) -> Cutoff:
     """An issue is every label of a quality below `value` for which another label is predicted."""
-    if not 0 <= value <= 1:
-        raise UsageError(f"The cut-off {value} is not between 0 and 1, where label quality lies.")
+    if isinstance(value, str) or not 0 <= value <= 1:
+        raise UsageError(f"The cut-off {value!r} is not between 0 and 1, where label quality lies.")
     rate = auto_cutoff(label_quality, given, predicted).estimated_noise_rate
     note = f"Labels with a quality below {value:g} were asked for."
     return Cutoff("fixed", float(value), True, None, rate, "fixed", note)

@@ -55,6 +55,9 @@ class RunFiles:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+
     @cached_property
     def config(self) -> Record:
         """What was run, on what."""

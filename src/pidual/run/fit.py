@@ -15,6 +15,7 @@ from ..engine.fit import Trainer
 from ..engine.history import Record, append_record, write_history
 from ..engine.progress import Progress
 from ..engine.threads import using_threads
+from ..errors import UsageError
 from ..schemas import run_id
 from .directory import Run
 from .judge import judge
@@ -69,6 +70,7 @@ def fit_table(
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """
+    check_kinds(table, inputs, callbacks)
     out, options, progress = Path(out), options or FitOptions(), progress or Progress()
     reads = (table.source, inputs.source, *reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
@@ -95,6 +97,20 @@ def fit_table(
                 results.summary["seconds_total"] = time.monotonic() - started
                 write_run(folder, job, fitted, results)
     return Run(out)
+
+
+def check_kinds(table: Any, inputs: Any, callbacks: Sequence[Any]) -> None:
+    """Refuse arguments of another kind."""
+    if not isinstance(table, AnnotationTable):
+        raise UsageError(
+            f"table must be an AnnotationTable, not {type(table).__name__}; make it with read_table, or with "
+            "AnnotationTable.from_frame or from_arrays."
+        )
+    if not isinstance(inputs, Inputs):
+        raise UsageError(f"inputs must be Inputs, not {type(inputs).__name__}; make them with load_inputs.")
+    for each in callbacks:
+        if not isinstance(each, Callback):
+            raise UsageError(f"callbacks must be a list of pidual.Callback, not of {type(each).__name__}.")
 
 
 @contextlib.contextmanager

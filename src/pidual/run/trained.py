@@ -20,7 +20,8 @@ from ..data import load_inputs
 from ..engine import predicting_fabric
 from ..engine.checkpoint import load_shapes, load_tensors, misfit
 from ..engine.predict import predict_probabilities
-from ..errors import DataError, RunError
+from ..errors import DataError, RunError, UsageError
+from ..messages import quoted
 from ..methods import Method, check_method
 from ..nets import Standardize
 from ..schemas import DAMAGED
@@ -28,6 +29,7 @@ from .directory import Run
 from .makers import method_maker, network_maker
 
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
+WEIGHTS = {"selected": "model.safetensors", "last": "model-last.safetensors"}
 LARGEST_OPTION = 1_000_000  # of those that are no size of a network, such as draws
 FETCHING = (  # options of other libraries that read files or the network; a run has its own weights
     *("weights", "weights_backbone", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path"),
@@ -44,7 +46,9 @@ def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, 
     weights : "selected" or "last"
         Of which epoch.
     """
-    name = "model.safetensors" if weights == "selected" else "model-last.safetensors"
+    if weights not in WEIGHTS:
+        raise UsageError(f"weights must be one of {', '.join(WEIGHTS)}, not {quoted(weights)}.")
+    name = WEIGHTS[weights]
     run.verify(name)
     return build_trained(run.path / "model.json", run.model, run.path / name)
 
