@@ -55,9 +55,9 @@ FITS = {
 
 
 def told(job, fitted, fabric):
-    """Whether a fit says that labels were learned by heart."""
+    """Whether a fit says that labels were memorised."""
     warnings = assess(job, fitted, fabric).summary["warnings"]
-    return {"told": any(text.startswith("Labels were learned by heart") for text in warnings)}
+    return {"told": any(text.startswith("Labels were memorised") for text in warnings)}
 
 
 def summarise(rows):

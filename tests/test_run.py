@@ -162,7 +162,7 @@ def test_pi_that_points_to_single_rows_is_told(tmp_path):
     np.save(tmp_path / "x.npy", crowd.x)
     fit = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--method", "pi_dual", "--epochs", 40]
     fit += ["--quiet", "--pi"]
-    told = "Labels were learned by heart: the noise network knows"
+    told = "Labels were memorised: the noise network knows"
     code, _, err = run_cli([*fit, ",".join(["annotator", "seconds", *noise]), "--out", tmp_path / "all"])
     assert (code, told in err) == (0, True)
     assert told in Run(tmp_path / "all").summary["warnings"][-1]

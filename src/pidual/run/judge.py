@@ -58,7 +58,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
 
 
 def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:
-    """A warning where PI has led the noise network to learn labels by heart instead of how they were made."""
+    """A warning where PI has led the noise network to memorise labels instead of how they were made."""
     gate, noise = predictions.gate, predictions.frame.get("noise_label")
     if gate is None or noise is None or fitted.method.random_pi:  # of which it is the purpose
         return []
@@ -66,7 +66,7 @@ def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -
     if reason is None:
         return []
     return [
-        f"Labels were learned by heart: {reason}. PI that tells rows apart, and not how their labels were made, "
+        f"Labels were memorised: {reason}. PI that tells rows apart, and not how their labels were made, "
         "leaves the classifier little to learn from; fit again without what cannot tell of wrong labels among "
         f"{', '.join(job.table.pi_columns)}."
     ]
