@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import asdict
 from itertools import count
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -366,6 +367,13 @@ def test_a_lock_tells_the_living_from_the_dead(tmp_path):
     with pytest.raises(KeyError), lock_file(tmp_path) as lock:
         raise KeyError
     assert is_alive(lock) is False
+
+
+def test_a_worker_that_ends_while_it_is_looked_at_is_neither_alive_nor_dead(tmp_path, monkeypatch):
+    with lock_file(tmp_path) as lock:
+        pass
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    assert is_alive(lock) is None
 
 
 def test_the_first_to_claim_a_point_has_it_and_the_last_claim_ends_the_budget(study):

@@ -58,10 +58,13 @@ def lock_file(folder: Path) -> Iterator[dict[str, str]]:
 def is_alive(worker: Mapping[str, str]) -> bool | None:
     """Whether a worker lives, by its lock file; None where that cannot be told."""
     path = Path(worker["lock"])
-    ours = bool(LOCK_NAME.fullmatch(path.name)) and path.is_file()
-    if fcntl is None or worker["host"] != platform.node() or not ours:
+    if fcntl is None or worker["host"] != platform.node() or not LOCK_NAME.fullmatch(path.name) or not path.is_file():
         return None
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:  # the worker ended between the two looks
+        return None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
