@@ -81,6 +81,13 @@ def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
     return correct / count, loss / count
 
 
+def predict_rows(method: Method, rows: Rows, fabric: Fabric) -> Tensor:
+    """Logits of every row."""
+    return torch.cat(
+        [predict_logits(method, rows, rows.x_row[index], fabric) for index in torch.arange(len(rows)).split(CHUNK)]
+    )
+
+
 def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
     """The predicted class of every row."""
     parts = [
