@@ -46,7 +46,8 @@ def fit_network(data, frame, seed, *, per_answer, method="ce"):
     part = dataclasses.replace(data, frame=frame[["item", "label", *pi]].reset_index(drop=True), pi=pi)
     training = {}
     if per_answer:
-        chosen = choose_settings("default", "ce", n_train=len(data.frame), images=False).training
+        images = array(data.x).ndim == 4
+        chosen = choose_settings("default", "ce", n_train=len(data.frame), images=images).training
         training = {name: chosen[name] for name in ("epochs", "batch_size", "weight_decay")}
     options = FitOptions(
         method=method, seed=seed, valid_fraction=0.0, options=training, accelerator="cpu", pi_min_count=1
@@ -166,8 +167,13 @@ def out_of_fold(data, seed):
     for number in range(FOLDS):
         predict, *_ = fit_network(data, data.frame[of_row != number], seed * FOLDS + number, per_answer=True)
         probabilities[fold == number] = predict(array(data.x)[fold == number])
-    _last.update(of=(data, seed), probabilities=probabilities, seconds=time.process_time() - started)
+    remember(data, seed, probabilities, time.process_time() - started)
     return probabilities, 0.0
+
+
+def remember(data, seed, probabilities, seconds):
+    """Take over out-of-fold probabilities that were kept, and the seconds they took."""
+    _last.update(of=(data, seed), probabilities=probabilities, seconds=seconds)
 
 
 def crowdlab(data, seed):
