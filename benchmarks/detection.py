@@ -6,7 +6,8 @@
 detection_sets.py has the sets, detection_scores.py the columns. `--cache` keeps fits and out-of-fold probabilities, so
 that `--again`, which makes rows anew that are there already, only judges again. Without it such rows stay.
 
-    auto, pi_dual, ce   default settings, as `pidual fit` has them; with stored probabilities `pidual.judge` (auto)
+    auto, pi_dual, ce   default settings, as `pidual fit` has them (CIFAR-10-PI: network and epochs of its recipe at CPU
+                        scale, for cleanlab too); with stored probabilities `pidual.judge` (auto)
     cleanlab            probabilities by 5-fold cross-validation with the network, epochs and batches of `ce`
                         (crowd_peers.py), one row an answer. AUC, AP and best F1 are those of its best score for each
                         set by clean labels, f1 that of its default filter, filter_f1 that of its best filter by clean
@@ -31,7 +32,7 @@ from common import RESULTS, Log
 from crowd_peers import UnfitError, out_of_fold, remember
 from crowd_peers import crowdlab as fit_crowdlab
 from detection_scores import Found, best_f1, f1, score, summarise, table
-from detection_sets import DRAWS, GROUPS, SETS, Stored
+from detection_sets import DRAWS, GROUPS, OPTIONS, SETS, Stored
 from sklearn.metrics import average_precision_score
 
 from pidual import judge
@@ -88,7 +89,7 @@ def ours(name, method, data, seed, cache):
         found = judge(data.frame.drop(columns="y"), data.p, pi=list(data.pi))
         return described(found.predictions, found.summary, time.process_time() - started)
     started = time.process_time()
-    job = prepare_data(data, FitOptions(method=method, seed=seed, accelerator="cpu"))
+    job = prepare_data(data, FitOptions(method=method, seed=seed, accelerator="cpu", options=OPTIONS.get(name, {})))
     fabric = make_fabric("cpu")
     prepared = time.process_time() - started
     fitted, seconds = cache.get(f"{name}.{method}.{seed}", lambda: train(job, fabric=fabric))
@@ -124,7 +125,7 @@ def folds(name, data, seed, cache):
     """Out-of-fold probabilities of every item, and the seconds they took."""
     if isinstance(data, Stored):
         return data.p.astype(np.float64), 0.0
-    return cache.get(f"{name}.oof.{seed}", lambda: out_of_fold(data, seed)[0])
+    return cache.get(f"{name}.oof.{seed}", lambda: out_of_fold(data, seed, OPTIONS.get(name))[0])
 
 
 def cleanlab(name, method, data, seed, cache):

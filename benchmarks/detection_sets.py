@@ -17,6 +17,9 @@ from pidual.datasets.hard_cases import HARD_CASES
 from pidual.paper.datasets.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
 
 DRAWS = {"idle_pi": 10}  # seeds that a set always has
+CNN = {"network.width": 16, "network.convs": 1}
+CIFAR_CPU = CNN | {"epochs": 12, "batch_size": 64, "schedule": "cosine"}  # of the recipe at CPU scale
+OPTIONS = {"cifar10_pi:low": CIFAR_CPU, "cifar10_pi:high": CIFAR_CPU}  # other than the default setting's, for all
 
 
 @dataclass(frozen=True, eq=False)
