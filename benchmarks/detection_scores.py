@@ -40,7 +40,7 @@ class Found:
 
 
 def score(found, frame):
-    """The columns, over the labels whose truth is known.
+    """The columns, over the labels whose truth is known; those that have nothing to say are left out.
 
     f1, precision, recall   of the labels called wrong at the automatic cut-off; best_f1: of any cut of the quality
     noise_error             stated share of wrong labels minus the true one; covered: whether its interval has the truth
@@ -66,7 +66,7 @@ def score(found, frame):
         "gap_n": gap_at(int(wrong.sum()), found.curve, quality, wrong) if known.all() else None,
         "seconds": found.seconds,
     }
-    return {name: short(value) for name, value in cells.items()} | found.more
+    return {name: short(value) for name, value in cells.items() if value is not None} | found.more
 
 
 def short(value):

@@ -6,6 +6,7 @@ from detection_sets import DRAWS, STORED, TITLES
 
 from pidual.paper.summary import markdown
 
+PEERS = ("cleanlab", "crowdlab")
 ALIKE = 0.0005  # numbers that are equal to three digits
 NEAR, LEAST, POINTS = 0.95, 0.85, 0.03  # goals: share of the best F1, on most sets and on all; noise rate
 
@@ -79,8 +80,12 @@ def goals(rows, sets, lines):
     """What was aimed at, and on how many sets it is met."""
     auto = [lines[name, "auto"] for name in sets]
     both = [(line, lines[line["data"], "cleanlab"]) for line in auto if (line["data"], "cleanlab") in lines]
-    behind = [ours["data"] for ours, peer in both if ours["auc"] < peer["auc"] - ALIKE]
-    yield met("AUC at or above that of cleanlab's best score", len(both), behind)
+    best = {}
+    for (name, tool), line in lines.items():
+        if tool in PEERS:
+            best[name] = max(line["auc"], best.get(name, 0.0))
+    behind = [ours["data"] for ours, _ in both if ours["auc"] < best[ours["data"]] - ALIKE]
+    yield met("AUC at or above that of cleanlab's best score, CROWDLAB's among them", len(both), behind)
     behind = [ours["data"] for ours, peer in both if ours["f1"] < peer["f1"] - ALIKE]
     yield met("F1 of the automatic list at or above that of cleanlab's default filter", len(both), behind)
     yield met(
@@ -91,7 +96,7 @@ def goals(rows, sets, lines):
     yield met(f"At least {LEAST} of it", len(auto), [line["data"] for line in auto if line["share"] < LEAST])
     off = [line["data"] for line in auto if abs(line["noise_error"]) > POINTS]
     yield met(f"Noise rate within {100 * POINTS:.0f} points", len(auto), off)
-    covered = [row["covered"] for row in rows if row["method"] == "auto" and row["covered"] is not None]
+    covered = [row["covered"] for row in rows if row["method"] == "auto" and row.get("covered") is not None]
     if covered:
         yield f"The interval of the noise rate has the truth in {sum(covered)} of {len(covered)} fits; 90% are meant."
     drawn = [row["recall"] for row in rows if row["data"] in DRAWS and row["method"] == "auto"]
