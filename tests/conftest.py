@@ -33,6 +33,7 @@ UNCHECKED = {
     "test_judge",
     "test_odd_input",
     "test_people",
+    "test_previews",
     "test_report",
     "test_run",
     "test_rundir",

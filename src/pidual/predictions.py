@@ -78,9 +78,9 @@ class Column:
 
     Parameters
     ----------
-    kind : "label", "name", "share", "count", "flag", "text" or "png"
-        A class; a category of any values; a number in [0, 1]; a whole number of at least 0; true or false; text; an
-        image.
+    kind : "label", "name", "share", "number", "count", "flag", "text" or "png"
+        A class; a category of any values; a number in [0, 1]; any number; a whole number of at least 0; true or false;
+        text; an image.
     required : bool
         Whether every such file has it.
     missing : bool
@@ -137,6 +137,12 @@ ANNOTATORS_COLUMNS = {
     "mean_gate": OPTIONAL_SHARE,
 }
 THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
+PREVIEWS_COLUMNS = {
+    "row": COUNT,
+    "column": Column("text"),
+    "text": Column("text"),
+    **dict.fromkeys(["value", "low", "high", "distance"], Column("number", missing=True)),
+}
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -491,6 +497,7 @@ def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
         numbers = column.drop_null().to_numpy()
         return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
     known = {
+        "number": (pa.types.is_floating(kind), "must hold numbers"),
         "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),
         "flag": (pa.types.is_boolean(kind), "must hold true or false"),
         "text": (_is_text(values) or empty, "must hold text"),
