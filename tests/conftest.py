@@ -35,6 +35,7 @@ UNCHECKED = {
     "test_people",
     "test_previews",
     "test_report",
+    "test_sections",
     "test_run",
     "test_rundir",
     "test_sweep",
