@@ -9,7 +9,7 @@ from . import figures
 from .headline import known_wrong, noise_rate
 from .words import Array, Context, auc, between, clean, count, number, percent, records, section
 
-MILESTONES = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)  # parts of the flagged labels that are looked at
+MILESTONES = (0.1, 0.25, 0.5, 1.0, 2.0)  # parts of the flagged labels that are looked at
 DRAWN = 2.5  # and up to which part the curve is drawn
 MAX_CLASSES = 50
 OPEN_CLASSES = 6

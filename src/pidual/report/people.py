@@ -81,7 +81,8 @@ def _notes(row: Context) -> list[str]:
     if row.get("favourite_label") is not None:
         notes.append(f"often says {row['favourite_label']} (+{percent(row.get('favourite_excess'))})")
     if row.get("worst_confusion") is not None:
-        notes.append(f"confuses {row['worst_confusion']} ({percent(row.get('worst_confusion_share'))})")
+        confusion = str(row["worst_confusion"]).replace(" -> ", " → ")
+        notes.append(f"confuses {confusion} ({percent(row.get('worst_confusion_share'))})")
     if number(row.get("median_seconds")) is not None:
         notes.append(f"median {measured(number(row['median_seconds']))} s")
     return notes
