@@ -69,10 +69,18 @@ def report(tmp_path_factory):
         "noise": {"rate": 0.2, "low": 0.1, "high": 0.3},
         "detection": {
             "expected_precision": 0.9,
+            "precision_low": 0.8,
+            "precision_high": 0.95,
             "curve": [{"n": n, "expected_wrong": n**0.9, "precision": n**-0.1} for n in (1, 10, 100, 400)],
             "classes": [{"class": name, "given": 50, "issues": 10, "expected_wrong": 9.5} for name in CLASSES],
         },
-        "agreement": {"alpha": 0.7, "pairs": [{"a": IMAGE, "b": "unbroken" * 40, "kappa": 0.5, "items": 9}]},
+        "agreement": {
+            "alpha": 0.7,
+            "alpha_low": 0.6,
+            "alpha_high": 0.8,
+            "mean_kappa": None,
+            "pairs": [{"a": IMAGE, "b": "unbroken" * 40, "kappa": 0.5, "items": 9}],
+        },
         "classes": {
             "names": CLASSES,
             "transitions": matrix.tolist(),

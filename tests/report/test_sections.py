@@ -74,7 +74,8 @@ def known(tmp_path_factory):
     )
     write_frame(path / "annotators.parquet", people)
     effects = [
-        {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.9, "tells": False},
+        {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.9, "tells": False}
+        | {"difference": 0.25, "difference_low": -0.05, "difference_high": 0.55},
         {"column": "seconds", "low": 1.5, "high": 12.0, "right_at_low": 0.7, "right_at_high": 0.8, "tells": True},
     ]
     doubt = {"status": "doubtful", "reasons": ["Networks <i>disagree</i> on 31% of the suspects."]}
@@ -214,7 +215,7 @@ def test_privileged_information_that_tells_comes_first(page):
     assert "<i>tool</i> : It has one value; leave it out." in page.words
     seconds, tool = page.words.index("seconds 1.5 70.0%"), page.words.index("tool web 60.0%")
     assert seconds < tool
-    assert "+30.0 points may be chance" in page.words[tool:]
+    assert "+25.0 points (-5.0 to +55.0 points) may be chance" in page.words[tool:]
     assert "may be chance" not in page.words[seconds:tool]
 
 

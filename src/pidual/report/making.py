@@ -37,17 +37,24 @@ def pi_effects(summary: Context) -> list[Context]:
             "high": setting(record["high"]),
             "right_at_low": number(record["right_at_low"]) or 0.0,
             "right_at_high": number(record["right_at_high"]) or 0.0,
-            "interval": _difference(record),
+            "difference": _difference(record),
+            "interval": _interval(record),
             "tells": record.get("tells"),
         }
         for record in records(summary.get("pi_effects"))
     ]
-    return sorted(shown, key=lambda row: (row["tells"] is False, -abs(row["right_at_high"] - row["right_at_low"])))[
-        :MAX_EFFECTS
-    ]
+    ordered = sorted(shown, key=lambda row: (row["tells"] is False, -abs(row["difference"])))
+    return ordered[:MAX_EFFECTS]
 
 
-def _difference(record: Context) -> str:
+def _difference(record: Context) -> float:
+    difference = number(record.get("difference"))
+    if difference is not None:
+        return difference
+    return (number(record["right_at_high"]) or 0.0) - (number(record["right_at_low"]) or 0.0)
+
+
+def _interval(record: Context) -> str:
     low, high = number(record.get("difference_low")), number(record.get("difference_high"))
     return "" if low is None or high is None else f"{100 * low:+.1f} to {100 * high:+.1f} points"
 
