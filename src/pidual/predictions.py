@@ -62,6 +62,7 @@ OWN_COLUMNS = (
 TOP_LABELS = tuple(f"top_{place}" for place in range(1, 6))
 LABEL_COLUMNS = (
     *("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class", "favourite_label"),
+    "true_class",
     *TOP_LABELS,
 )
 CATEGORY_COLUMNS = ("item", "annotator", "split")
@@ -78,9 +79,9 @@ class Column:
 
     Parameters
     ----------
-    kind : "label", "name", "share", "count", "flag", "text" or "png"
-        A class; a category of any values; a number in [0, 1]; a whole number of at least 0; true or false; text; an
-        image.
+    kind : "label", "name", "share", "number", "count", "flag", "text" or "png"
+        A class; a category of any values; a number in [0, 1]; a finite number; a whole number of at least 0; true or
+        false; text; an image.
     required : bool
         Whether every such file has it.
     missing : bool
@@ -135,6 +136,21 @@ ANNOTATORS_COLUMNS = {
     "worst_confusion": Column("text", required=False, missing=True),
     "worst_confusion_share": Column("share", required=False, missing=True),
     "mean_gate": OPTIONAL_SHARE,
+    "harm": Column("number", required=False),
+    "expected_wrong": Column("number", required=False),
+    "worst_class_accuracy": Column("share", required=False, missing=True),
+    "agreement": Column("number", required=False, missing=True),
+    "median_seconds": Column("number", required=False, missing=True),
+    "drift": Column("flag", required=False),
+    "drift_at": Column("text", required=False, missing=True),
+    "accuracy_before": Column("share", required=False, missing=True),
+    "accuracy_after": Column("share", required=False, missing=True),
+}
+ANNOTATOR_CLASSES_COLUMNS = {
+    "annotator": NAME,
+    "true_class": LABEL,
+    "num_items": Column("number"),
+    **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high", "others_accuracy"), SHARE),
 }
 THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -490,6 +506,9 @@ def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
             return "must hold numbers from 0 to 1"
         numbers = column.drop_null().to_numpy()
         return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
+    if expected.kind == "number":
+        finite = pa.types.is_floating(kind) and np.isfinite(column.drop_null().to_numpy()).all()
+        return None if finite else "must hold finite numbers"
     known = {
         "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),
         "flag": (pa.types.is_boolean(kind), "must hold true or false"),

@@ -324,7 +324,7 @@ share = number(-1e-6, 1 + 1e-6)
 shape = list_of(whole(1), least=1, most=8)
 NAMED_FILES = (
     *("model.safetensors", "model-last.safetensors", "model.json", "metrics.jsonl"),
-    *("predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
+    *("predictions.parquet", "items.parquet", "annotators.parquet", "annotator_classes.parquet", "thumbnails.parquet"),
 )
 
 

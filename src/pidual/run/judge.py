@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from lightning_fabric import Fabric
 
-from ..detect import Cutoff, describe_annotators, describe_items, mark_issues
+from ..detect import Cutoff, describe_annotator_classes, describe_annotators, describe_items, mark_issues
 from ..engine import Fitted, guard
 from ..engine.threads import using_threads
 from ..predictions import Predictions
@@ -28,12 +28,15 @@ class Results:
         One row per item, and per annotator where these are known.
     summary : dict
         What summary.json holds.
+    annotator_classes : DataFrame, optional
+        One row per annotator and true class.
     """
 
     predictions: Predictions
     items: pd.DataFrame
     annotators: pd.DataFrame | None
     summary: dict[str, Any]
+    annotator_classes: pd.DataFrame | None = None
 
 
 def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
@@ -54,7 +57,9 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
                 *answers.answer_model, job.rows, job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test
             )
     items = describe_items(predictions, posteriors)
-    return Results(predictions, items, describe_annotators(predictions, posteriors.right), summary)
+    annotators = describe_annotators(predictions, posteriors.right, posteriors)
+    by_class = describe_annotator_classes(predictions, annotators, posteriors)
+    return Results(predictions, items, annotators, summary, by_class)
 
 
 def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:

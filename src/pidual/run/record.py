@@ -194,6 +194,8 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
         write_frame(out / "items.parquet", results.items)
     if results.annotators is not None:
         write_frame(out / "annotators.parquet", results.annotators)
+    if results.annotator_classes is not None:
+        write_frame(out / "annotator_classes.parquet", results.annotator_classes)
     write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
     run = Run(out)
     about = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
