@@ -19,8 +19,9 @@
     ...               the PI columns; one that has a name from above is called pi_<name>
     reason            str         why the label looks wrong; "" where it does not
     reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
-                                  (reason_label), the item's other labels (reason_votes), the annotator
-                                  (reason_annotator), PI (reason_pi), the gate (reason_gate); where there are any
+                                  (reason_label), the item's other labels and its input (reason_votes), the annotator
+                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi), the gate
+                                  (reason_gate); where there are any. In `reason`, what weighs most comes first
 
 Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
@@ -43,7 +44,7 @@ from .errors import RunError, UsageError
 from .files import replacing
 from .schemas import DAMAGED, FORMAT, NOTES, check_record
 
-REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pi", "gate"))
+REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi", "gate"))
 OWN_COLUMNS = (
     *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
     *(
@@ -278,16 +279,18 @@ class Predictions:
         ----------
         is_issue : bool array (N,)
         reasons : mapping of name to list of str, optional
-            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say.
+            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say. A part
+            called "whole" is the reason as one text; without it, the parts are joined as they come.
         """
-        is_issue = np.asarray(is_issue, dtype=bool)
-        parts = {f"reason_{name}": texts for name, texts in (reasons or {}).items() if any(texts)}
+        is_issue, own = np.asarray(is_issue, dtype=bool), {name: t for name, t in (reasons or {}).items() if any(t)}
+        whole = own.pop("whole", None)
+        parts = {f"reason_{name}": texts for name, texts in own.items()}
         for texts in (reasons or {}).values():
             if len(texts) != np.count_nonzero(is_issue):
                 raise UsageError(f"{np.count_nonzero(is_issue)} issues need as many reasons, but got {len(texts)}.")
         frame = self.frame.drop(columns=self.reason_parts)
         frame["is_label_issue"] = is_issue
-        joined = [join_parts(row) for row in zip(*parts.values(), strict=True)]
+        joined = whole or [join_parts(row) for row in zip(*parts.values(), strict=True)]
         for name, texts in {"reason": joined, **parts}.items():
             column = np.full(len(self), "", dtype=object)
             column[is_issue] = texts or ""

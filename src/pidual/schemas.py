@@ -402,7 +402,24 @@ def pi_value(value: Any) -> None:
     (text if isinstance(value, str) else number())(value)
 
 
-PI_EFFECT = record({"column": text, "low": pi_value, "high": pi_value, "right_at_low": share, "right_at_high": share})
+PI_EFFECT = record(
+    {"column": text, "low": pi_value, "high": pi_value, "right_at_low": share, "right_at_high": share},
+    {**dict.fromkeys(("difference", "difference_low", "difference_high"), maybe(number(-2, 2))), "tells": flag},
+)
+PI_PROBLEM = record({"column": text, "problem": text, "text": text})
+kappa = number(-1e6, 1 + 1e-6)
+AGREEMENT = record(
+    {"alpha": kappa, "alpha_low": kappa, "alpha_high": kappa, "mean_kappa": maybe(kappa)},
+    {"pairs": list_of(record({"a": text, "b": text, "kappa": kappa, "items": whole()}))},
+)
+CLASSES = record(
+    {
+        "names": list_of(text),
+        "pairs": list_of(record({"true": text, "given": text, "count": number(0), "share": share})),
+        "advice": list_of(text),
+    },
+    {"transitions": list_of(list_of(share))},
+)
 SUMMARY = record(
     {
         "n_issues": whole(),
@@ -421,6 +438,9 @@ SUMMARY = record(
         "label_quality": one_of("posterior", "confidence"),
         "model_selection": list_of(mapping(plain)),
         "pi_effects": list_of(PI_EFFECT),
+        "pi_health": list_of(PI_PROBLEM),
+        "agreement": AGREEMENT,
+        "classes": CLASSES,
         "seconds_total": number(0, LONGEST),
         "run_id": text,
         "digest": text,

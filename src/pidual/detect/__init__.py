@@ -9,6 +9,7 @@ from ..errors import UsageError
 from ..predictions import Predictions
 from .annotators import annotators_table, describe_annotators
 from .class_accuracy import describe_annotator_classes
+from .people import describe_people
 from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, items_table
@@ -26,6 +27,7 @@ __all__ = [
     "describe_annotator_classes",
     "describe_annotators",
     "describe_items",
+    "describe_people",
     "find_issues",
     "find_reason_parts",
     "find_reasons",

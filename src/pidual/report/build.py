@@ -14,7 +14,7 @@ import pandas as pd
 from ..errors import RunError
 from ..files import write_text
 from ..messages import printable
-from ..predictions import REASON_PARTS, Predictions, column_names, join_parts, take_rows
+from ..predictions import REASON_PARTS, Predictions, column_names, take_rows
 from ..run.files import RunFiles
 from . import figures
 
@@ -222,8 +222,7 @@ def _suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
 
 def _why(record: Mapping[Any, Any]) -> str:
     """The reason without the part that the table's own columns say; all of it in runs from before there were parts."""
-    parts = [name for name in REASON_PARTS if name in record]
-    return join_parts(record[name] for name in parts if name != "reason_label") if parts else record["reason"]
+    return str(record["reason"]).removeprefix(record.get("reason_label") or "").strip()
 
 
 def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | None]:

@@ -6,7 +6,14 @@ from typing import Any
 import pandas as pd
 from lightning_fabric import Fabric
 
-from ..detect import Cutoff, describe_annotator_classes, describe_annotators, describe_items, mark_issues
+from ..detect import (
+    Cutoff,
+    describe_annotator_classes,
+    describe_annotators,
+    describe_items,
+    describe_people,
+    mark_issues,
+)
 from ..engine import Fitted, guard
 from ..engine.threads import using_threads
 from ..predictions import Predictions
@@ -56,6 +63,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
             summary["pi_effects"] = pi_effects(
                 *answers.answer_model, job.rows, job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test
             )
+    summary |= describe_people(predictions, posteriors) | {"pi_health": job.pi_health}
     items = describe_items(predictions, posteriors)
     annotators = describe_annotators(predictions, posteriors.right, posteriors)
     by_class = describe_annotator_classes(predictions, annotators, posteriors)
