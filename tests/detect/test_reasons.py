@@ -70,7 +70,16 @@ def test_annotator_is_compared_with_the_rest_on_this_class():
         "The model says cat (95%), not dog (2%). "
         "This annotator says dog to 98% of items that are cat (100 of 100); the others to 5%."
     )
-    assert "This annotator" not in reasons[1]
+    assert "This annotator says" not in reasons[1]
+
+
+def test_without_other_evidence_the_record_of_the_annotator_is_told():
+    args = crowd(bad=False)
+    who = args["annotator"]
+    n = (who == who[0]).sum()
+    assert f"This annotator is right on {n - n // 10} of {n} items that are cat." in find_reasons(**args)[0]
+    told = find_reasons(**(args | {"pi": pd.DataFrame({"tool": np.where(args["is_issue"], "phone", "web")})}))
+    assert not any("right on" in reason for reason in told)
 
 
 def test_annotator_on_a_class_by_plain_loops():
@@ -95,7 +104,7 @@ def test_annotator_on_a_class_by_plain_loops():
     for row, text in zip(np.flatnonzero(issue), reasons, strict=True):
         on_this = who[row] == 7 and truth[row] == 1 and given[row] == 2
         assert (text == expected) == on_this
-        assert on_this or "items that are" not in text
+        assert on_this or "This annotator says" not in text
 
 
 def test_an_annotator_who_is_bad_at_everything():
@@ -177,8 +186,9 @@ def test_values_of_a_column_like_an_id_are_not_written():
 def test_gate_is_mentioned_only_when_open_and_unusual_and_nothing_else_is_known():
     args = crowd(bad=False)
     gate = np.where(args["is_issue"], 0.93, 0.2)
-    text = "How it was made speaks against it: of labels with a gate of 0.93 or more, 100% look wrong (10% of all)."
-    assert text in find_reasons(**args, gate=gate)[0]
+    text = "How it was made speaks against it (gate 0.930): 100% of labels with a gate as high look wrong, "
+    assert f"{text}10% of this annotator's, 10% of all." in find_reasons(**args, gate=gate)[0]
+    assert f"{text}10% of all." in find_reasons(**(args | {"annotator": None}), gate=gate)[0]
     assert not any("gate" in reason for reason in find_reasons(**args, gate=np.full(2000, 0.99)))
     reasons = find_reasons(**crowd(), gate=gate)
     assert "gate" not in reasons[0]  # the annotator says more

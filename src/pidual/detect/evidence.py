@@ -23,7 +23,7 @@ CLEARLY_LOWER = 0.05  # by how much an annotator must be below the others to be 
 LIFT = 1.5  # how many times more frequent than usual, to be worth saying
 
 
-def annotator_part(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array, who: str) -> Part:
+def annotator_part(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array, judge: str) -> Part:
     """This annotator on this class beside the others, else on all classes, where clearly worse.
 
     Parameters
@@ -33,11 +33,11 @@ def annotator_part(rows: Ints, names: Array, given: Ints, suggested: Ints, annot
     names : array (K,)
         Names of the classes.
     given, suggested, annotator : int array (N,)
-    who : "consensus" or "model"
+    judge : "consensus" or "model"
         Whose labels are suggested.
     """
     texts, weights = _on_class(rows, names, given, suggested, annotator.astype(np.int64))
-    general, general_weights = _overall(rows, given == suggested, annotator, who)
+    general, general_weights = _overall(rows, given == suggested, annotator, judge)
     both = [one or other for one, other in zip(texts, general, strict=True)]
     return both, np.where([bool(one) for one in texts], weights, general_weights)
 
@@ -76,7 +76,7 @@ def _on_class(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator:
     return texts, weights
 
 
-def _overall(rows: Ints, agrees: Array, annotator: Array, who: str) -> Part:
+def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
     n = np.bincount(annotator)
     agreed = np.bincount(annotator, weights=agrees)
     rest = (agreed.sum() - agreed) / np.maximum(n.sum() - n, 1)
@@ -86,10 +86,23 @@ def _overall(rows: Ints, agrees: Array, annotator: Array, who: str) -> Part:
     texts = np.full(len(n), "", dtype=object)
     for one in np.flatnonzero(worse):
         texts[one] = (
-            f"The {who} agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the others'."
+            f"The {judge} agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the others'."
         )
     weight = np.where(worse, np.log(np.maximum(1 - share, 1e-3) / np.maximum(1 - rest, 1e-3)), 0.0)
     return texts[annotator[rows]].tolist(), weight[annotator[rows]]
+
+
+def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array) -> list[str]:
+    """How many items of the suggested class this annotator got right, where there are enough: a fact, and no charge."""
+    keys, index, n = np.unique(
+        annotator.astype(np.int64) * len(names) + suggested, return_inverse=True, return_counts=True
+    )
+    right = sums(index, given == suggested, len(keys))
+    mine = index[rows]
+    return [
+        f"This annotator is right on {r:.0f} of {m} items that are {name}." if m >= MIN_ANSWERS else ""
+        for r, m, name in zip(right[mine].tolist(), n[mine].tolist(), names[suggested[rows]], strict=True)
+    ]
 
 
 def pair_part(rows: Ints, names: Array, given: Ints, suggested: Ints) -> Part:
@@ -116,7 +129,7 @@ def pair_part(rows: Ints, names: Array, given: Ints, suggested: Ints) -> Part:
     return [sentences[one] if said else "" for one, said in zip(mine.tolist(), told.tolist(), strict=True)], weights
 
 
-def gate_part(rows: Ints, gate: Array, wrong: Array) -> Part:
+def gate_part(rows: Ints, gate: Array, wrong: Array, annotator: Array | None = None) -> Part:
     """What a gate as high as this tells, where it is open, unusual, and tells something."""
     order = np.argsort(-gate, kind="stable")
     n = np.arange(1, len(gate) + 1)
@@ -125,11 +138,15 @@ def gate_part(rows: Ints, gate: Array, wrong: Array) -> Part:
     share, overall = (seen / n)[last], float(np.mean(wrong))
     low, _ = wilson_interval(seen[last], n[last])
     told = (gate[rows] >= 0.5) & (gate[rows] > np.median(gate)) & (low > overall)
+    own = [""] * len(rows)
+    if annotator is not None:
+        rate = np.bincount(annotator, weights=wrong) / np.maximum(np.bincount(annotator), 1)
+        own = [f" {one:.0%} of this annotator's," for one in rate[annotator[rows]].tolist()]
     texts = [
-        f"How it was made speaks against it: of labels with a gate of {g:.2f} or more, {s:.0%} look wrong "
-        f"({overall:.0%} of all)."
+        f"How it was made speaks against it (gate {g:.3f}): {s:.0%} of labels with a gate as high look wrong,{more} "
+        f"{overall:.0%} of all."
         if said
         else ""
-        for g, s, said in zip(gate[rows].tolist(), share.tolist(), told.tolist(), strict=True)
+        for g, s, more, said in zip(gate[rows].tolist(), share.tolist(), own, told.tolist(), strict=True)
     ]
     return texts, np.where(told, np.log(np.maximum(share, 1e-3) / max(overall, 1e-3)), 0.0)

@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import UsageError
 from ..predictions import Predictions, join_parts
 from .columns import MILLISECONDS, is_moment, value_text, words
-from .evidence import Floats, Ints, Part, annotator_part, gate_part, pair_part
+from .evidence import Floats, Ints, Part, annotator_part, gate_part, own_record, pair_part
 from .tells import LOW, LOWEST, MISSING, Telling, find_telling
 
 Array = npt.NDArray[Any]
@@ -103,9 +103,10 @@ def find_reason_parts(
     -------
     dict of lists of str
         By name of the part: label (what consensus or model say instead), votes (what the item's other labels and its
-        input say), annotator, pair (of classes), pi, gate (where neither annotator nor pi has anything to say); and
-        whole, all of it with `label` first and then what weighs most. One text per issue, in row order; "" where there
-        is nothing to say. There are no parts without issues.
+        input say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
+        classes), pi, gate (where neither annotator nor pi has anything to say); and whole, all of it with `label` first
+        and then what weighs most. One text per issue, in row order; "" where there is nothing to say. There are no
+        parts without issues.
     """
     is_issue, given, predicted = np.asarray(is_issue, dtype=bool), np.asarray(given), np.asarray(predicted)
     if not is_issue.shape == given.shape == predicted.shape:
@@ -123,16 +124,23 @@ def find_reason_parts(
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
     parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, by_input)}
     if annotator is not None:
-        who = "consensus" if by_consensus else "model"
-        parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), who)
+        judge = "consensus" if by_consensus else "model"
+        parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
     parts["pair"] = pair_part(rows, names, given, predicted)
     if pi is not None and len(pi.columns):
         telling = find_telling(pi, wrong, annotator, item)
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(telling)])
     if gate is not None:
-        texts, weights = gate_part(rows, np.asarray(gate), wrong)
+        who = None if annotator is None else np.asarray(annotator)
+        texts, weights = gate_part(rows, np.asarray(gate), wrong, who)
         others = [parts[name][0] for name in ("annotator", "pi") if name in parts]
         parts["gate"] = [text if not any(more) else "" for text, *more in zip(texts, *others, strict=True)], weights
+    if annotator is not None:  # better than nothing beside what consensus, votes and input say
+        record = own_record(rows, names, given, predicted, np.asarray(annotator))
+        evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
+        texts, weights = parts["annotator"]
+        filled = [text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)]
+        parts["annotator"] = filled, weights
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
 
 
