@@ -19,7 +19,7 @@ from pidual.predictions import read_frame
 RUN_FILES = {
     *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),
     *("state/state.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
-    "previews.parquet",
+    *("previews.parquet", "annotator_classes.parquet"),
     "report.html",
 }
 SHORT = ("--method", "pi_dual", "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64")

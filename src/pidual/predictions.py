@@ -22,8 +22,9 @@
     ...               the PI columns; one that has a name from above is called pi_<name>
     reason            str         why the label looks wrong; "" where it does not
     reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
-                                  (reason_label), the item's other labels (reason_votes), the annotator
-                                  (reason_annotator), PI (reason_pi), the gate (reason_gate); where there are any
+                                  (reason_label), the item's other labels and its input (reason_votes), the annotator
+                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi), the gate
+                                  (reason_gate); where there are any. In `reason`, what weighs most comes first
 
 Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
@@ -46,7 +47,7 @@ from .errors import RunError, UsageError
 from .files import replacing
 from .schemas import DAMAGED, FORMAT, NOTES, check_record
 
-REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pi", "gate"))
+REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi", "gate"))
 OWN_COLUMNS = (
     *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
     *(
@@ -67,6 +68,7 @@ OWN_COLUMNS = (
 TOP_LABELS = tuple(f"top_{place}" for place in range(1, 6))
 LABEL_COLUMNS = (
     *("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class", "favourite_label"),
+    "true_class",
     *TOP_LABELS,
 )
 CATEGORY_COLUMNS = ("item", "annotator", "split")
@@ -142,6 +144,21 @@ ANNOTATORS_COLUMNS = {
     "worst_confusion": Column("text", required=False, missing=True),
     "worst_confusion_share": Column("share", required=False, missing=True),
     "mean_gate": OPTIONAL_SHARE,
+    "harm": Column("number", required=False),
+    "expected_wrong": Column("number", required=False),
+    "worst_class_accuracy": Column("share", required=False, missing=True),
+    "agreement": Column("number", required=False, missing=True),
+    "median_seconds": Column("number", required=False, missing=True),
+    "drift": Column("flag", required=False),
+    "drift_at": Column("text", required=False, missing=True),
+    "accuracy_before": Column("share", required=False, missing=True),
+    "accuracy_after": Column("share", required=False, missing=True),
+}
+ANNOTATOR_CLASSES_COLUMNS = {
+    "annotator": NAME,
+    "true_class": LABEL,
+    "num_items": Column("number"),
+    **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high", "others_accuracy"), SHARE),
 }
 THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
 PREVIEWS_COLUMNS = {
@@ -282,16 +299,18 @@ class Predictions:
         ----------
         is_issue : bool array (N,)
         reasons : mapping of name to list of str, optional
-            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say.
+            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say. A part
+            called "whole" is the reason as one text; without it, the parts are joined as they come.
         """
-        is_issue = np.asarray(is_issue, dtype=bool)
-        parts = {f"reason_{name}": texts for name, texts in (reasons or {}).items() if any(texts)}
+        is_issue, own = np.asarray(is_issue, dtype=bool), {name: t for name, t in (reasons or {}).items() if any(t)}
+        whole = own.pop("whole", None)
+        parts = {f"reason_{name}": texts for name, texts in own.items()}
         for texts in (reasons or {}).values():
             if len(texts) != np.count_nonzero(is_issue):
                 raise UsageError(f"{np.count_nonzero(is_issue)} issues need as many reasons, but got {len(texts)}.")
         frame = self.frame.drop(columns=self.reason_parts)
         frame["is_label_issue"] = is_issue
-        joined = [join_parts(row) for row in zip(*parts.values(), strict=True)]
+        joined = whole or [join_parts(row) for row in zip(*parts.values(), strict=True)]
         for name, texts in {"reason": joined, **parts}.items():
             column = np.full(len(self), "", dtype=object)
             column[is_issue] = texts or ""

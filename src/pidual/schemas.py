@@ -324,7 +324,7 @@ share = number(-1e-6, 1 + 1e-6)
 shape = list_of(whole(1), least=1, most=8)
 NAMED_FILES = (
     *("model.safetensors", "model-last.safetensors", "model.json", "metrics.jsonl"),
-    *("predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
+    *("predictions.parquet", "items.parquet", "annotators.parquet", "annotator_classes.parquet", "thumbnails.parquet"),
     "previews.parquet",
 )
 
@@ -413,7 +413,24 @@ EVALUATION = (
 )
 
 
-PI_EFFECT = record({"column": text, "low": pi_value, "high": pi_value, "right_at_low": share, "right_at_high": share})
+PI_EFFECT = record(
+    {"column": text, "low": pi_value, "high": pi_value, "right_at_low": share, "right_at_high": share},
+    {**dict.fromkeys(("difference", "difference_low", "difference_high"), maybe(number(-2, 2))), "tells": flag},
+)
+PI_PROBLEM = record({"column": text, "problem": text, "text": text})
+kappa = number(-1e6, 1 + 1e-6)
+AGREEMENT = record(
+    {"alpha": kappa, "alpha_low": kappa, "alpha_high": kappa, "mean_kappa": maybe(kappa)},
+    {"pairs": list_of(record({"a": text, "b": text, "kappa": kappa, "items": whole()}))},
+)
+CLASSES = record(
+    {
+        "names": list_of(text),
+        "pairs": list_of(record({"true": text, "given": text, "count": number(0), "share": share})),
+        "advice": list_of(text),
+    },
+    {"transitions": list_of(list_of(share))},
+)
 SUMMARY = record(
     {
         "n_issues": whole(),
@@ -434,6 +451,9 @@ SUMMARY = record(
         "detection": DETECTION,
         "model_selection": list_of(mapping(plain)),
         "pi_effects": list_of(PI_EFFECT),
+        "pi_health": list_of(PI_PROBLEM),
+        "agreement": AGREEMENT,
+        "classes": CLASSES,
         "seconds_total": number(0, LONGEST),
         "run_id": text,
         "digest": text,

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import count_issues, describe_annotators, find_reasons, mark_issues
+from pidual.detect import count_issues, describe_annotators, find_reason_parts, find_reasons, mark_issues
 from pidual.errors import UsageError
 from pidual.predictions import Predictions
 
@@ -43,14 +43,14 @@ def test_votes_in_words(others, text):
         predicted_probability=[0.999] * n,
         item=[0] * n,
     )
-    assert reason == [f"The model says cat (over 99%), not dog (under 1%). {text}"]
+    assert reason == [f"The model says cat (99.9%), not dog (0.1%). {text}"]
 
 
-def crowd(n=2000, **pi) -> dict:
-    """Every tenth label wrong; annotator 0 gives most of them."""
+def crowd(n=2000, bad=True, **pi) -> dict:
+    """Every tenth label wrong; annotator 0 gives half of them, unless nobody is bad."""
     wrong = np.arange(n) % 10 == 0
     given = wrong.astype(int)
-    annotator = np.where(wrong & (np.arange(n) % 20 == 0), 0, 1 + np.arange(n) % 9)
+    annotator = np.where(bad & (np.arange(n) % 20 == 0), 0, 1 + np.arange(n) // 10 % 9)
     quality = np.where(wrong, 0.02, 0.95)
     return {
         "is_issue": wrong,
@@ -64,50 +64,167 @@ def crowd(n=2000, **pi) -> dict:
     }
 
 
-def test_annotator_is_compared_with_the_rest():
+def test_annotator_is_compared_with_the_rest_on_this_class():
     reasons = find_reasons(**crowd())
-    assert "The model agrees with 0% of this annotator's labels, with 95% of the others'." in reasons[0]
-    assert "this annotator" not in reasons[1]
+    assert reasons[0] == (
+        "The model says cat (95%), not dog (2%). "
+        "This annotator says dog to 98% of items that are cat (100 of 100); the others to 5%."
+    )
+    assert "This annotator says" not in reasons[1]
+
+
+def test_without_other_evidence_the_record_of_the_annotator_is_told():
+    args = crowd(bad=False)
+    who = args["annotator"]
+    n = (who == who[0]).sum()
+    assert f"This annotator is right on {n - n // 10} of {n} items that are cat." in find_reasons(**args)[0]
+    told = find_reasons(**(args | {"pi": pd.DataFrame({"tool": np.where(args["is_issue"], "phone", "web")})}))
+    assert not any("right on" in reason for reason in told)
+
+
+def test_annotator_on_a_class_by_plain_loops():
+    rng = np.random.default_rng(0)
+    truth, who = rng.integers(0, 3, 4000), rng.integers(0, 12, 4000)
+    given = np.where(rng.random(4000) < 0.9, truth, rng.integers(0, 3, 4000))
+    given = np.where((who == 7) & (truth == 1) & (rng.random(4000) < 0.4), 2, given)
+    issue = given != truth
+    base = {"classes": ["cat", "dog", "eel"], "label_quality": np.full(4000, 0.1)}
+    reasons = find_reason_parts(
+        issue, given=given, predicted=truth, predicted_probability=np.full(4000, 0.9), annotator=who, **base
+    )["annotator"]
+    count = ((who == 7) & (truth == 1) & (given == 2)).sum()
+    n = ((who == 7) & (truth == 1)).sum()
+    rest = ((who != 7) & (truth == 1) & (given == 2)).sum(), ((who != 7) & (truth == 1)).sum()
+    usual = (count + rest[0]) / (n + rest[1])
+    others = (rest[0] + 2 * usual) / (rest[1] + 2)
+    share = (count + 2 * others) / (n + 2)
+    expected = (
+        f"This annotator says eel to {share:.0%} of items that are dog ({count} of {n}); the others to {others:.0%}."
+    )
+    for row, text in zip(np.flatnonzero(issue), reasons, strict=True):
+        on_this = who[row] == 7 and truth[row] == 1 and given[row] == 2
+        assert (text == expected) == on_this
+        assert on_this or "This annotator says" not in text
+
+
+def test_an_annotator_who_is_bad_at_everything():
+    rng = np.random.default_rng(0)
+    truth, who = rng.integers(0, 40, 2000), rng.integers(0, 5, 2000)
+    given = np.where(rng.random(2000) < np.where(who == 0, 0.5, 0.9), truth, rng.integers(0, 40, 2000))
+    base = {"classes": list(range(40)), "label_quality": np.full(2000, 0.1), "annotator": who}
+    reasons = find_reasons(
+        given != truth, given=given, predicted=truth, predicted_probability=np.full(2000, 0.9), **base
+    )
+    share, rest = (given == truth)[who == 0].mean(), (given == truth)[who > 0].mean()
+    text = f"The model agrees with {share:.0%} of this annotator's labels, with {rest:.0%} of the others'."
+    assert [text in reason for reason in reasons] == (who[given != truth] == 0).tolist()
+
+
+def test_pairs_of_classes_that_are_confused():
+    truth = np.repeat([0, 1, 2], 1000)
+    given = truth.copy()
+    given[:300] = 1  # of the cats
+    given[[1000, 2000, 2001]] = [2, 0, 1]
+    base = {"classes": ["cat", "dog", "eel"], "label_quality": np.full(3000, 0.1)}
+    parts = find_reason_parts(
+        given != truth, given=given, predicted=truth, predicted_probability=np.full(3000, 0.9), **base
+    )
+    assert parts["pair"] == ["30% of the answers to items that are cat say dog."] * 300 + [""] * 3
+
+
+def fast_answers(n=2000):
+    """A quarter of the wrong answers, and no others, take 0.4."""
+    return np.where(np.arange(n) % 40 == 0, 0.4, np.random.default_rng(0).uniform(1, 5, n))
 
 
 def test_extreme_values_only_where_they_go_with_issues():
-    rng = np.random.default_rng(0)
-    wrong = np.arange(2000) % 10 == 0
-    fast = np.where(wrong & (np.arange(2000) % 40 == 0), 0.4, rng.uniform(1, 5, 2000))
-    pi = {"reaction_time_s": fast, "clicks": rng.permutation(2000) * 1.0, "constant": np.ones(2000)}
-    reasons = find_reasons(**crowd(**pi))
-    assert "Answered in 0.4 s, faster than 98% of answers." in reasons[0]
+    pi = {"reaction_time_s": fast_answers(), "clicks": np.random.default_rng(1).permutation(2000) * 1.0}
+    reasons = find_reasons(**crowd(bad=False, **pi, constant=np.ones(2000)))
+    assert "Answered in 0.4 s, faster than 98% of answers; 5" in reasons[0]
+    assert "% of such answers look wrong (10% expected)." in reasons[0]
     assert not any("clicks" in reason or "constant" in reason for reason in reasons)
+    assert not any("Answered" in reason for reason in reasons[1:4])
 
 
 def test_units_come_from_the_column_name():
-    fast = np.where(np.arange(2000) % 40 == 0, 0.4, np.linspace(1, 5, 2000))
-    assert "Answered in 0.4 ms, faster than" in find_reasons(**crowd(time_ms=fast))[0]
-    assert "reactionTime is 0.4, faster than" in find_reasons(**crowd(reactionTime=fast))[0]
-    assert "trial is -0.4, higher than" in find_reasons(**crowd(trial=-fast))[0]
+    fast = fast_answers()
+    when = pd.Timestamp("2026-01-01") - pd.to_timedelta(fast, unit="h").round("s")
+    for column, values, text in (
+        ("time_ms", fast, "Answered in 0.4 ms, faster than 98% of answers"),
+        ("reactionTime", fast, "reactionTime is 0.4, faster than 98% of answers"),
+        ("trial", -fast, "trial is -0.4, higher than 98% of answers"),
+        ("created", when, "created is 2025-12-31 23:36:00, later than 98% of answers"),
+        ("seconds", np.where(fast < 1, np.nan, fast), "seconds is missing; 100% of such answers look wrong"),
+    ):
+        assert text in find_reasons(**crowd(bad=False, **{column: values}))[0]
 
 
 def test_categories_and_missing_values():
     tool = np.where(np.arange(2000) % 20 == 0, "phone", "web")
-    age = np.where(np.arange(2000) % 40 == 0, np.nan, np.arange(2000.0))
-    reasons = find_reasons(**crowd(tool=tool, age=age))
-    assert "tool is phone, of which 100% look wrong (10% overall)." in reasons[0]
+    level = np.where(np.arange(2000) % 20 == 0, 3, np.arange(2000) % 3)
+    reasons = find_reasons(**crowd(bad=False, tool=tool, level=level, age=np.arange(2000.0)))
+    assert "tool is phone; 100% of such answers look wrong (10% expected)." in reasons[0]
+    assert "level is 3; 100% of such answers" in reasons[0]
     assert "tool" not in reasons[1]
     assert not any("nan" in reason for reason in reasons)
 
 
+def test_what_is_no_more_than_who_it_was_is_not_named():
+    """The bad annotator has a phone: that is said of the annotator, not of phones."""
+    args = crowd(tool=np.where(np.arange(2000) % 20 == 0, "phone", "web"))
+    assert "tool" not in find_reasons(**args)[0]
+    assert "tool is phone" in find_reasons(**(args | {"annotator": None}))[0]
+
+
 def test_values_of_a_column_like_an_id_are_not_written():
     person = np.where(np.arange(2000) % 20 == 0, "anna@example.org", [f"p{i % 70}" for i in range(2000)])
-    reason = find_reasons(**crowd(person=person))[0]
+    reason = find_reasons(**crowd(bad=False, person=person))[0]
     assert "anna" not in reason
-    assert "Of labels with the same person, 100% look wrong (10% overall)." in reason
+    assert "Of answers with the same person, 100% look wrong (10% expected)." in reason
 
 
-def test_gate_is_mentioned_only_when_open_and_unusual():
-    args = crowd()
+def test_gate_is_mentioned_only_when_open_and_unusual_and_nothing_else_is_known():
+    args = crowd(bad=False)
     gate = np.where(args["is_issue"], 0.93, 0.2)
-    assert "(gate 0.93)" in find_reasons(**args, gate=gate)[0]
+    text = "How it was made speaks against it (gate 0.930): 100% of labels with a gate as high look wrong, "
+    assert f"{text}10% of this annotator's, 10% of all." in find_reasons(**args, gate=gate)[0]
+    assert f"{text}10% of all." in find_reasons(**(args | {"annotator": None}), gate=gate)[0]
     assert not any("gate" in reason for reason in find_reasons(**args, gate=np.full(2000, 0.99)))
+    reasons = find_reasons(**crowd(), gate=gate)
+    assert "gate" not in reasons[0]  # the annotator says more
+    assert "gate" in reasons[1]
+
+
+def test_what_weighs_most_comes_first():
+    fast = np.where(np.arange(2000) % 20 == 0, 0.4, np.random.default_rng(0).uniform(1, 5, 2000))
+    reason = find_reasons(**crowd(bad=False, seconds=fast), item=np.arange(2000) // 10)[0]
+    votes, pi = reason.index("All 9 other labels"), reason.index("Answered in 0.4 s")
+    assert reason.startswith("The model says cat")
+    assert votes < pi
+    reason = find_reasons(**crowd(bad=False, seconds=fast), item=(np.arange(2000) + 1) // 2)[2]
+    assert reason.index("Answered in 0.4 s") < reason.index("The only other label")
+
+
+def test_one_answer_an_item_has_a_reason_beside_the_label():
+    given, consensus = np.array([1, 0, 0, 1]), np.array([0, 1, 1, 1])
+    model = (np.array([0, 2, 0, 1]), np.array([0.993, 0.5, 0.61, 0.7]))
+    votes = find_reason_parts(
+        [True, True, True, False],
+        given=given,
+        predicted=consensus,
+        by_consensus=True,
+        by_input=model,
+        item=np.arange(4),
+        **BASE,
+    )["votes"]
+    assert votes == [
+        "By its input alone it is cat too (99.3%).",
+        "By its input alone it is eel (50%).",
+        "By its input alone it is cat as labelled (61%).",
+    ]
+    blind = (np.zeros(4, int), np.full(4, 0.5))  # there is no input
+    args = {"given": given, "predicted": consensus, "by_consensus": True, "item": np.arange(4)}
+    assert find_reason_parts([True] * 4, **args, by_input=blind, **BASE)["votes"] == [""] * 4
 
 
 def test_nothing_to_explain():

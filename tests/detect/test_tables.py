@@ -1,9 +1,8 @@
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.stats import beta
 
-from pidual.detect import Posteriors, annotators_table, items_table
+from pidual.detect import Posteriors, items_table
+from pidual.detect.tables import LEAST_LIKELY, Truth
 from pidual.errors import UsageError
 from pidual.predictions import read_frame, write_frame
 
@@ -65,109 +64,23 @@ def test_every_item_needs_an_annotation():
         items_table([0], ["a", "b"], [1], [1], Posteriors.empty(2, 2), ["x", "y"])
 
 
-def describe(who, given, right, consensus, sure, issue=None, classes="abcd", people=None, gate=None):
-    """The annotators table by name."""
-    issue = np.zeros(len(who), bool) if issue is None else issue
-    names = [f"a-{j}" for j in range((max(who) + 1) if people is None else people)]
-    return annotators_table(who, names, given, right, consensus, sure, issue, list(classes), gate=gate)
+@pytest.mark.parametrize("k", [4, 30])
+def test_what_items_may_be_by_plain_loops(k):
+    item, _, _, q = crowd(k=k)
+    posteriors = put(q)
+    truth = Truth.by_posterior(item, posteriors)
+    expected = []
+    for row, i in enumerate(item):
+        likely = [j for j in range(k) if q[i, j] >= LEAST_LIKELY and j in np.argsort(-q[i])[: 5 if k > 20 else k]]
+        expected += [(row, j, q[i, j]) for j in likely or [int(q[i].argmax())]]
+    found = sorted(zip(truth.row.tolist(), truth.label.tolist(), truth.weight.tolist(), strict=True))
+    assert [one[:2] for one in found] == [one[:2] for one in sorted(expected)]
+    assert [one[2] for one in found] == pytest.approx([one[2] for one in sorted(expected)])
 
 
-def test_annotators_by_plain_loops():
-    item, who, given, q = crowd()
-    consensus, sure, right = q.argmax(1)[item], q.max(1)[item], q[item, given]
-    gate = np.linspace(0, 1, len(who))
-    table = describe(who, given, right, consensus, sure, gate > 0.6, people=13, gate=gate)  # the last one has no labels
-    assert len(table) == 12
-    assert table["annotator_quality"].is_monotonic_increasing
-    table = table.set_index("annotator")
-    for j in range(12):
-        mine, row = who == j, table.loc[f"a-{j}"]
-        n, expected = mine.sum(), right[mine].sum(dtype=float)
-        assert row["annotator_quality"] == pytest.approx(expected / n, abs=1e-6)
-        crowd_mean = right.mean(dtype=float)
-        posterior = beta(expected + 2 * crowd_mean, n - expected + 2 * (1 - crowd_mean))
-        interval = (row["quality_low"], row["quality_high"])
-        assert interval == (pytest.approx(posterior.ppf(0.025)), pytest.approx(posterior.ppf(0.975)))
-        assert (row["num_labelled"], row["num_issues"]) == (n, (gate > 0.6)[mine].sum())
-        assert row["mean_gate"] == pytest.approx(gate[mine].mean(), abs=1e-6)
-        agrees = (given == consensus)[mine]
-        shares = {c: agrees[given[mine] == c].mean() for c in range(4) if np.sum(given[mine] == c) >= 5}
-        assert shares["abcd".index(row["worst_class"])] == min(shares.values())
-
-
-def habits(seed=0):
-    """Twenty honest people, one who says "b" half the time, one who takes every second "c" for "d"."""
-    rng = np.random.default_rng(seed)
-    who = np.repeat(np.arange(22), 80)
-    truth = rng.integers(0, 4, len(who))
-    given = np.where(rng.random(len(who)) < 0.85, truth, rng.integers(0, 4, len(who)))
-    given = np.where((who == 20) & (rng.random(len(who)) < 0.5), 1, given)
-    given = np.where((who == 21) & (truth == 2) & (rng.random(len(who)) < 0.5), 3, given)
-    return who, given, truth, rng.uniform(0.7, 1, len(who))
-
-
-def test_favourites_and_confusions_by_plain_loops():
-    who, given, truth, sure = habits()
-    table = describe(who, given, given == truth, truth, sure).set_index("annotator")
-    rates = [[sure[(truth == k) & (given == j)].sum() / sure[truth == k].sum() for j in range(4)] for k in range(4)]
-    named = 0
-    for j in range(22):
-        mine, row = who == j, table.loc[f"a-{j}"]
-        total = sure[mine].sum()
-        excess = {}
-        for label in range(4):
-            found = sure[mine & (given == label)].sum()
-            expected = sum(sure[mine & (truth == k)].sum() * rates[k][label] for k in range(4))
-            if found >= 5 and found - expected > 3 * np.sqrt(expected * (1 - expected / total)):
-                excess[label] = (found - expected) / total
-        if excess:
-            assert row["favourite_label"] == "abcd"[max(excess, key=excess.get)]
-            assert row["favourite_excess"] == pytest.approx(max(excess.values()), abs=1e-6)
-            named += 1
-        else:
-            assert pd.isna(row["favourite_label"])
-            assert np.isnan(row["favourite_excess"])
-        counts = {}
-        for k in range(4):
-            of_truth = sure[mine & (truth == k)].sum()
-            for label in {0, 1, 2, 3} - {k}:
-                found = sure[mine & (truth == k) & (given == label)].sum()
-                if of_truth >= 5 and found >= 2:
-                    counts[f"{'abcd'[k]} -> {'abcd'[label]}"] = (found, found / of_truth)
-        if counts:
-            worst = max(counts, key=counts.get)
-            assert row["worst_confusion"] == worst
-            assert row["worst_confusion_share"] == pytest.approx(counts[worst][1], abs=1e-6)
-        else:
-            assert pd.isna(row["worst_confusion"])
-    assert table.loc["a-20", "favourite_label"] == "b"
-    assert table.loc["a-21", "worst_confusion"] == "c -> d"
-    assert named <= 3
-
-
-def test_annotators_are_the_same_in_blocks(monkeypatch):
-    who, given, truth, sure = habits()
-    whole = describe(who, given, given == truth, truth, sure)
-    monkeypatch.setattr("pidual.detect.tables.BLOCK_NUMBERS", 20)
-    pd.testing.assert_frame_equal(describe(who, given, given == truth, truth, sure), whole)
-
-
-def test_one_answer_says_little():
-    who = np.array([0] * 100 + [1])
-    right = np.array([0.9] * 100 + [0.0])
-    table = describe(who, np.zeros(101, int), right, np.zeros(101, int), np.ones(101)).set_index("annotator")
-    low, high = table.loc["a-1", ["quality_low", "quality_high"]]
-    assert low == 0 == table.loc["a-1", "annotator_quality"]
-    assert high > 0.9
-    assert pd.isna(table.loc["a-1", "worst_confusion"])
-
-
-def test_worst_class_needs_five_labels_and_a_disagreement():
-    who = np.array([0] * 9 + [1] * 6)
-    given = np.array([0] * 4 + [1] * 5 + [2] * 6)
-    consensus = np.array([3] * 4 + [1] * 4 + [0] + [2] * 6)
-    table = describe(who, given, given == consensus, consensus, np.ones(15))
-    worst = dict(zip(table["annotator"], table["worst_class"], strict=True))
-    assert worst["a-0"] == "b"  # "a" was given four times only
-    assert pd.isna(worst["a-1"])
-    assert "mean_gate" not in table
+def test_an_item_of_which_no_class_is_likely_is_what_is_most_likely():
+    q = np.full((1, 40), 0.024, np.float32)
+    q[0, 7] = 0.04
+    truth = Truth.by_posterior([0, 0], put(q, chunks=1))
+    assert truth.row.tolist() == [0, 1]
+    assert truth.label.tolist() == [7, 7]

@@ -92,8 +92,8 @@ def test_charts_take_their_colours_from_the_page(run, page):
     assert "#0a0b0" not in svg
 
 
-def test_annotators_with_intervals_worst_first(run, page):
-    people = read_frame(run / "annotators.parquet").sort_values("quality_high")
+def test_annotators_with_intervals_most_harm_first(run, page):
+    people = read_frame(run / "annotators.parquet")  # by harm
     rows = zip(people["annotator"][:5], people["annotator_quality"][:5], strict=True)
     places = [page.words.index(f"{name} {percent(quality)}") for name, quality in rows]
     assert places == sorted(places)

@@ -3,16 +3,18 @@
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError
 from ..predictions import Predictions
+from .annotators import annotators_table, describe_annotators
+from .class_accuracy import describe_annotator_classes
 from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
 from .noise import expected_findings, noise_rate
+from .people import describe_people
 from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
-from .tables import Posteriors, annotators_table, items_table
+from .tables import Posteriors, items_table
 from .verdict import Verdict
 
 __all__ = [
@@ -25,8 +27,10 @@ __all__ = [
     "choose_cutoff",
     "confidence_score",
     "count_issues",
+    "describe_annotator_classes",
     "describe_annotators",
     "describe_items",
+    "describe_people",
     "expected_findings",
     "find_issues",
     "find_reason_parts",
@@ -64,31 +68,6 @@ def mark_issues(
     chosen = choose_cutoff(predictions.label_quality, cutoff=cutoff, budget=budget)
     is_issue = find_issues(chosen, predictions.label_quality)
     return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=True)), chosen
-
-
-def describe_annotators(predictions: Predictions, right: npt.ArrayLike) -> pd.DataFrame | None:
-    """The annotators table of marked predictions, worst first; None where annotators are not known.
-
-    Parameters
-    ----------
-    predictions : Predictions
-    right : array (N,)
-        Probability that each label is right.
-    """
-    annotator = predictions.annotator
-    if annotator is None:
-        return None
-    return annotators_table(
-        annotator,
-        predictions.frame["annotator"].cat.categories,
-        predictions.given,
-        right,
-        predictions.suggested,
-        predictions.suggested_probability,
-        predictions.is_issue,
-        predictions.classes,
-        gate=predictions.gate,
-    )
 
 
 def count_issues(annotators: pd.DataFrame, predictions: Predictions) -> pd.DataFrame:

@@ -1,11 +1,11 @@
-"""Why a label looks wrong, in a few plain words, from evidence that is in the data.
+"""Why a label looks wrong, in a few plain sentences with numbers, from evidence that is in the data.
 
-Privileged information is mentioned only where it tells something: a very low or high value only if labels with such
-values are flagged clearly more often than labels are overall, a category likewise. Annotators are called "this
+Nothing is said that chance explains: of the annotator, of the pair of classes (`evidence`) and of PI (`tells`) only
+what is beyond it, all that is tested taken together. What weighs most comes first. Annotators are called "this
 annotator"; no id is ever written.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,26 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError
-from ..metrics import wilson_interval
 from ..predictions import Predictions, join_parts
+from .columns import MILLISECONDS, is_moment, value_text, words
+from .evidence import Floats, Ints, Part, annotator_part, gate_part, own_record, pair_part
+from .tells import LOW, LOWEST, MISSING, Telling, find_telling
 
 Array = npt.NDArray[Any]
 Texts = list[str]
 
-TAIL = 0.05  # a value is extreme beyond this share of values
-LIFT = 1.5  # evidence must go with this many times the usual share of issues
-MIN_SUPPORT = 20  # rows a tail or a category needs before it counts as evidence
 MAX_NAMED_CATEGORIES = 50  # values of a column with more may be ids and are not written out
-MAX_SORTED = 500_000  # rows from which percentiles are taken
-CLEARLY_LOWER = 0.05  # by how much an annotator must be below the others to be mentioned
 MAX_NAME = 40
-
-PERCENT = np.array(["under 1%", *(f"{i}%" for i in range(1, 100)), "over 99%"], dtype=object)
+SECONDS = {"s", "sec", "secs", "seconds"}
+TIMED = SECONDS | MILLISECONDS | {"time", "duration", "latency", "rt", "elapsed"}
+PERCENT = np.array(
+    [
+        "under 0.1%",
+        *(f"{i / 10:.0f}%" if 10 <= i <= 990 else f"{i / 10:.1f}%" for i in range(1, 1000)),
+        "over 99.9%",
+    ],
+    dtype=object,
+)
 
 
 def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior: bool = False) -> dict[str, Texts]:
@@ -36,6 +41,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior:
     Where the quality is a `posterior`, the gate follows from it and says nothing more.
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
+    by_consensus = predictions.has_consensus
     return find_reason_parts(
         is_issue,
         classes=predictions.classes,
@@ -43,7 +49,8 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior:
         predicted=predictions.suggested,
         label_quality=predictions.label_quality,
         predicted_probability=predictions.suggested_probability,
-        by_consensus=predictions.has_consensus,
+        by_consensus=by_consensus,
+        by_input=(predictions.predicted, predictions.predicted_probability) if by_consensus else None,
         item=predictions.item,
         annotator=predictions.annotator,
         gate=None if posterior else predictions.gate,
@@ -53,8 +60,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior:
 
 def find_reasons(is_issue: npt.ArrayLike, **evidence: Any) -> Texts:
     """A short reason for every issue, in row order: the parts of `find_reason_parts`, which takes the same, as text."""
-    parts = find_reason_parts(is_issue, **evidence)
-    return [join_parts(row) for row in zip(*parts.values(), strict=True)]
+    return find_reason_parts(is_issue, **evidence).get("whole", [])
 
 
 def find_reason_parts(
@@ -66,6 +72,7 @@ def find_reason_parts(
     label_quality: npt.ArrayLike,
     predicted_probability: npt.ArrayLike,
     by_consensus: bool = False,
+    by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     item: npt.ArrayLike | None = None,
     annotator: npt.ArrayLike | None = None,
     gate: npt.ArrayLike | None = None,
@@ -84,6 +91,8 @@ def find_reason_parts(
         Probability of the given, and of the other label.
     by_consensus : bool
         Whether the other label is the consensus of the item; else it is what the model predicts.
+    by_input : two arrays (N,), optional
+        Beside a consensus: codes of what the model predicts by the input alone, and their probability.
     item, annotator : int array (N,), optional
         Codes; with items, the other labels of the same item are counted; with annotators, their quality is compared.
     gate : array (N,), optional
@@ -93,9 +102,11 @@ def find_reason_parts(
     Returns
     -------
     dict of lists of str
-        By name of the part, in the order in which they are read: label (what consensus or model say instead), votes,
-        annotator, pi, gate; a part is left out where it is not looked for. One text per issue, in row order; "" where
-        there is nothing to say.
+        By name of the part: label (what consensus or model say instead), votes (what the item's other labels and its
+        input say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
+        classes), pi, gate (where neither annotator nor pi has anything to say); and whole, all of it with `label` first
+        and then what weighs most. One text per issue, in row order; "" where there is nothing to say. There are no
+        parts without issues.
     """
     is_issue, given, predicted = np.asarray(is_issue, dtype=bool), np.asarray(given), np.asarray(predicted)
     if not is_issue.shape == given.shape == predicted.shape:
@@ -106,24 +117,45 @@ def find_reason_parts(
     rows = np.flatnonzero(is_issue)
     if not len(rows):
         return {}
+    given, predicted = given.astype(np.int64), predicted.astype(np.int64)
     names = np.array([_short(name) for name in classes], dtype=object)
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
-    parts = {"label": _other_label(rows, names, given, predicted, *sure, by_consensus)}
-    if item is not None:
-        parts["votes"] = _votes(rows, names, given, predicted, np.asarray(item), len(names))
+    wrong = given != predicted
+    label = _other_label(rows, names, given, predicted, *sure, by_consensus)
+    parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, by_input)}
     if annotator is not None:
-        who = "consensus" if by_consensus else "model"
-        parts["annotator"] = _annotator(rows, given == predicted, np.asarray(annotator), who)
+        judge = "consensus" if by_consensus else "model"
+        parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
+    parts["pair"] = pair_part(rows, names, given, predicted)
     if pi is not None and len(pi.columns):
-        columns = [_pi_column(rows, str(name), pi[name], is_issue) for name in pi]
-        parts["pi"] = [join_parts(row) for row in zip(*columns, strict=True)]
+        telling = find_telling(pi, wrong, annotator, item)
+        parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(telling)])
     if gate is not None:
-        parts["gate"] = _gate(rows, np.asarray(gate))
-    return parts
+        who = None if annotator is None else np.asarray(annotator)
+        texts, weights = gate_part(rows, np.asarray(gate), wrong, who)
+        others = [parts[name][0] for name in ("annotator", "pi") if name in parts]
+        parts["gate"] = [text if not any(more) else "" for text, *more in zip(texts, *others, strict=True)], weights
+    if annotator is not None:  # better than nothing beside what consensus, votes and input say
+        record = own_record(rows, names, given, predicted, np.asarray(annotator))
+        evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
+        texts, weights = parts["annotator"]
+        filled = [text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)]
+        parts["annotator"] = filled, weights
+    return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
+
+
+def _join(label: Texts, parts: dict[str, Part]) -> Texts:
+    """The parts of each row as one text, the label first and then by weight."""
+    texts, weights = zip(*parts.values(), strict=True)
+    order = np.argsort(-np.stack(weights, 1), axis=1, kind="stable").tolist()
+    return [
+        join_parts([first, *(row[place] for place in places)])
+        for first, places, *row in zip(label, order, *texts, strict=True)
+    ]
 
 
 def _other_label(
-    rows: Array, names: Array, given: Array, predicted: Array, quality: Array, probability: Array, by_consensus: bool
+    rows: Ints, names: Array, given: Ints, predicted: Ints, quality: Array, probability: Array, by_consensus: bool
 ) -> Texts:
     """What consensus or model say instead, and how likely the given label is."""
     says, gives = ("consensus is", "consensus gives") if by_consensus else ("model says", "model gives")
@@ -136,10 +168,40 @@ def _other_label(
     ]
 
 
-def _votes(rows: Array, names: Array, given: Array, predicted: Array, item: Array, k: int) -> Texts:
+def _votes_and_input(
+    rows: Ints,
+    names: Array,
+    given: Ints,
+    predicted: Ints,
+    item: npt.ArrayLike | None,
+    by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None,
+) -> Part:
+    """What the item's other labels say, and what its input alone does."""
+    texts, weights = [""] * len(rows), np.zeros(len(rows))
+    if item is not None:
+        texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64))
+    if by_input is not None:
+        model, probability = np.asarray(by_input[0]), np.asarray(by_input[1], np.float64)
+        if np.ptp(probability) > 1e-6:  # else there is no input
+            alone = _input(rows, names, given, predicted, model, probability)
+            texts = [join_parts(both) for both in zip(texts, alone, strict=True)]
+            sure = np.clip(probability[rows], 1e-3, 1 - 1e-3)
+            weights = weights + np.where(model[rows] == predicted[rows], np.log(sure / (1 - sure)), 0.0)
+    return texts, weights
+
+
+def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array, probability: Floats) -> Texts:
+    said, sure = model[rows], _percent(probability[rows])
+    words = np.where(said == predicted[rows], "too ", np.where(said == given[rows], "as labelled ", ""))
+    return [
+        f"By its input alone it is {name} {word}({p})."
+        for name, word, p in zip(names[said], words.tolist(), sure, strict=True)
+    ]
+
+
+def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints) -> Part:
     """How the other labels of the item fall."""
-    item = item.astype(np.int64)
-    mine = item[rows]
+    k, mine = len(names), item[rows]
     others = np.bincount(item)[mine] - 1
     concerned = np.zeros(int(item.max()) + 1, dtype=bool)
     concerned[mine] = True
@@ -154,10 +216,12 @@ def _votes(rows: Array, names: Array, given: Array, predicted: Array, item: Arra
     differs = given[rows] != predicted[rows]
     same = votes(given[rows]) - 1
     against = np.where(differs, votes(predicted[rows]), 0)
-    return [
+    texts = [
         _vote_text(n, m, s, a) if n else ""
         for n, m, s, a in zip(others.tolist(), against.tolist(), same.tolist(), names[predicted[rows]], strict=True)
     ]
+    right = float(np.clip(np.mean(given == predicted), 0.6, 0.95))
+    return texts, (against - same) * np.log(right / (1 - right))
 
 
 def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
@@ -171,111 +235,59 @@ def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
     return f"{first[0].upper()}{first[1:]}, {same or 'none'} {agree} with this one."
 
 
-def _annotator(rows: Array, agrees: Array, annotator: Array, who: str) -> Texts:
-    """This annotator beside the others, where clearly worse."""
-    n = np.bincount(annotator)
-    agreed = np.bincount(annotator, weights=agrees)
-    rest = (agreed.sum() - agreed) / np.maximum(n.sum() - n, 1)
-    share = agreed / np.maximum(n, 1)
-    _, high = wilson_interval(agreed, n)
-    worse = (share < rest - CLEARLY_LOWER) & (high < rest) & (n < n.sum())
-    texts = np.full(len(n), "", dtype=object)
-    for one in np.flatnonzero(worse):
-        texts[one] = (
-            f"The {who} agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the others'."
-        )
-    found: Texts = texts[annotator[rows]].tolist()
-    return found
+def _pi(rows: Ints, columns: list[Part]) -> Part:
+    """What all PI columns tell, the heaviest first."""
+    if not columns:
+        return [""] * len(rows), np.zeros(len(rows))
+    weights = np.stack([weight for _, weight in columns], 1)
+    order = np.argsort(-weights, axis=1, kind="stable").tolist()
+    texts = zip(*(text for text, _ in columns), strict=True)
+    joined = [join_parts(row[place] for place in places) for row, places in zip(texts, order, strict=True)]
+    return joined, weights.max(1)
 
 
-def _pi_column(rows: Array, name: str, column: "pd.Series[Any]", is_issue: Array) -> Texts:
-    """What a PI column tells, if anything."""
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-        return _extreme(rows, name, column.to_numpy(dtype=np.float64, na_value=np.nan), is_issue)
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return [""] * len(rows)
-    return _category(rows, name, column.astype("category"), is_issue)
+def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
+    """What a PI column tells of each issue, if anything."""
+    code = telling.code[rows]
+    told = np.flatnonzero((code >= 0) & telling.tells[np.maximum(code, 0)])
+    texts, weights = [""] * len(rows), np.zeros(len(rows))
+    weights[told] = np.log(telling.lift[code[told]])
+    share, usual, name = telling.share, telling.usual, _short(telling.name)
+    values = column.iloc[rows[told]]
+    for at, value in zip(told.tolist(), values.tolist(), strict=True):
+        one = int(code[at])
+        look = f"{share[one]:.0%} of such answers look wrong ({usual[one]:.0%} expected)."
+        if telling.categories is None:
+            texts[at] = f"{_extreme(telling, one, value, is_moment(column))}; {look}"
+        elif len(telling.categories) <= MAX_NAMED_CATEGORIES:
+            texts[at] = f"{name} is {_short(value_text(telling.categories[one]))}; {look}"
+        else:
+            texts[at] = f"Of answers with the same {name}, {share[one]:.0%} look wrong ({usual[one]:.0%} expected)."
+    return texts, weights
 
 
-def _extreme(rows: Array, name: str, values: Array, is_issue: Array) -> Texts:
-    """Very low or very high values, where such values go with issues."""
-    texts = np.full(len(rows), "", dtype=object)
-    known = np.isfinite(values)
-    ordered = np.sort(values[known][:: max(1, int(known.sum()) // MAX_SORTED)])
-    if len(ordered) < MIN_SUPPORT / TAIL or ordered[0] == ordered[-1]:
-        return list(texts)
-    mine = values[rows]
-    fewer = np.searchsorted(ordered, mine, side="left") / len(ordered)
-    more = 1 - np.searchsorted(ordered, mine, side="right") / len(ordered)
-    low, high = np.quantile(ordered, [TAIL, 1 - TAIL])
-    if _tells(known & (values <= low), is_issue):
-        _fill(texts, np.isfinite(mine) & (more >= 1 - TAIL), mine, more, _extreme_text(name, lower=True))
-    if _tells(known & (values >= high), is_issue):
-        _fill(texts, np.isfinite(mine) & (fewer >= 1 - TAIL), mine, fewer, _extreme_text(name, lower=False))
-    return list(texts)
+def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
+    """That a value of a column is lower, or higher, than most."""
+    name, parts = telling.name, {*words(telling.name)}
+    if tail == MISSING:
+        return f"{_short(name)} is missing"
+    number = pd.Timestamp(value).timestamp() if moment else float(value)
+    lower = tail in (LOWEST, LOW)
+    if lower:
+        beyond = 1 - np.searchsorted(telling.ordered, number, side="right") / len(telling.ordered)
+    else:
+        beyond = np.searchsorted(telling.ordered, number, side="left") / len(telling.ordered)
+    share = f"{min(int(100 * beyond + 0.5), 99)}%"
+    timed = not moment and bool(parts & TIMED or name.lower().endswith("time"))
+    unit = " ms" if parts & MILLISECONDS else " s" if parts & SECONDS else ""
+    side = ("faster", "slower") if timed else ("earlier", "later") if moment else ("lower", "higher")
+    what = f"Answered in {value_text(value)}{unit}" if timed and unit else f"{_short(name)} is {value_text(value)}"
+    return f"{what}, {side[not lower]} than {share} of answers"
 
 
-def _fill(texts: Array, where: Array, values: Array, shares: Array, write: Callable[[float, str], str]) -> None:
-    chosen = np.flatnonzero(where)
-    texts[chosen] = [
-        write(value, f"{min(int(100 * share + 0.5), 99)}%")
-        for value, share in zip(values[chosen].tolist(), shares[chosen].tolist(), strict=True)
-    ]
-
-
-def _extreme_text(name: str, *, lower: bool) -> Callable[[float, str], str]:
-    """How to say that a value of this column is lower, or higher, than most."""
-    words = set(name.lower().replace("-", "_").replace(" ", "_").split("_"))
-    timed = bool(
-        words & {"time", "duration", "latency", "rt", "seconds", "secs", "sec", "ms", "elapsed"}
-    ) or name.lower().endswith("time")
-    unit = " ms" if words & {"ms", "milliseconds"} else " s" if words & {"s", "sec", "secs", "seconds"} else ""
-    if timed and unit:
-        speed = "faster" if lower else "slower"
-        return lambda value, share: f"Answered in {value:.3g}{unit}, {speed} than {share} of answers."
-    side = ("faster" if lower else "slower") if timed else ("lower" if lower else "higher")
-    return lambda value, share: f"{_short(name)} is {value:.3g}, {side} than {share} of answers."
-
-
-def _category(rows: Array, name: str, column: "pd.Series[Any]", is_issue: Array) -> Texts:
-    """Categories in which clearly more labels are issues than overall."""
-    codes = column.cat.codes.to_numpy().astype(np.int64)
-    categories = column.cat.categories
-    n = np.bincount(codes + 1, minlength=len(categories) + 1)[1:]
-    issues = np.bincount(codes + 1, weights=is_issue, minlength=len(categories) + 1)[1:]
-    share, overall = issues / np.maximum(n, 1), is_issue.mean()
-    low, _ = wilson_interval(issues, n)
-    named = len(categories) <= MAX_NAMED_CATEGORIES
-    texts = np.full(len(n) + 1, "", dtype=object)
-    for code in np.flatnonzero((n >= MIN_SUPPORT) & (share >= LIFT * overall) & (low > overall)):
-        what = (
-            f"{_short(name)} is {_short(categories[int(code)])}" if named else f"Of labels with the same {_short(name)}"
-        )
-        joint = ", of which" if named else ","
-        texts[code + 1] = f"{what}{joint} {share[code]:.0%} look wrong ({overall:.0%} overall)."
-    found: Texts = texts[codes[rows] + 1].tolist()
-    return found
-
-
-def _gate(rows: Array, gate: Array) -> Texts:
-    """A gate that is open, and more so than usual."""
-    usual = float(np.median(gate))
-    return [
-        f"How it was made explains it better than the item does (gate {g:.2f})." if g >= 0.5 and g > usual else ""
-        for g in gate[rows].tolist()
-    ]
-
-
-def _tells(tail: Array, is_issue: Array) -> bool:
-    """Whether rows in `tail` are issues clearly more often than rows are overall."""
-    n = int(np.count_nonzero(tail))
-    return n >= MIN_SUPPORT and bool(is_issue[tail].mean() >= LIFT * is_issue.mean())
-
-
-def _percent(shares: Array) -> Iterable[str]:
+def _percent(shares: Array) -> Texts:
     """Shares as words; a share that rounds to nothing or all is said to be under or over."""
-    whole = np.clip(np.rint(shares * 100), 1, 99).astype(np.int64)
-    found: Texts = PERCENT[np.where(shares < 0.01, 0, np.where(shares > 0.99, 100, whole))].tolist()
+    found: Texts = PERCENT[np.clip(np.rint(np.asarray(shares) * 1000), 0, 1000).astype(np.int64)].tolist()
     return found
 
 

@@ -42,7 +42,7 @@ from .checks import (
     warn_of_order,
 )
 from .folder import classifier_of_run, load_classifier, made_by, save_classifier
-from .people import index_without_ids, items_in_order, make_table, numbered
+from .people import index_without_ids, items_in_order, make_table, numbered, summary_without_ids
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
 OPTION_WORDS = "training__, method__ or network__"
@@ -339,6 +339,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def __getstate__(self) -> dict[str, Any]:
         state = {**super().__getstate__()}
         if state.get("annotators_") is not None and not self.keep_ids:
+            state["summary_"] = summary_without_ids(state["summary_"], state["annotators_"])
             state["annotators_"] = numbered(state["annotators_"])
         if state.get("label_issues_") is not None and not self.keep_ids:
             issues = state["label_issues_"]

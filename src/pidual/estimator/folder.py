@@ -38,7 +38,7 @@ def save_classifier(model: Any, path: str | Path) -> Path:
             "n_features_in_": model.n_features_in_,
             "feature_names_in_": as_json(getattr(model, "feature_names_in_", None)),
             "in_shape_": list(model.in_shape_),
-            **{name: as_json(getattr(model, name)) for name in ("summary_", "history_", "model_selection_")},
+            **{name: as_json(state[name]) for name in ("summary_", "history_", "model_selection_")},
         },
     }
     frames = {name: state[f"{name}_"] for name in ("label_issues", "items", "annotators")}

@@ -58,6 +58,16 @@ def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
     return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
 
 
+def summary_without_ids(summary: dict[str, Any], annotators: pd.DataFrame | None) -> dict[str, Any]:
+    """A summary with the numbers of `numbered` in the place of annotators' ids."""
+    agreement = summary.get("agreement")
+    if agreement is None or annotators is None:
+        return summary
+    names = {str(name): f"annotator-{i}" for i, name in enumerate(annotators["annotator"], 1)}
+    pairs = [pair | {who: names[pair[who]] for who in ("a", "b")} for pair in agreement["pairs"]]
+    return summary | {"agreement": agreement | {"pairs": pairs}}
+
+
 def numbered(annotators: pd.DataFrame) -> pd.DataFrame:
     """The annotators' table with numbers in the place of ids."""
     return annotators.assign(annotator=pd.Categorical([f"annotator-{i}" for i in range(1, len(annotators) + 1)]))

@@ -25,6 +25,7 @@ from ..batch import PI, Batch, Groups, Rows, Spec
 from ..encode import PIColumn, quantity
 from ..methods.answer_model import AnswerModel
 from ..methods.held_out import OWN_WEIGHT, answer_quality, find_tempers, log_posterior
+from .effects import with_uncertainty
 from .splits import TEST, TRAIN, VALID
 
 FOLDS = 2  # members that each have not seen a part of the items; one more has seen all
@@ -244,8 +245,10 @@ def pi_effects(
     -------
     list of dict
         For every column but the annotator: column; low and high, its values at the 10th and the 90th percentile, or
-        the categories of lowest and highest probability among the frequent ones; right_at_low and right_at_high. A
-        column of more than 50 categories is left out, as these may be names.
+        the categories of lowest and highest probability among the frequent ones; right_at_low and right_at_high;
+        difference, difference_low and difference_high, of these two and its 95% interval; and tells, whether wrong
+        answers are more frequent at some of its values than chance explains. A column of more than 50 categories is
+        left out, as these may be names.
     """
     known = np.flatnonzero(learned)
     members = max(1, int((shares > 0).sum()))
@@ -264,8 +267,8 @@ def pi_effects(
         if len(rights) > 1:
             (low, low_value), (high, high_value) = rights[0], rights[-1]
             names = {"column": column.name, "low": low_value, "high": high_value}
-            found.append(names | {"right_at_low": low, "right_at_high": high})
-    return found
+            found.append(names | {"right_at_low": low, "right_at_high": high, "difference": high - low})
+    return with_uncertainty(found, frame.iloc[known], truth[known])
 
 
 def _typical_rows(

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ..errors import RunError
 from ..predictions import (
+    ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     PREVIEWS_COLUMNS,
@@ -152,6 +153,14 @@ class RunFiles:
             return None
         path = self._results("annotators.parquet", expected, half_marked)
         return read_frame(path, schema=ANNOTATORS_COLUMNS)
+
+    @cached_property
+    def annotator_classes(self) -> pd.DataFrame | None:
+        """One row per annotator and true class; None where annotators are not known, and in older runs."""
+        if not (self.path / "annotator_classes.parquet").exists():
+            return None
+        self.verify("annotator_classes.parquet")
+        return read_frame(self.path / "annotator_classes.parquet", schema=ANNOTATOR_CLASSES_COLUMNS)
 
     @property
     def thumbnails(self) -> dict[str, bytes]:

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from ..detect import (
     Cutoff,
     Verdict,
+    describe_annotator_classes,
     describe_annotators,
     describe_items,
+    describe_people,
     expected_findings,
     mark_issues,
     noise_rate,
@@ -39,12 +41,15 @@ class Results:
         One row per item, and per annotator where these are known.
     summary : dict
         What summary.json holds.
+    annotator_classes : DataFrame, optional
+        One row per annotator and true class.
     """
 
     predictions: Predictions
     items: pd.DataFrame
     annotators: pd.DataFrame | None
     summary: dict[str, Any]
+    annotator_classes: pd.DataFrame | None = None
 
 
 def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
@@ -74,8 +79,11 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
             summary["pi_effects"] = pi_effects(
                 *answers.answer_model, job.rows, job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test
             )
+    summary |= describe_people(predictions, posteriors) | {"pi_health": job.pi_health}
     items = describe_items(predictions, posteriors)
-    return Results(predictions, items, describe_annotators(predictions, predictions.label_quality), summary)
+    annotators = describe_annotators(predictions, predictions.label_quality, posteriors)
+    by_class = describe_annotator_classes(predictions, annotators, posteriors)
+    return Results(predictions, items, annotators, summary, by_class)
 
 
 def find_verdict(

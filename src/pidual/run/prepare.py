@@ -1,7 +1,7 @@
 """Table, inputs and options become a job that can start: everything is checked here, before anything is written."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from .giveaway import check_giveaway
 from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
+from .pi_health import find_pi_problems
 from .splits import TEST, TRAIN, VALID, assign_folds, find_split_problems, one_per_item, split_rows
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
@@ -52,6 +53,8 @@ class Job:
     threads : int
     choice : str
         Why this method, where none was asked for.
+    pi_health : list of dict
+        What is wrong with PI columns: column, problem, text.
     """
 
     table: AnnotationTable
@@ -69,6 +72,7 @@ class Job:
     warnings: list[str]
     threads: int
     choice: str = ""
+    pi_health: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def train(self) -> NDArray[np.bool_]:
@@ -163,6 +167,7 @@ def prepare(
         warnings=[*joined.warnings, *find_uninformative(table, options.method, spec, judging)],
         threads=choose_threads(check_build(build), training.batch_size, asked),
         choice=choice,
+        pi_health=joined.pi_health,
     )
 
 
@@ -175,6 +180,7 @@ class Joined:
     seed: int  # of the split
     encoder: PIEncoder
     warnings: list[str]
+    pi_health: list[dict[str, str]]
 
     def count_trained(self, table: AnnotationTable) -> tuple[int, int]:
         """Annotations, and items, that are trained on."""
@@ -199,7 +205,9 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
         encoder.fit(table, learned if len(learned) < len(table) else None)
         if METHODS[options.method].needs_pi:
             check_giveaway(table, encoder.columns_, learned)
-    return Joined(x_row, split, seed, encoder, notes)
+        problems, new = find_pi_problems(table, encoder.columns_, learned)
+        notes += new if METHODS[options.method].needs_pi else []
+    return Joined(x_row, split, seed, encoder, notes, problems)
 
 
 def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:

@@ -193,6 +193,8 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
         write_frame(out / "items.parquet", results.items)
     if results.annotators is not None:
         write_frame(out / "annotators.parquet", results.annotators)
+    if results.annotator_classes is not None:
+        write_frame(out / "annotator_classes.parquet", results.annotator_classes)
     write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
     write_frame(out / "previews.parquet", previews(job, results.predictions))
     run = Run(out)

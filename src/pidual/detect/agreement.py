@@ -1,0 +1,159 @@
+"""How far annotators agree with each other, beyond what their habits alone would give.
+
+    alpha = 1 - (observed disagreement) / (disagreement of labels drawn at random)     Krippendorff's, nominal
+    kappa = (share agreed - share expected) / (1 - share expected)                     Cohen's, of two annotators
+
+Alpha looks at all answers to items that have two or more. Its interval is that of the delta method over items. Kappa of
+two annotators looks at the items that both answered; one annotator's own agreement pools their pairs with everybody
+else, and begins with `FEW_PAIRS` pairs of the crowd's agreement.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..metrics import NORMAL_95
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MAX_PAIRS = 2**22  # pairs of answers that are looked at; of more, those of evenly spaced items
+MAX_ANSWERS = 64  # answers to one item that are paired
+FEW_PAIRS = 5.0
+SHOWN_PAIRS = 50
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Kappa of pairs of annotators, those with most items in common first: codes a < b, kappa (NaN: none), items."""
+
+    a: Ints
+    b: Ints
+    kappa: Floats
+    items: Ints
+
+    @property
+    def mean(self) -> float:
+        """Mean kappa, pairs counted by their items; NaN without pairs."""
+        known = np.isfinite(self.kappa)
+        return float(np.average(self.kappa[known], weights=self.items[known])) if known.any() else float("nan")
+
+
+def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float, float, float] | None:
+    """Alpha of nominal labels, and its 95% interval; None where no item has two answers, or all are one class.
+
+    Parameters
+    ----------
+    item, given : int array (N,)
+        Codes of items and labels.
+    """
+    codes, labels = np.asarray(item).astype(np.int64), np.asarray(given).astype(np.int64)
+    pairable = np.bincount(codes, minlength=1)[codes] > 1
+    if not pairable.any():
+        return None
+    number, labels = np.unique(codes[pairable], return_inverse=True)[1], labels[pairable]
+    n, k = len(labels), int(labels.max()) + 1
+    per_class = np.bincount(labels, minlength=k).astype(np.float64)
+    different = float(n) ** 2 - float((per_class**2).sum())
+    if different <= 0:
+        return None
+    answers = np.bincount(number).astype(np.float64)
+    keys, counts = np.unique(number * k + labels, return_counts=True)
+    agreed = np.bincount(keys // k, weights=counts * (counts - 1.0)) / (answers - 1)
+    missed = (n - agreed.sum()) * (n - 1)
+    # How alpha changes with one item more: its derivative by the sums that it is made of.
+    d_missed = -(n - 1) * agreed + (2 * n - 1 - agreed.sum()) * answers
+    d_different = 2 * n * answers - 2 * np.bincount(keys // k, weights=counts * per_class[keys % k])
+    change = -d_missed / different + missed * d_different / different**2
+    spread = float(np.sqrt(change.var() * len(change))) if len(change) > 1 else float("inf")
+    alpha = 1 - missed / different
+    return alpha, max(-1.0, alpha - NORMAL_95 * spread), min(1.0, alpha + NORMAL_95 * spread)
+
+
+def answer_pairs(item: npt.ArrayLike, annotator: npt.ArrayLike) -> tuple[Ints, Ints]:
+    """Positions of two answers to one item by different annotators, each pair once."""
+    code, who = np.asarray(item).astype(np.int64), np.asarray(annotator)
+    order = np.argsort(code, kind="stable")
+    starts = np.cumsum(np.bincount(code, minlength=1)) - np.bincount(code, minlength=1)
+    order = order[np.arange(len(order)) - starts[code[order]] < MAX_ANSWERS]
+    answers = np.bincount(code[order], minlength=1)
+    every = max(1, int(np.ceil((answers * (answers - 1.0)).sum() / 2 / MAX_PAIRS)))
+    order = order[code[order] % every == 0]
+    first, second = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for distance in range(1, int(answers.max())):
+        left, right = order[:-distance], order[distance:]
+        both = (code[left] == code[right]) & (who[left] != who[right])
+        first.append(left[both])
+        second.append(right[both])
+    return np.concatenate(first), np.concatenate(second)
+
+
+def pairwise_kappa(pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: npt.ArrayLike, n_classes: int) -> Pairs:
+    """Cohen's kappa of every two annotators who share items.
+
+    Parameters
+    ----------
+    pairs : two int arrays
+        From `answer_pairs`.
+    annotator, given : int array (N,)
+        Codes.
+    n_classes : int
+    """
+    who, label = np.asarray(annotator).astype(np.int64), np.asarray(given).astype(np.int64)
+    swapped = who[pairs[0]] > who[pairs[1]]
+    first, second = np.where(swapped, pairs[1], pairs[0]), np.where(swapped, pairs[0], pairs[1])
+    size = int(who.max()) + 1 if len(who) else 1
+    names, index = np.unique(who[first] * size + who[second], return_inverse=True)
+    kappa, n = _kappa(index, label[first], label[second], len(names), n_classes)
+    order = np.argsort(-n, kind="stable")
+    return Pairs(names[order] // size, names[order] % size, kappa[order], n[order])
+
+
+def own_agreement(
+    pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: npt.ArrayLike, n_classes: int, size: int
+) -> Floats:
+    """Kappa of each of `size` annotators with all others, shrunk towards that of all; NaN where there is none."""
+    who, label = np.asarray(annotator).astype(np.int64), np.asarray(given).astype(np.int64)
+    first, second = np.concatenate([pairs[0], pairs[1]]), np.concatenate([pairs[1], pairs[0]])
+    if not len(first):
+        return np.full(size, np.nan)
+    kappa, n = _kappa(who[first], label[first], label[second], size, n_classes)
+    crowd = float(_kappa(np.zeros(len(first), np.int64), label[first], label[second], 1, n_classes)[0][0])
+    shrunk = (n * kappa + FEW_PAIRS * crowd) / (n + FEW_PAIRS)
+    return np.where(np.isfinite(kappa), shrunk, np.nan)
+
+
+def _kappa(group: Ints, first: Ints, second: Ints, size: int, k: int) -> tuple[Floats, Ints]:
+    """Kappa of the pairs of labels in each group, NaN where it has none, and their number."""
+    n = np.bincount(group, minlength=size)
+    total = np.maximum(n, 1)
+    agreed = np.bincount(group, weights=first == second, minlength=size) / total
+    keys, index = np.unique(np.concatenate([group * k + first, group * k + second]), return_inverse=True)
+    ours, theirs = (np.bincount(part, minlength=len(keys)) for part in np.split(index, 2))
+    expected = np.bincount(keys // k, weights=ours.astype(np.float64) * theirs, minlength=size) / total**2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kappa = np.where((n > 0) & (expected < 1 - 1e-12), (agreed - expected) / (1 - expected), np.nan)
+    return kappa, n
+
+
+def describe_agreement(
+    item: npt.ArrayLike, annotator: npt.ArrayLike | None, names: Any, given: npt.ArrayLike, n_classes: int
+) -> dict[str, Any] | None:
+    """Agreement of a project as JSON values; None where no item has two answers, or all are one class."""
+    found = krippendorff_alpha(item, given)
+    if found is None:
+        return None
+    described: dict[str, Any] = dict(zip(("alpha", "alpha_low", "alpha_high"), found, strict=True))
+    if annotator is None:
+        return described | {"mean_kappa": None, "pairs": []}
+    kappas = pairwise_kappa(answer_pairs(item, annotator), annotator, given, n_classes)
+    known = np.flatnonzero(np.isfinite(kappas.kappa))[:SHOWN_PAIRS]
+    shown = [
+        {"a": str(names[a]), "b": str(names[b]), "kappa": kappa, "items": n}
+        for a, b, kappa, n in zip(
+            *(part[known].tolist() for part in (kappas.a, kappas.b, kappas.kappa, kappas.items)), strict=True
+        )
+    ]
+    return described | {"mean_kappa": kappas.mean if np.isfinite(kappas.mean) else None, "pairs": shown}

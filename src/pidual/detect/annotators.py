@@ -1,0 +1,190 @@
+"""One row per annotator: how good, on what weak, with which habits, how fast, how steady; worst harm first."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..predictions import Predictions, label_column
+from .agreement import answer_pairs, own_agreement
+from .bounds import beta_interval
+from .class_accuracy import ClassCounts, class_counts
+from .columns import numbers, order_column, seconds_column, value_text
+from .drift import Drift, find_drift
+from .habits import favourites, median_of, worst_confusion
+from .tables import Posteriors, Truth
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def annotators_table(
+    annotator: npt.ArrayLike,
+    names: Sequence[Any] | pd.Index,
+    given: npt.ArrayLike,
+    right: npt.ArrayLike,
+    consensus: npt.ArrayLike,
+    consensus_quality: npt.ArrayLike,
+    is_issue: npt.ArrayLike,
+    classes: Sequence[Any],
+    *,
+    counts: ClassCounts | None = None,
+    item: npt.ArrayLike | None = None,
+    order: "pd.Series[Any] | None" = None,
+    seconds: npt.ArrayLike | None = None,
+    gate: npt.ArrayLike | None = None,
+) -> pd.DataFrame:
+    """One row per annotator with labels, those who do most harm first.
+
+    Parameters
+    ----------
+    annotator : int array (N,)
+        Code of the annotator of every annotation.
+    names : sequence (A,)
+        Pseudonyms in the order of the codes.
+    given : int array (N,)
+        Codes of the given labels.
+    right : array (N,)
+        Probability that each of them is right.
+    consensus, consensus_quality : arrays (N,)
+        Code of the consensus label of the item, and its probability.
+    is_issue : bool array (N,)
+    classes : list
+        Class names in the order of their codes.
+    counts : ClassCounts, optional
+        How annotators did on each class; by default of the consensus.
+    item : int array (N,), optional
+        Codes of the items: annotators are then compared with each other.
+    order : Series (N,), optional
+        What says when a label was given, such as the trial; by default its row.
+    seconds : array (N,), optional
+        How long each answer took.
+    gate : array (N,), optional
+
+    Returns
+    -------
+    pandas.DataFrame
+        annotator
+        annotator_quality
+            Mean probability that their labels are right, in [0, 1], high = good; quality_low and quality_high are its
+            95% interval, that of a Beta distribution of the expected numbers of right and wrong labels, begun with two
+            labels of the crowd's quality.
+        num_labelled, num_issues
+        harm
+            Wrong labels beyond those that the others would have given, mistakes on rare classes counting more, at the
+            lower end of what the data allow (see `class_accuracy`); 0 where they are no worse, or too little is known.
+        expected_wrong
+            Expected number of wrong labels.
+        worst_class, worst_class_accuracy
+            The true class on which they are right least often, and how often, begun with two labels of the others'
+            accuracy: of classes of which they labelled 5 items and mislabelled one; else missing.
+        favourite_label, favourite_excess
+            The label that they give more often than the crowd would to the same items, and by how much, as a share of
+            their labels: where that is beyond chance (three standard deviations, 5 labels), else missing. Here and
+            below every label is counted by how sure the consensus of its item is.
+        worst_confusion, worst_confusion_share
+            "dog -> cat" where they give cat to items whose consensus is dog, and to which share of these: their most
+            frequent one, of at least 2 items among 5 with that consensus; else missing.
+        agreement
+            With items: kappa with the others, shrunk towards that of all; missing without an item in common.
+        median_seconds
+            With seconds.
+        drift, drift_at, accuracy_before, accuracy_after
+            Whether their share of labels that are the consensus changes, beyond chance; when (trial, time, or which of
+            their labels); and the shares before and after.
+        mean_gate
+            With a gate.
+    """
+    who, given, consensus = np.asarray(annotator).astype(np.int64), np.asarray(given), np.asarray(consensus)
+    right, sure = np.asarray(right, np.float64), np.asarray(consensus_quality, np.float64)
+    size, k = len(names), len(classes)
+    by_consensus = ClassCounts.count(who, given, Truth.by_consensus(consensus, sure), k)
+    counts = counts or by_consensus
+    n = np.bincount(who, minlength=size)
+    rights = np.bincount(who, weights=right, minlength=size)
+    quality = rights / np.maximum(n, 1)
+    low, high = beta_interval(rights, n, float(right.mean()) if len(right) else 0.5)
+    worst, on_it = counts.worst(size)
+    favourite, excess = favourites(who, given, consensus, sure, size, k)
+    confusion, share = worst_confusion(who, given, consensus, sure, size, classes)
+    columns: dict[str, Any] = {
+        "annotator": names,
+        "annotator_quality": quality.astype(np.float32),
+        "quality_low": np.minimum(low, quality).astype(np.float32),
+        "quality_high": np.maximum(high, quality).astype(np.float32),
+        "num_labelled": n.astype(np.int64),
+        "num_issues": np.bincount(who, weights=np.asarray(is_issue), minlength=size).astype(np.int64),
+        "harm": counts.harm(size, k).astype(np.float32),
+        "expected_wrong": np.maximum(n - rights, 0).astype(np.float32),
+        "worst_class": label_column(worst, classes),
+        "worst_class_accuracy": on_it.astype(np.float32),
+        "favourite_label": label_column(favourite, classes),
+        "favourite_excess": excess.astype(np.float32),
+        "worst_confusion": pd.Series(confusion, dtype="str").array,
+        "worst_confusion_share": share.astype(np.float32),
+    }
+    if item is not None:
+        own = own_agreement(answer_pairs(item, who), who, given, k, size)
+        columns["agreement"] = np.clip(own, -1, 1).astype(np.float32)
+    if seconds is not None:
+        columns["median_seconds"] = median_of(who, np.asarray(seconds, np.float64), size).astype(np.float32)
+    expected = by_consensus.crowd(k)[consensus]
+    columns |= _drift(
+        find_drift(who, given == consensus, expected, size, None if order is None else numbers(order)), order
+    )
+    if gate is not None:
+        mean = np.bincount(who, weights=np.asarray(gate), minlength=size) / np.maximum(n, 1)
+        columns["mean_gate"] = mean.astype(np.float32)
+    frame = pd.DataFrame(columns)[n > 0]
+    by = ["harm", "annotator_quality", "num_labelled"]
+    frame = frame.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)
+    # Categories in the order of the rows: what is read from the file and written again has the same bytes.
+    return frame.assign(annotator=label_column(np.arange(len(frame)), frame["annotator"].tolist()))
+
+
+def describe_annotators(
+    predictions: Predictions, right: npt.ArrayLike, posteriors: Posteriors | None = None
+) -> pd.DataFrame | None:
+    """The annotators table of marked predictions, those who do most harm first; None where annotators are not known.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    right : array (N,)
+        Probability that each label is right.
+    posteriors : Posteriors, optional
+        Of the items: what they may be beside the consensus counts as well.
+    """
+    annotator = predictions.annotator
+    if annotator is None:
+        return None
+    return annotators_table(
+        annotator,
+        predictions.frame["annotator"].cat.categories,
+        predictions.given,
+        right,
+        predictions.suggested,
+        predictions.suggested_probability,
+        predictions.is_issue,
+        predictions.classes,
+        counts=class_counts(predictions, posteriors),
+        item=predictions.item,
+        order=order_column(predictions),
+        seconds=seconds_column(predictions),
+        gate=predictions.gate,
+    )
+
+
+def _drift(drift: Drift, order: "pd.Series[Any] | None") -> dict[str, Any]:
+    """The columns about drift."""
+    text = np.full(len(drift.found), None, dtype=object)
+    for one in np.flatnonzero(drift.found).tolist():
+        text[one] = f"label {drift.number[one]:,}" if order is None else value_text(order.iloc[int(drift.row[one])])
+    return {
+        "drift": drift.found,
+        "drift_at": pd.Series(text, dtype="str").array,
+        "accuracy_before": drift.before.astype(np.float32),
+        "accuracy_after": drift.after.astype(np.float32),
+    }

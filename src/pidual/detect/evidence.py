@@ -1,0 +1,152 @@
+"""What is known of the annotator of a label, of its pair of classes and of its gate, where that is beyond chance.
+
+Each function gives a text for every issue, "" where there is nothing to say, and its weight: the logarithm of how many
+times more frequent such wrong answers are than usual.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..metrics import wilson_interval
+from .bounds import CROWD_ANSWERS, chance_excess, sums
+from .habits import MIN_ANSWERS
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Part = tuple[list[str], Floats]
+
+CHANCE = 0.05  # that any annotator, or any pair of classes, is named without reason
+CLEARLY_LOWER = 0.05  # by how much an annotator must be below the others to be mentioned
+LIFT = 1.5  # how many times more frequent than usual, to be worth saying
+
+
+def annotator_part(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array, judge: str) -> Part:
+    """This annotator on this class beside the others, else on all classes, where clearly worse.
+
+    Parameters
+    ----------
+    rows : int array (R,)
+        The issues.
+    names : array (K,)
+        Names of the classes.
+    given, suggested, annotator : int array (N,)
+    judge : "consensus" or "model"
+        Whose labels are suggested.
+    """
+    texts, weights = _on_class(rows, names, given, suggested, annotator.astype(np.int64))
+    general, general_weights = _overall(rows, given == suggested, annotator, judge)
+    both = [one or other for one, other in zip(texts, general, strict=True)]
+    return both, np.where([bool(one) for one in texts], weights, general_weights)
+
+
+def _on_class(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Ints) -> Part:
+    k = len(names)
+    of_class = np.bincount(suggested, minlength=k)
+    wrong = np.flatnonzero(given != suggested)
+    pair = suggested[wrong] * k + given[wrong]
+    triples, index = np.unique(annotator[wrong] * k**2 + pair, return_inverse=True)
+    count = np.bincount(index, minlength=len(triples)).astype(np.float64)
+    people, own = np.unique(annotator * k + suggested, return_counts=True)
+    n = own[np.searchsorted(people, triples // k**2 * k + triples % k**2 // k)].astype(np.float64)
+    pairs, number = np.unique(triples % k**2, return_inverse=True)
+    all_count, all_n = sums(number, count, len(pairs))[number], of_class[triples % k**2 // k]
+    usual = all_count / np.maximum(all_n, 1)
+    others = (all_count - count + CROWD_ANSWERS * usual) / (all_n - n + CROWD_ANSWERS)
+    tested = (n >= MIN_ANSWERS) & (all_n > n)
+    bound = n * others + chance_excess(n * others * (1 - others), CHANCE / max(int(tested.sum()), 1))
+    share = (count + CROWD_ANSWERS * others) / (n + CROWD_ANSWERS)
+    found = tested & (count > bound) & (share >= LIFT * others)
+    place = np.full(len(given), -1, np.int64)
+    place[wrong] = index
+    mine = place[rows]
+    told = (mine >= 0) & found[np.maximum(mine, 0)] if len(found) else np.zeros(len(rows), bool)
+    texts = [""] * len(rows)
+    for at in np.flatnonzero(told).tolist():
+        one = mine[at]
+        a, b = names[suggested[rows[at]]], names[given[rows[at]]]
+        texts[at] = (
+            f"This annotator says {b} to {share[one]:.0%} of items that are {a} ({count[one]:.0f} of {n[one]:.0f}); "
+            f"the others to {others[one]:.0%}."
+        )
+    weights = np.zeros(len(rows))
+    weights[told] = np.log(share[mine[told]] / np.maximum(others[mine[told]], 1e-3))
+    return texts, weights
+
+
+def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
+    n = np.bincount(annotator)
+    agreed = np.bincount(annotator, weights=agrees)
+    rest = (agreed.sum() - agreed) / np.maximum(n.sum() - n, 1)
+    share = agreed / np.maximum(n, 1)
+    _, high = wilson_interval(agreed, n)
+    worse = (share < rest - CLEARLY_LOWER) & (high < rest) & (n < n.sum())
+    texts = np.full(len(n), "", dtype=object)
+    for one in np.flatnonzero(worse):
+        texts[one] = (
+            f"The {judge} agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the others'."
+        )
+    weight = np.where(worse, np.log(np.maximum(1 - share, 1e-3) / np.maximum(1 - rest, 1e-3)), 0.0)
+    return texts[annotator[rows]].tolist(), weight[annotator[rows]]
+
+
+def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array) -> list[str]:
+    """How many items of the suggested class this annotator got right, where there are enough: a fact, and no charge."""
+    keys, index, n = np.unique(
+        annotator.astype(np.int64) * len(names) + suggested, return_inverse=True, return_counts=True
+    )
+    right = sums(index, given == suggested, len(keys))
+    mine = index[rows]
+    return [
+        f"This annotator is right on {r:.0f} of {m} items that are {name}." if m >= MIN_ANSWERS else ""
+        for r, m, name in zip(right[mine].tolist(), n[mine].tolist(), names[suggested[rows]], strict=True)
+    ]
+
+
+def pair_part(rows: Ints, names: Array, given: Ints, suggested: Ints) -> Part:
+    """How often items of the suggested class are given this label, where that is more frequent than other mistakes."""
+    k = len(names)
+    of_class = np.bincount(suggested, minlength=k)
+    differs = given != suggested
+    pairs, index = np.unique(suggested[differs] * k + given[differs], return_inverse=True)
+    count, n = np.bincount(index, minlength=len(pairs)), of_class[pairs // k]
+    usual = float(differs.mean()) / max(k - 1, 1)
+    share = count / np.maximum(n, 1)
+    bound = n * usual + chance_excess(n * usual * (1 - usual), CHANCE / max(len(pairs), 1))
+    found = (n >= MIN_ANSWERS) & (count > bound) & (share >= LIFT * usual)
+    place = np.full(len(given), -1, np.int64)
+    place[differs] = index
+    mine = place[rows]
+    told = (mine >= 0) & found[np.maximum(mine, 0)] if len(found) else np.zeros(len(rows), bool)
+    sentences = [
+        f"{share:.0%} of the answers to items that are {names[pair // k]} say {names[pair % k]}."
+        for pair, share in zip(pairs.tolist(), share.tolist(), strict=True)
+    ]
+    weights = np.zeros(len(rows))
+    weights[told] = np.log(share[mine[told]] / max(usual, 1e-3))
+    return [sentences[one] if said else "" for one, said in zip(mine.tolist(), told.tolist(), strict=True)], weights
+
+
+def gate_part(rows: Ints, gate: Array, wrong: Array, annotator: Array | None = None) -> Part:
+    """What a gate as high as this tells, where it is open, unusual, and tells something."""
+    order = np.argsort(-gate, kind="stable")
+    n = np.arange(1, len(gate) + 1)
+    seen = np.cumsum(wrong[order])
+    last = np.searchsorted(-gate[order], -gate[rows], side="right") - 1  # the last row of a gate as high
+    share, overall = (seen / n)[last], float(np.mean(wrong))
+    low, _ = wilson_interval(seen[last], n[last])
+    told = (gate[rows] >= 0.5) & (gate[rows] > np.median(gate)) & (low > overall)
+    own = [""] * len(rows)
+    if annotator is not None:
+        rate = np.bincount(annotator, weights=wrong) / np.maximum(np.bincount(annotator), 1)
+        own = [f" {one:.0%} of this annotator's," for one in rate[annotator[rows]].tolist()]
+    texts = [
+        f"How it was made speaks against it (gate {g:.3f}): {s:.0%} of labels with a gate as high look wrong,{more} "
+        f"{overall:.0%} of all."
+        if said
+        else ""
+        for g, s, more, said in zip(gate[rows].tolist(), share.tolist(), own, told.tolist(), strict=True)
+    ]
+    return texts, np.where(told, np.log(np.maximum(share, 1e-3) / max(overall, 1e-3)), 0.0)

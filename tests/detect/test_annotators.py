@@ -1,0 +1,267 @@
+"""Annotators: quality, harm, classes, habits, speed, drift; by plain loops from the formulas."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import beta
+from test_tables import crowd
+
+from pidual.detect import annotators_table, describe_annotator_classes, describe_annotators
+from pidual.detect.class_accuracy import ClassCounts
+from pidual.detect.tables import Truth
+from pidual.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
+
+
+def describe(who, given, right, consensus, sure, issue=None, classes="abcd", people=None, gate=None):
+    """The annotators table by name."""
+    issue = np.zeros(len(who), bool) if issue is None else issue
+    names = [f"a-{j}" for j in range((max(who) + 1) if people is None else people)]
+    return annotators_table(who, names, given, right, consensus, sure, issue, list(classes), gate=gate)
+
+
+def test_annotators_by_plain_loops():
+    item, who, given, q = crowd()
+    consensus, sure, right = q.argmax(1)[item], q.max(1)[item], q[item, given]
+    gate = np.linspace(0, 1, len(who))
+    table = describe(who, given, right, consensus, sure, gate > 0.6, people=13, gate=gate)  # the last one has no labels
+    assert len(table) == 12
+    assert table["harm"].is_monotonic_decreasing
+    assert table.loc[table["harm"] == 0, "annotator_quality"].is_monotonic_increasing
+    table = table.set_index("annotator")
+    for j in range(12):
+        mine, row = who == j, table.loc[f"a-{j}"]
+        n, expected = mine.sum(), right[mine].sum(dtype=float)
+        assert row["annotator_quality"] == pytest.approx(expected / n, abs=1e-6)
+        crowd_mean = right.mean(dtype=float)
+        posterior = beta(expected + 2 * crowd_mean, n - expected + 2 * (1 - crowd_mean))
+        interval = (row["quality_low"], row["quality_high"])
+        assert interval == (pytest.approx(posterior.ppf(0.025)), pytest.approx(posterior.ppf(0.975)))
+        assert (row["num_labelled"], row["num_issues"]) == (n, (gate > 0.6)[mine].sum())
+        assert row["mean_gate"] == pytest.approx(gate[mine].mean(), abs=1e-6)
+        assert row["expected_wrong"] == pytest.approx(n - expected, abs=1e-4)
+
+
+def habits(seed=0):
+    """Twenty honest people, one who says "b" half the time, one who takes every second "c" for "d"."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(22), 80)
+    truth = rng.integers(0, 4, len(who))
+    given = np.where(rng.random(len(who)) < 0.85, truth, rng.integers(0, 4, len(who)))
+    given = np.where((who == 20) & (rng.random(len(who)) < 0.5), 1, given)
+    given = np.where((who == 21) & (truth == 2) & (rng.random(len(who)) < 0.5), 3, given)
+    return who, given, truth, rng.uniform(0.7, 1, len(who))
+
+
+def test_favourites_and_confusions_by_plain_loops():
+    who, given, truth, sure = habits()
+    table = describe(who, given, given == truth, truth, sure).set_index("annotator")
+    rates = [[sure[(truth == k) & (given == j)].sum() / sure[truth == k].sum() for j in range(4)] for k in range(4)]
+    named = 0
+    for j in range(22):
+        mine, row = who == j, table.loc[f"a-{j}"]
+        total = sure[mine].sum()
+        excess = {}
+        for label in range(4):
+            found = sure[mine & (given == label)].sum()
+            expected = sum(sure[mine & (truth == k)].sum() * rates[k][label] for k in range(4))
+            if found >= 5 and found - expected > 3 * np.sqrt(expected * (1 - expected / total)):
+                excess[label] = (found - expected) / total
+        if excess:
+            assert row["favourite_label"] == "abcd"[max(excess, key=excess.get)]
+            assert row["favourite_excess"] == pytest.approx(max(excess.values()), abs=1e-6)
+            named += 1
+        else:
+            assert pd.isna(row["favourite_label"])
+            assert np.isnan(row["favourite_excess"])
+        counts = {}
+        for k in range(4):
+            of_truth = sure[mine & (truth == k)].sum()
+            for label in {0, 1, 2, 3} - {k}:
+                found = sure[mine & (truth == k) & (given == label)].sum()
+                if of_truth >= 5 and found >= 2:
+                    counts[f"{'abcd'[k]} -> {'abcd'[label]}"] = (found, found / of_truth)
+        if counts:
+            worst = max(counts, key=counts.get)
+            assert row["worst_confusion"] == worst
+            assert row["worst_confusion_share"] == pytest.approx(counts[worst][1], abs=1e-6)
+        else:
+            assert pd.isna(row["worst_confusion"])
+    assert table.loc["a-20", "favourite_label"] == "b"
+    assert table.loc["a-21", "worst_confusion"] == "c -> d"
+    assert named <= 3
+
+
+def test_annotators_are_the_same_in_blocks(monkeypatch):
+    who, given, truth, sure = habits()
+    whole = describe(who, given, given == truth, truth, sure)
+    monkeypatch.setattr("pidual.detect.habits.BLOCK_NUMBERS", 20)
+    pd.testing.assert_frame_equal(describe(who, given, given == truth, truth, sure), whole)
+
+
+def test_one_answer_says_little():
+    who = np.array([0] * 100 + [1])
+    right = np.array([0.9] * 100 + [0.0])
+    table = describe(who, np.zeros(101, int), right, np.zeros(101, int), np.ones(101)).set_index("annotator")
+    low, high = table.loc["a-1", ["quality_low", "quality_high"]]
+    assert low == 0 == table.loc["a-1", "annotator_quality"]
+    assert high > 0.9
+    assert pd.isna(table.loc["a-1", "worst_confusion"])
+
+
+def test_worst_class_needs_five_items_and_a_mistake():
+    who = np.array([0] * 9 + [1] * 6)
+    consensus = np.array([0] * 4 + [1] * 5 + [2] * 6)
+    given = np.array([3] * 4 + [1] * 4 + [0] + [2] * 6)
+    table = describe(who, given, given == consensus, consensus, np.ones(15)).set_index("annotator")
+    assert table.loc["a-0", "worst_class"] == "b"  # there were four items of "a" only
+    others = 2 * (10 / 15) / 2  # nobody else had an item of "b": all labels of all classes, 10 of 15 right
+    assert table.loc["a-0", "worst_class_accuracy"] == pytest.approx((4 + 2 * others) / 7)
+    assert pd.isna(table.loc["a-1", "worst_class"])
+    assert "mean_gate" not in table
+    assert "median_seconds" not in table
+
+
+def soft_truth(seed=0, n=400, k=3):
+    rng = np.random.default_rng(seed)
+    q = rng.dirichlet(np.ones(k), n)
+    row, label = np.nonzero(q >= 0.05)
+    return rng.integers(0, 7, n), rng.integers(0, k, n), Truth(row, label, q[row, label])
+
+
+def test_accuracy_on_each_class_and_harm_by_plain_loops():
+    who, given, truth = soft_truth()
+    counts = ClassCounts.count(who, given, truth, 3)
+    n, right = np.zeros((7, 3)), np.zeros((7, 3))
+    for row, label, weight in zip(truth.row, truth.label, truth.weight, strict=True):
+        n[who[row], label] += weight
+        right[who[row], label] += weight * (given[row] == label)
+    overall = right.sum() / n.sum()
+    rare = (n.sum(0) + 10).mean() / (n.sum(0) + 10)
+    harm = counts.harm(7, 3)
+    for a in range(7):
+        total, variance = 0.0, 0.0
+        for k in range(3):
+            rest = [b for b in range(7) if b != a]
+            others = (right[rest, k].sum() + 2 * overall) / (n[rest, k].sum() + 2)
+            accuracy = (right[a, k] + 2 * others) / (n[a, k] + 2)
+            entry = np.flatnonzero((counts.who == a) & (counts.label == k))[0]
+            assert counts.others[entry] == pytest.approx(others)
+            assert counts.accuracy[entry] == pytest.approx(accuracy)
+            total += rare[k] * n[a, k] * (others - accuracy)
+            variance += (rare[k] * n[a, k]) ** 2 * accuracy * (1 - accuracy) / (n[a, k] + 3)
+        assert harm[a] == pytest.approx(max(total - 1.6448536 * np.sqrt(variance), 0), abs=1e-6)
+
+
+def fraud(seed=0, n=5000):
+    """Two answers an item, 2% frauds: lee misses 72% of them, the others 10%; all are right in 98% and more."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(rng.random(n) < 0.02, 2).astype(int)
+    who = np.concatenate([rng.permutation(4)[:2] for _ in range(n)])
+    miss = np.where(truth == 1, np.array([0.1, 0.1, 0.72, 0.1])[who], 0.005)
+    return who, np.where(rng.random(2 * n) < miss, 1 - truth, truth), truth
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_misses_the_rare_class_does_most_harm(seed):
+    who, given, truth = fraud(seed)
+    rng = np.random.default_rng(seed)
+    sure = rng.uniform(0.7, 1, len(who))
+    truth = np.where((truth == 1) & (rng.random(len(who)) < 0.2), 0, truth)  # a consensus that misses some too
+    table = describe(who, given, np.where(given == truth, sure, 1 - sure), truth, sure, classes=["ok", "fraud"])
+    assert table["annotator"][0] == "a-2"
+    assert table["worst_class"][0] == "fraud"
+    assert table["worst_class_accuracy"][0] < 0.45
+    assert np.ptp(table["annotator_quality"]) < 0.02  # nothing to be seen there
+    assert table["harm"][0] > 10 * table["harm"][1]
+
+
+def test_few_labels_do_not_come_first():
+    who, given, truth = fraud()
+    new = np.array([4, 5, 5])  # one missed the only fraud they saw, one two of two
+    who, given, truth = np.r_[who, new], np.r_[given, 0, 0, 0], np.r_[truth, 1, 1, 1]
+    table = describe(who, given, given == truth, truth, np.ones(len(who)), classes=["ok", "fraud"])
+    assert table["annotator"][0] == "a-2"
+    assert table.set_index("annotator").loc["a-4", "harm"] == 0
+    assert table.set_index("annotator").loc["a-5", "harm"] < table["harm"][0] / 20
+
+
+def drifting(order=None):
+    """Ten steady people, and one who is right until label 120 of 200, then half the time; in an order of their own."""
+    rng = np.random.default_rng(0)
+    who, t = np.repeat(np.arange(11), 200), np.tile(np.arange(200), 11)
+    truth = rng.integers(0, 3, len(who))
+    right = rng.random(len(who)) < np.where((who == 10) & (t >= 120), 0.5, 0.92)
+    given = np.where(right, truth, (truth + rng.integers(1, 3, len(who))) % 3)
+    shuffled = rng.permutation(len(who))
+    frame = pd.DataFrame(
+        {
+            "item": pd.Categorical(np.arange(len(who))),
+            "label": pd.Categorical.from_codes(given, list("xyz")),
+            "annotator": pd.Categorical.from_codes(who, [f"p{i:02d}" for i in range(11)]),
+            "trial": t + 1000.0,
+            "created_at": pd.Timestamp("2026-03-01") + pd.to_timedelta(t, unit="h"),
+            "reaction_ms": 1000.0 * (1 + who) + t,
+        }
+    )
+    columns = ["annotator", "reaction_ms", *([order] if order else [])]
+    rows = shuffled if order else np.arange(len(who))
+    return Predictions.build(
+        frame.iloc[rows].reset_index(drop=True),
+        list("xyz"),
+        predicted=truth[rows],
+        predicted_probability=np.full(len(who), 0.9),
+        label_quality=np.where(given == truth, 0.9, 0.05)[rows],
+        pi_columns=columns,
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "values"), [(None, range(100, 141)), ("trial", range(1100, 1141)), ("created_at", ())]
+)
+def test_drift_and_speed_of_annotators(order, values, tmp_path):
+    predictions = drifting(order)
+    table = describe_annotators(predictions, predictions.label_quality)
+    write_frame(tmp_path / "annotators.parquet", table)
+    read = read_frame(tmp_path / "annotators.parquet", schema=ANNOTATORS_COLUMNS)
+    pd.testing.assert_frame_equal(read, table, check_dtype=False)
+    assert table["annotator"][0] == "p10"
+    assert table["drift"].tolist() == [True] + [False] * 10
+    first = table.iloc[0]
+    assert first["accuracy_before"] > 0.85
+    assert first["accuracy_after"] < 0.65
+    assert table["drift_at"][1:].isna().all()
+    assert table["accuracy_before"][1:].isna().all()
+    if order == "created_at":
+        assert pd.Timestamp("2026-03-05") < pd.Timestamp(first["drift_at"]) < pd.Timestamp("2026-03-07")
+    else:
+        assert int(first["drift_at"].replace("label ", "").replace(",", "")) in values
+    assert first["median_seconds"] == pytest.approx(11.0995, abs=1e-3)
+    assert table["agreement"].isna().all()  # no item has two answers
+
+
+def test_the_table_of_annotators_and_classes(tmp_path):
+    who, given, truth = fraud()
+    n = len(who)
+    frame = pd.DataFrame(
+        {
+            "item": pd.Categorical(np.repeat(np.arange(n // 2), 2)),
+            "label": pd.Categorical.from_codes(given, ["ok", "fraud"]),
+            "annotator": pd.Categorical.from_codes(who, ["ann", "bob", "lee", "zoe"]),
+        }
+    )
+    known = {"predicted": truth, "predicted_probability": np.full(n, 0.9), "label_quality": np.full(n, 0.9)}
+    predictions = Predictions.build(frame, ["ok", "fraud"], **known)
+    people = describe_annotators(predictions, predictions.label_quality)
+    table = describe_annotator_classes(predictions, people)
+    write_frame(tmp_path / "c.parquet", table)
+    pd.testing.assert_frame_equal(read_frame(tmp_path / "c.parquet", schema=ANNOTATOR_CLASSES_COLUMNS), table)
+    assert list(dict.fromkeys(table["annotator"])) == people["annotator"].tolist()
+    lee = table[(table["annotator"] == "lee") & (table["true_class"] == "fraud")].iloc[0]
+    mine = (who == 2) & (truth == 1)
+    assert lee["num_items"] == pytest.approx(0.9 * mine.sum())
+    assert lee["accuracy"] == pytest.approx((given == truth)[mine].mean(), abs=0.03)
+    assert lee["accuracy_low"] < lee["accuracy"] < lee["accuracy_high"] < lee["others_accuracy"]
+    assert (
+        describe_annotator_classes(Predictions.build(frame.drop(columns="annotator"), ["ok", "fraud"], **known), None)
+        is None
+    )

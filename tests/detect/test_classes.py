@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from test_annotators import soft_truth
+
+from pidual.detect.classes import Transitions, describe_classes, taken_for
+from pidual.detect.tables import Truth
+
+NAMES = ["cat", "dog", "eel", "fox", "gnu"]
+
+
+def crowd(confuse, people=10, n=6000, seed=0, k=5):
+    """Answers that are right in 92%; `confuse(rng, who, truth, given)` makes more mistakes."""
+    rng = np.random.default_rng(seed)
+    truth, who = rng.integers(0, k, n), rng.integers(0, people, n)
+    given = np.where(rng.random(n) < 0.92, truth, rng.integers(0, k, n))
+    given = confuse(rng, who, truth, given)
+    return given, Truth.by_consensus(truth, rng.uniform(0.8, 1, n)), who
+
+
+def advice(confuse, *, annotators=True, **how):
+    given, truth, who = crowd(confuse, **how)
+    return describe_classes(given, truth, NAMES[: how.get("k", 5)], who if annotators else None)["advice"]
+
+
+def swap(rng, truth, given, share, a=0, b=1):
+    hit = (rng.random(len(truth)) < share) & np.isin(truth, [a, b])
+    return np.where(hit, a + b - truth, given)
+
+
+def both_ways(rng, who, truth, given):
+    return swap(rng, truth, given, 0.25)
+
+
+def one_way(rng, who, truth, given):
+    return np.where(truth == 0, swap(rng, truth, given, 0.25), given)
+
+
+def one_person(rng, who, truth, given):
+    return np.where(who == 3, swap(rng, truth, given, 0.9), given)
+
+
+def half_the_people(rng, who, truth, given):
+    return np.where(who < 4, swap(rng, truth, given, 0.6), given)
+
+
+def test_transitions_by_plain_loops():
+    _, given, truth = soft_truth()
+    found = Transitions.count_answers(given, truth, 3)
+    expected = np.zeros((3, 3))
+    for row, label, weight in zip(truth.row, truth.label, truth.weight, strict=True):
+        expected[label, given[row]] += weight
+    assert found.matrix() == pytest.approx(expected / expected.sum(1, keepdims=True))
+    described = describe_classes(given, truth, ["a", "b", "c"])
+    assert described["names"] == ["a", "b", "c"]
+    assert np.array(described["transitions"]) == pytest.approx(found.matrix())
+    pairs = described["pairs"]
+    assert len(pairs) == 6
+    assert [pair["count"] for pair in pairs] == sorted((pair["count"] for pair in pairs), reverse=True)
+    for pair in pairs:
+        t, g = "abc".index(pair["true"]), "abc".index(pair["given"])
+        assert pair["count"] == pytest.approx(expected[t, g])
+        assert pair["share"] == pytest.approx(expected[t, g] / expected[t].sum())
+
+
+def test_of_many_classes_only_pairs_are_told():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 30, 3000)
+    given = np.where(rng.random(3000) < 0.5, truth, rng.integers(0, 30, 3000))
+    described = describe_classes(given, Truth.by_consensus(truth, np.ones(3000)), list(range(30)))
+    assert "transitions" not in described
+    assert len(described["pairs"]) == 50
+    assert described["advice"] == []
+
+
+def test_classes_that_most_confuse_both_ways():
+    (text,) = advice(both_ways)
+    assert text.startswith(("cat and dog are confused both ways (", "dog and cat are confused both ways ("))
+    assert "10 of 10 annotators" in text
+    assert text.endswith("merge them, or define better what tells them apart.")
+    (without,) = advice(both_ways, annotators=False)
+    assert "annotators" not in without
+
+
+def test_a_class_that_most_take_for_another():
+    (text,) = advice(one_way)
+    assert text.startswith("2")
+    assert "of cat are labelled dog, by 10 of 10 annotators, and hardly ever the reverse: define cat better" in text
+
+
+def test_what_one_person_confuses_is_no_matter_of_the_classes():
+    (text,) = advice(one_person, people=6)
+    assert "come from one annotator" in text
+    assert "merge" not in text
+    assert advice(half_the_people) == []  # neither most people nor one
+
+
+def test_two_classes():
+    (text,) = advice(both_ways, k=2)
+    assert "confused both ways" in text
+    assert advice(lambda rng, who, truth, given: given, k=2) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_even_mistakes_give_no_advice(seed):
+    assert advice(lambda rng, who, truth, given: given, seed=seed, n=600) == []
+    assert advice(lambda rng, who, truth, given: rng.integers(0, 5, len(given)), seed=seed, n=600) == []
+
+
+def test_a_bound_and_not_a_ratio():
+    """Three of ten items confused are no evidence, three hundred of a thousand are."""
+    for n, expected in ((10, False), (1000, True)):
+        truth = np.repeat(np.arange(5), n)
+        given = truth.copy()
+        given[: 3 * n // 10] = 1
+        found = Transitions.count_answers(given, Truth.by_consensus(truth, np.ones(5 * n)), 5)
+        entry = np.flatnonzero((found.true == 0) & (found.given == 1))[0]
+        assert taken_for(found.count, found.per_class[found.true], found)[entry] == expected
