@@ -49,7 +49,7 @@ def fit(folder, *options, table="labels.csv", x="x.npy"):
 
 def fitted(folder, *options, **files):
     """The run directory of a short fit that must succeed."""
-    code, _, err = fit(folder, "--quiet", "--epochs", "2", *options, **files)
+    code, _, err = fit(folder, "--quiet", "--epochs", "2", "--keep-going", *options, **files)
     assert code == 0, err
     return folder / "run"
 

@@ -8,14 +8,17 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..predictions import Predictions
+from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
+from .noise import expected_findings, noise_rate
 from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, annotators_table, items_table
-from .threshold import Cutoff, auto_cutoff, budget_cutoff, by_posterior, choose_cutoff, find_issues, fixed_cutoff
+from .verdict import Verdict
 
 __all__ = [
     "Cutoff",
     "Posteriors",
+    "Verdict",
     "annotators_table",
     "auto_cutoff",
     "budget_cutoff",
@@ -24,6 +27,7 @@ __all__ = [
     "count_issues",
     "describe_annotators",
     "describe_items",
+    "expected_findings",
     "find_issues",
     "find_reason_parts",
     "find_reasons",
@@ -31,6 +35,7 @@ __all__ = [
     "gate_score",
     "items_table",
     "mark_issues",
+    "noise_rate",
     "reasons_for",
 ]
 
@@ -40,7 +45,6 @@ def mark_issues(
     *,
     cutoff: float | Literal["auto"] = "auto",
     budget: int | None = None,
-    posterior: bool = False,
 ) -> tuple[Predictions, Cutoff]:
     """Mark the labels that look wrong, with the reason for each.
 
@@ -48,24 +52,18 @@ def mark_issues(
     ----------
     predictions : Predictions
     cutoff : float or "auto"
-        Quality below which a label is an issue if another label is suggested: the consensus of its item.
+        Quality below which a label is an issue.
     budget : int, optional
         Instead: take this many labels of lowest quality.
-    posterior : bool
-        Whether label_quality is a posterior probability, by the input and all answers: then it says itself how many
-        labels are wrong.
 
     Returns
     -------
     Predictions, Cutoff
         The predictions with is_label_issue and reason filled in, and the cut-off used.
     """
-    scores = predictions.label_quality, predictions.given, predictions.suggested
-    chosen = choose_cutoff(*scores, cutoff=cutoff, budget=budget)
-    if posterior:
-        chosen = by_posterior(chosen, predictions.label_quality)
-    is_issue = find_issues(chosen, *scores)
-    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=posterior)), chosen
+    chosen = choose_cutoff(predictions.label_quality, cutoff=cutoff, budget=budget)
+    is_issue = find_issues(chosen, predictions.label_quality)
+    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=True)), chosen
 
 
 def describe_annotators(predictions: Predictions, right: npt.ArrayLike) -> pd.DataFrame | None:

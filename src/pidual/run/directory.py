@@ -82,12 +82,10 @@ class Run(RunFiles):
             self.read_predictions(half_marked=True),
             cutoff=cutoff,
             budget=budget,
-            posterior=before.get("label_quality") == "posterior",
         )
         annotators = self._count_issues(predictions)
         summary = {name: value for name, value in before.items() if name != "next_digests"} | {
             "n_issues": predictions.n_issues,
-            "estimated_noise_rate": chosen.estimated_noise_rate,
             "cutoff": chosen.to_json(),
         }
         if summary.get("evaluation"):
