@@ -87,7 +87,7 @@ def test_the_page_is_well_formed_and_accessible(page):
 
 def test_charts_take_their_colours_from_the_page(run, page):
     svg = "".join(re.findall(r"<figure>.*?</figure>", (run / "report.html").read_text(encoding="utf-8"), flags=re.S))
-    assert svg.count("<svg") == 8  # what looking finds, two scores by two splits, three curves
+    assert svg.count("<svg") == 8  # what is found, two scores by two splits, three curves
     assert "var(--calm)" in svg
     assert "#0a0b0" not in svg
 

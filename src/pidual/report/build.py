@@ -43,7 +43,8 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "has_gate": predictions.gate is not None,
         "suggestion": "Consensus" if predictions.has_consensus else "Model says",
         "has_consensus": predictions.has_consensus,
-        "judges": run.config["method"] == "latent_truth",
+        "by_answers": _by_answers(summary),
+        "gate_of_network": str(run.config.get("method", "")).startswith("pi_dual"),
         "suspects": suspects(run, predictions, max_suspects),
         "amounts": amounts(run, predictions),
         "histograms": histograms(predictions),
@@ -78,6 +79,11 @@ def _read_counted(run: RunFiles) -> Predictions:
             f"marks {predictions.n_issues:,}; run `pidual detect {path}` to mark them again."
         )
     return predictions
+
+
+def _by_answers(summary: Context) -> bool:
+    """Whether label_quality is by the input and all answers; in older runs it may be by the input alone."""
+    return bool(summary.get("label_quality", "posterior" if "noise" in summary else "confidence") == "posterior")
 
 
 def _sections(context: Context) -> list[tuple[str, str]]:
