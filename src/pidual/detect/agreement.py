@@ -19,7 +19,7 @@ from ..metrics import NORMAL_95
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MAX_PAIRS = 2**22  # pairs of answers that are looked at; of more, those of evenly spaced items
+MAX_PAIRS = 2**21  # pairs of answers that are looked at; of more, those of evenly spaced items
 MAX_ANSWERS = 64  # answers to one item that are paired
 FEW_PAIRS = 5.0
 SHOWN_PAIRS = 50
@@ -130,7 +130,8 @@ def _kappa(group: Ints, first: Ints, second: Ints, size: int, k: int) -> tuple[F
     n = np.bincount(group, minlength=size)
     total = np.maximum(n, 1)
     agreed = np.bincount(group, weights=first == second, minlength=size) / total
-    keys, index = np.unique(np.concatenate([group * k + first, group * k + second]), return_inverse=True)
+    both = np.concatenate([group * k + first, group * k + second])
+    keys, index = (np.arange(size * k), both) if size * k <= len(both) else np.unique(both, return_inverse=True)
     ours, theirs = (np.bincount(part, minlength=len(keys)) for part in np.split(index, 2))
     expected = np.bincount(keys // k, weights=ours.astype(np.float64) * theirs, minlength=size) / total**2.0
     with np.errstate(divide="ignore", invalid="ignore"):

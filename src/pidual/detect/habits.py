@@ -24,8 +24,9 @@ def favourites(who: Ints, given: Ints, consensus: Ints, sure: Floats, size: int,
     answers = csr_array((sure, (who, given)), shape=(size, k))
     crowd = csr_array((sure, (consensus, given)), shape=(k, k))
     crowd = csr_array(crowd / np.maximum(crowd.sum(1), 1e-12)[:, None])
-    for first in range(0, size, max(1, BLOCK_NUMBERS // k)):
-        block = slice(first, first + max(1, BLOCK_NUMBERS // k))
+    often = np.flatnonzero(answers.max(axis=1).toarray().ravel() >= MIN_ANSWERS)  # who gave any label often enough
+    for first in range(0, len(often), max(1, BLOCK_NUMBERS // k)):
+        block = often[first : first + max(1, BLOCK_NUMBERS // k)]
         found, expected = answers[block].toarray(), (truths[block] @ crowd).toarray()
         total = np.maximum(found.sum(1, keepdims=True), 1e-12)
         spread = np.sqrt(np.maximum(expected * (1 - expected / total), 0.0))
