@@ -417,7 +417,7 @@ SUMMARY = record(
         ),
     },
     {
-        "cutoff": CUTOFF,  # where it is missing, `pidual detect` adds it
+        "cutoff": CUTOFF,  # older runs have none
         "label_quality": one_of("posterior", "confidence"),
         "model_selection": list_of(mapping(plain)),
         "pi_effects": list_of(PI_EFFECT),
@@ -425,7 +425,6 @@ SUMMARY = record(
         "run_id": text,
         "digest": text,
         "digests": digests,
-        "next_digests": digests,
     },
 )
 

@@ -2,18 +2,18 @@
 
 from typing import Literal
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import UsageError
 from ..predictions import Predictions
+from .listing import Choice, expected_precision, list_labels
 from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, annotators_table, items_table
 from .threshold import Cutoff, auto_cutoff, budget_cutoff, by_posterior, choose_cutoff, find_issues, fixed_cutoff
 
 __all__ = [
+    "Choice",
     "Cutoff",
     "Posteriors",
     "annotators_table",
@@ -21,15 +21,16 @@ __all__ = [
     "budget_cutoff",
     "choose_cutoff",
     "confidence_score",
-    "count_issues",
     "describe_annotators",
     "describe_items",
+    "expected_precision",
     "find_issues",
     "find_reason_parts",
     "find_reasons",
     "fixed_cutoff",
     "gate_score",
     "items_table",
+    "list_labels",
     "mark_issues",
     "reasons_for",
 ]
@@ -91,19 +92,6 @@ def describe_annotators(predictions: Predictions, right: npt.ArrayLike) -> pd.Da
         predictions.classes,
         gate=predictions.gate,
     )
-
-
-def count_issues(annotators: pd.DataFrame, predictions: Predictions) -> pd.DataFrame:
-    """The annotators table with the issues of predictions that were marked anew, and all else as it is."""
-    column = predictions.frame["annotator"]
-    counts = pd.Series(
-        np.bincount(column.cat.codes, weights=predictions.is_issue, minlength=len(column.cat.categories)),
-        index=column.cat.categories.astype(str),
-    )
-    missing = ~annotators["annotator"].astype(str).isin(counts.index)
-    if missing.any():
-        raise UsageError("the annotators are others than those of the predictions")
-    return annotators.assign(num_issues=counts[annotators["annotator"].astype(str)].to_numpy().astype(np.int64))
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:
