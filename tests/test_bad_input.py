@@ -545,7 +545,7 @@ def test_results_that_cannot_be_written(own, tmp_path, command):
         (["--per-class", "0"], ["--per-class", "20", "5%", "'0'"]),
         (["--per-class", "2.5"], ["--per-class", "'2.5'"]),
         (["--per-class", "100%"], ["--per-class", "'100%'"]),
-        (["--annotator", "nobody"], ["no annotator 'nobody'"]),
+        (["--by", "nobody"], ["no annotator 'nobody'"]),
         (["--out", "issues.txt"], [".csv, .parquet or .json"]),
         (["--fail-over", "many"], ["--fail-over", "5% or 0.05", "'many'"]),
         (["--fail-over", "5"], ["--fail-over", "5% or 0.05", "'5'"]),

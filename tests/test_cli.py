@@ -423,7 +423,7 @@ def test_labels_of_each_class_and_of_some_annotators(own_run, tmp_path):
     assert code == 0
     assert issues["given_label"].value_counts().to_dict() == {"cat": 2, "dog": 2, "owl": 2}
     who = issues["annotator"].iloc[0]
-    args = ["detect", own_run, "--class", "cat", "--class", "owl", "--annotator", who, "--budget", 3]
+    args = ["detect", own_run, "--class", "cat", "--class", "owl", "--by", who, "--budget", 3]
     assert run_cli([*args, "--out", tmp_path / "some.json"])[0] == 0
     found = json.loads((tmp_path / "some.json").read_text())
     assert len(found) == 3

@@ -1,23 +1,40 @@
-"""`pidual detect` and `pidual report`: what a run found."""
+"""`pidual detect` and `pidual report`: what a run, or a classifier of somebody's own, says of labels."""
 
 import contextlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import RunError, TooManyIssues, UsageError
-from .common import check_ending, print_table, say, write_table
+from .common import check_ending, names, print_table, said_warnings, say, unquoted, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..detect import Choice
+    from ..predictions import Predictions
     from ..run import Run
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--labels", metavar="FILE", help="In place of a RUN: given labels, one a row (.npy, or FILE:COLUMN of a table)."
+)
+@click.option(
+    "--probs",
+    metavar="FILE",
+    help="With --labels: probabilities of the classes, a row a label, by a classifier that has not seen it (.npy).",
+)
+@click.option(
+    "--annotator", metavar="FILE", help="With --labels: who gave each label (.npy, or a column of the table)."
+)
+@click.option("--items", metavar="FILE", help="With --labels: names of the rows (.npy, or a column of the table).")
+@click.option("--classes", metavar="NAMES", callback=names, help="With --labels: names of the columns of --probs.")
 @click.option(
     "--cutoff",
     default=None,
@@ -30,10 +47,8 @@ if TYPE_CHECKING:
     metavar="N|PERCENT",
     help="List the N labels of lowest quality of each given class, or such a share, instead: rare classes come too.",
 )
-@click.option("--class", "classes", multiple=True, metavar="NAME", help="List only labels that say this; repeatable.")
-@click.option(
-    "--annotator", "annotators", multiple=True, metavar="ID", help="List only labels by this one; repeatable."
-)
+@click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels that say this; repeatable.")
+@click.option("--by", multiple=True, metavar="ID", help="List only labels by this annotator; repeatable.")
 @click.option(
     "--fail-over",
     metavar="PERCENT",
@@ -47,39 +62,99 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the labels.")
 def detect(
-    run: Path,
+    run: Path | None,
     cutoff: str | None,
     budget: int | None,
     per_class: str | None,
-    classes: tuple[str, ...],
-    annotators: tuple[str, ...],
+    only: tuple[str, ...],
+    by: tuple[str, ...],
     fail_over: str | None,
     out: Path | None,
     as_json: bool,
+    **files: Any,
 ) -> None:
-    """List the labels of a RUN that look wrong, most suspicious first, with the reasons; the run stays as it is."""
-    from ..detect import Choice
-    from ..run import Run
+    """List labels that look wrong, most suspicious first, with the reasons: of a RUN, which stays as it is, or by the
+    probabilities of a classifier of your own (--labels and --probs)."""
+    from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))
-    choice = Choice(parse_cutoff(cutoff), budget, parse_per_class(per_class), classes, annotators)
+    choice = Choice(parse_cutoff(cutoff), budget, parse_per_class(per_class), only, by)
     limit = parse_share(fail_over) if fail_over is not None else None
     if limit is not None and choice != Choice(choice.cutoff):
         raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
-    opened = Run.open(run)
-    if limit is not None:
-        refuse_failed(opened)
-    listed = opened.list_labels(choice)
+    check_source(run, files)
+    with said_warnings():
+        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files)
+    listed = list_labels(found.predictions, choice, posterior=found.summary.get("label_quality") == "posterior")
+    listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
     if out is not None:
         write_table(listed, out)
-    describe(opened, choice, listed, as_json=as_json)
+    describe(found, choice, listed, as_json=as_json)
     if out is None and not as_json:
         print_table(listed)
-    n = opened.config["data"]["n_rows"]
+    n = len(found.predictions)
     if limit is not None and len(listed) / n > limit:
         raise TooManyIssues(
             f"{len(listed):,} of {n:,} labels look wrong ({len(listed) / n:.1%}), more than the {limit:.1%} allowed."
         )
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of all labels, and how."""
+
+    predictions: "Predictions"
+    summary: Mapping[str, Any]
+
+
+def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
+    """Refuse both a run and files, or neither."""
+    given = [f"--{name}" for name, value in files.items() if value is not None]
+    if run is not None and given:
+        raise UsageError(f"Give a RUN or {given[0]}, not both: what is in a run has been judged already.")
+    missing = [f"--{name}" for name in ("labels", "probs") if files[name] is None]
+    if run is None and missing:
+        raise UsageError(
+            f"{given[0]} needs {missing[0]} too."
+            if given
+            else "Give a RUN, or labels and probabilities with --labels and --probs."
+        )
+
+
+def of_run(path: Path, *, gate: bool) -> Found:
+    """What a run has found; a `gate` lets no failed fit pass."""
+    from ..run import Run
+
+    run = Run.open(path)
+    if gate:
+        refuse_failed(run)
+    return Found(run.predictions, run.summary)
+
+
+def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
+    """What a classifier's probabilities say."""
+    from ..data.given import read_given
+    from ..data.given_files import read_values
+    from ..run.label_issues import judge_given
+
+    given = read_given(
+        read_values(labels, "labels"),
+        Path(probs),
+        classes=[unquoted(name)[0] for name in classes] if classes else None,
+        annotators=None if annotator is None else read_values(annotator, "annotator", labels),
+        items=None if items is None else read_values(items, "items", labels),
+        source=labels,
+    )
+    predictions, cutoff = judge_given(given)
+    return Found(
+        predictions,
+        {
+            "label_quality": "posterior",
+            "n_issues": predictions.n_issues,
+            "estimated_noise_rate": cutoff.estimated_noise_rate,
+            "cutoff": cutoff.to_json(),
+        },
+    )
 
 
 def refuse_failed(run: "Run") -> None:
@@ -92,23 +167,16 @@ def refuse_failed(run: "Run") -> None:
         )
 
 
-def describe(run: "Run", choice: Any, listed: "pd.DataFrame", *, as_json: bool) -> None:
+def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
     """Say how many labels are listed and how many of them are expected to be wrong."""
     from ..detect import expected_precision
 
-    summary, n = run.summary, run.config["data"]["n_rows"]
+    summary, n = found.summary, len(found.predictions)
     precision = expected_precision(listed["label_quality"], summary, choice)
     if as_json:
-        found = {
-            "n_listed": len(listed),
-            "n_rows": n,
-            "share": len(listed) / n,
-            "expected_precision": precision,
-            "n_issues": summary["n_issues"],
-            "cutoff": summary.get("cutoff"),
-            "verdict": summary.get("verdict"),
-        }
-        click.echo(json.dumps(found, indent=2))
+        known = ("estimated_noise_rate", "n_issues", "cutoff", "verdict")
+        counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
+        click.echo(json.dumps(counts | {name: summary.get(name) for name in known}, indent=2))
         return
     verdict = summary.get("verdict") or {}
     if verdict.get("status", "ok") != "ok":

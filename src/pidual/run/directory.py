@@ -102,10 +102,7 @@ class Run(RunFiles):
             Rows of predictions.parquet, each with its reason.
         """
         fixed = None if isinstance(cutoff, str) and cutoff == "auto" else cutoff
-        return self.list_labels(Choice(fixed, budget, per_class, tuple(classes), tuple(annotators)))
-
-    def list_labels(self, choice: Choice) -> pd.DataFrame:
-        """As `detect`."""
+        choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
         self.forget()  # what is there now counts
         return list_labels(self.predictions, choice, posterior=self.summary.get("label_quality") == "posterior")
 
