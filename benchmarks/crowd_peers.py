@@ -40,18 +40,18 @@ def array(x):
     return x.array if isinstance(x, Inputs) else x
 
 
-def fit_network(data, frame, seed, *, per_answer, method="ce"):
+def fit_network(data, frame, seed, *, per_answer, method="ce", options=None):
     """The network fitted to a table of labels: a function from inputs to probabilities (n, K), the method, its job."""
     pi = {"annotator": "category"} if method == "crowd_layer" else {}
     part = dataclasses.replace(data, frame=frame[["item", "label", *pi]].reset_index(drop=True), pi=pi)
     training = {}
     if per_answer:
-        chosen = choose_settings("default", "ce", n_train=len(data.frame), images=False).training
+        images = array(data.x).ndim == 4
+        chosen = choose_settings("default", "ce", n_train=len(data.frame), images=images).training
         training = {name: chosen[name] for name in ("epochs", "batch_size", "weight_decay")}
-    options = FitOptions(
-        method=method, seed=seed, valid_fraction=0.0, options=training, accelerator="cpu", pi_min_count=1
-    )
-    job = prepare_data(part, options)
+    asked = training | (options or {})
+    fit = FitOptions(method=method, seed=seed, valid_fraction=0.0, options=asked, accelerator="cpu", pi_min_count=1)
+    job = prepare_data(part, fit)
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     columns = np.asarray(job.table.classes, np.int64)
@@ -150,9 +150,10 @@ def aggregated(aggregate, data, seed):
 _last = {}  # the folds of the crowd and seed seen last, which two peers share
 
 
-def out_of_fold(data, seed):
+def out_of_fold(data, seed, options=None):
     """Probabilities of every item by a network that has not seen its answers (n_items, K).
 
+    `options` of training and of the network take the place of the default setting's.
     Also the processor seconds they have taken another peer, to be added to those of this one.
     """
     if _last.get("of") == (data, seed):
@@ -164,10 +165,16 @@ def out_of_fold(data, seed):
     of_row = fold[data.frame["item"]]
     probabilities = np.zeros((len(fold), n_classes(data)))
     for number in range(FOLDS):
-        predict, *_ = fit_network(data, data.frame[of_row != number], seed * FOLDS + number, per_answer=True)
+        part, own_seed = data.frame[of_row != number], seed * FOLDS + number
+        predict, *_ = fit_network(data, part, own_seed, per_answer=True, options=options)
         probabilities[fold == number] = predict(array(data.x)[fold == number])
-    _last.update(of=(data, seed), probabilities=probabilities, seconds=time.process_time() - started)
+    remember(data, seed, probabilities, time.process_time() - started)
     return probabilities, 0.0
+
+
+def remember(data, seed, probabilities, seconds):
+    """Take over out-of-fold probabilities that were kept, and the seconds they took."""
+    _last.update(of=(data, seed), probabilities=probabilities, seconds=seconds)
 
 
 def crowdlab(data, seed):

@@ -1,14 +1,15 @@
-"""Put the numbers of the result files into docs/results.md.
+"""Put the numbers of the result files into docs/results.md and docs/detection.md.
 
     python benchmarks/tables.py
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in the page is left as it is.
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else in a page is left as it is.
 """
 
 import json
 import re
 from pathlib import Path
 
+import detection_table
 import methods
 import pandas as pd
 import symmetric_noise
@@ -18,6 +19,7 @@ from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 from pidual.paper.summary import TITLES, markdown, paper_table, summarise, summary_cells
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+DETECTION_PAGE = PAGE.with_name("detection.md")
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
@@ -191,5 +193,7 @@ def fill(page, made):
 
 
 if __name__ == "__main__":
-    PAGE.write_text(fill(PAGE.read_text(), tables()))
-    print(f"written: {PAGE}")
+    detection = detection_table.tables(read_rows(RESULTS / "detection.jsonl"))
+    for path, made in {PAGE: tables(), DETECTION_PAGE: detection}.items():
+        path.write_text(fill(path.read_text(), made))
+        print(f"written: {path}")

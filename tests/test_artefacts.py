@@ -369,7 +369,7 @@ def test_a_full_disk_when_the_report_is_written(targets, run, monkeypatch):
 
 def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
     without = {
-        "predictions": ["consensus_label", "consensus_quality"],
+        "predictions": ["consensus_label", "consensus_quality", "confidence", "margin"],
         "annotators": ["favourite_label", "favourite_excess", "worst_confusion", "worst_confusion_share"],
         "items": [name for name in run.items if name.startswith("p_")],
     }
@@ -379,7 +379,7 @@ def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
         pq.write_table(table.drop_columns(columns), path)
     evaluation = run.summary["evaluation"]
     del evaluation["consensus_accuracy"]
-    new = dict.fromkeys(["pi_effects", "model_selection", "label_quality"])
+    new = dict.fromkeys(["pi_effects", "model_selection", "verdict", "noise", "detection"])
     change_json(run.path / "summary.json", evaluation=evaluation, **new)
     reseal(run.path)
     run.forget()
@@ -387,8 +387,9 @@ def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
     assert (run.predictions.suggested == run.predictions.predicted).all()
     issues = run.detect(cutoff=0.9)
     assert len(issues)
-    assert (issues["given_label"] != issues["predicted_label"]).all()
-    assert issues["reason"][~issues["is_label_issue"]].str.startswith("The model says").all()
+    assert (issues["label_quality"] < 0.9).all()
+    differs = issues["given_label"] != issues["predicted_label"]
+    assert issues["reason"][differs & ~issues["is_label_issue"]].str.startswith("The model says").all()
     page = run.report().read_text()
     assert "Model says" in page
     assert "Consensus" not in page

@@ -303,7 +303,7 @@ def test_suspects_from_files(files, tmp_path):
     assert (found["reason"].str.len() > 10).all()
     assert "split" not in found
     precision = (1 - found["label_quality"]).mean()
-    assert err == f"{len(found)} labels listed; about {precision:.0%} expected to be wrong.\n"
+    assert err.startswith(f"{len(found)} labels listed; about {precision:.0%} expected to be wrong (between ")
 
 
 @pytest.mark.parametrize(

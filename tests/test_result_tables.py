@@ -23,6 +23,14 @@ def test_making_the_tables_again_changes_nothing(benchmark):
     assert tables.fill(changed, made) == page
 
 
+def test_making_the_tables_of_detection_again_changes_nothing(benchmark):
+    tables, made_by = benchmark("tables"), benchmark("detection_table")
+    page = tables.DETECTION_PAGE.read_text()
+    made = made_by.tables(tables.read_rows(RESULTS / "detection.jsonl"))
+    assert tables.fill(page, made) == page
+    assert set(re.findall(r"<!-- (.+) -->\n", page)) - {"end"} == set(made)
+
+
 @pytest.mark.parametrize("name", ["settings", "settings_images", "labelme", "cifar10s", "symmetric_noise"])
 def test_a_summary_is_that_of_its_rows(benchmark, name):
     script = {"settings_images": "settings", "labelme": "real_crowds", "cifar10s": "real_crowds"}.get(name, name)

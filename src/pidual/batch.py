@@ -370,6 +370,7 @@ class Rows:
 
 
 def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:
-    """A tensor that shares the memory of the array, unless that cannot be written to, which torch does not allow."""
+    """A tensor that shares the memory of the array, unless that is read-only or runs backwards."""
     array = np.asarray(array, dtype)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+    shares = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(array if shares else array.copy())

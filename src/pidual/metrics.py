@@ -84,6 +84,39 @@ def calibration_error(probability: npt.ArrayLike, correct: npt.ArrayLike, *, n_b
     return float(np.abs(stated - right).sum() / len(probability))
 
 
+def ranking_z(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """How many standard errors the scores rank rows of their own label above what permuted labels would give.
+
+    In every class, rows are ranked by their score of that class; the statistic is the mean rank of each row in the
+    class of its label. Its mean and variance under all permutations of the labels are known (Hoeffding 1951). A
+    classifier that always answers the most frequent class can still rank; one that has learned nothing cannot.
+
+    Parameters
+    ----------
+    scores : array (N, K)
+        Logits or probabilities of the classes.
+    labels : int array (N,)
+        Codes of the given labels.
+
+    Returns
+    -------
+    float
+        0 where scores or labels are all alike.
+    """
+    scores, labels = np.asarray(scores), np.asarray(labels)
+    n = len(labels)
+    if n < 2:
+        return 0.0
+    count = np.bincount(labels, minlength=scores.shape[1])
+    used = np.flatnonzero(count)
+    rank = np.stack([(_ranks(scores[:, k]) - (n + 1) / 2) / n for k in used], axis=1)  # mean 0 in every class
+    own = rank[np.arange(n), np.searchsorted(used, labels)].sum()
+    weight = count[used]
+    mean = rank @ weight / n
+    variance = float((np.square(rank - mean[:, None]) @ weight).sum()) / (n - 1)
+    return float(own / math.sqrt(variance)) if variance > 1e-12 else 0.0
+
+
 def wilson_interval(successes: npt.ArrayLike, n: npt.ArrayLike, *, z: float = NORMAL_95) -> tuple[Floats, Floats]:
     """Wilson score interval of a share: low and high end, each of the shape of `n`; (0, 1) where `n` is 0.
 

@@ -8,7 +8,10 @@
     predicted_probability float32 its probability, in [0, 1]
     consensus_label   category    the most likely label of the item, from the input and all answers to it
     consensus_quality float32     its probability, in [0, 1]
-    label_quality     float32     in [0, 1], high = the given label looks right
+    label_quality     float32     in [0, 1], high = the given label looks right: the probability that it is, by input
+                                  and all answers to the item
+    confidence        float32     in [0, 1], probability of the given label, from the input alone
+    margin            float32     log of its ratio to that of the likeliest other label, from the input alone
     is_label_issue    bool        the given label looks wrong
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
                                   items the probability that the answer did not come from the truth
@@ -50,6 +53,8 @@ OWN_COLUMNS = (
         "consensus_label",
         "consensus_quality",
         "label_quality",
+        "confidence",
+        "margin",
         "is_label_issue",
         "gate",
         "noise_label",
@@ -78,9 +83,9 @@ class Column:
 
     Parameters
     ----------
-    kind : "label", "name", "share", "count", "flag", "text" or "png"
-        A class; a category of any values; a number in [0, 1]; a whole number of at least 0; true or false; text; an
-        image.
+    kind : "label", "name", "share", "number", "count", "flag", "text" or "png"
+        A class; a category of any values; a number in [0, 1]; any number; a whole number of at least 0; true or false;
+        text; an image.
     required : bool
         Whether every such file has it.
     missing : bool
@@ -104,6 +109,8 @@ PREDICTIONS_COLUMNS = {
     "consensus_label": Column("label", required=False),
     "consensus_quality": OPTIONAL_SHARE,
     "label_quality": SHARE,
+    "confidence": OPTIONAL_SHARE,
+    "margin": Column("number", required=False),
     "is_label_issue": Column("flag"),
     "gate": OPTIONAL_SHARE,
     "noise_label": Column("label", required=False),
@@ -175,6 +182,8 @@ class Predictions:
         label_quality: npt.ArrayLike,
         consensus: npt.ArrayLike | None = None,
         consensus_quality: npt.ArrayLike | None = None,
+        confidence: npt.ArrayLike | None = None,
+        margin: npt.ArrayLike | None = None,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
         scores: Mapping[str, npt.ArrayLike] | None = None,
@@ -192,11 +201,13 @@ class Predictions:
         predicted, noise : int array (N,)
             Codes of the labels that the prediction network, and the noise network, find most likely.
         predicted_probability, label_quality : array (N,)
-            Probability of the predicted, and of the given label.
+            Probability of the predicted label, and that the given one is right.
         consensus : int array (N,), optional
             Codes of the labels that input and all answers to the item find most likely.
         consensus_quality : array (N,), optional
             Their probability; needed with `consensus`.
+        confidence, margin : array (N,), optional
+            Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
         gate : array (N,), optional
             Gate of every annotation.
         scores : mapping of name to array (N,), optional
@@ -217,6 +228,9 @@ class Predictions:
             columns["consensus_label"] = label_column(consensus, classes)
             columns["consensus_quality"] = _float32("consensus_quality", consensus_quality, n)
         columns["label_quality"] = _float32("label_quality", label_quality, n)
+        for name, values in (("confidence", confidence), ("margin", margin)):
+            if values is not None:
+                columns[name] = _float32(name, values, n)
         columns["is_label_issue"] = np.zeros(n, dtype=bool)
         if gate is not None:
             columns["gate"] = _float32("gate", gate, n)
@@ -491,6 +505,7 @@ def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
         numbers = column.drop_null().to_numpy()
         return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
     known = {
+        "number": (pa.types.is_floating(kind), "must hold numbers"),
         "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),
         "flag": (pa.types.is_boolean(kind), "must hold true or false"),
         "text": (_is_text(values) or empty, "must hold text"),

@@ -380,26 +380,36 @@ CONFIG = record(
     rule=_config_rule,
 )
 EVENT = record({"epoch": whole(), "reason": text, "action": text}, {"attempt": whole()})
+
+
+def pi_value(value: Any) -> None:
+    """A value of a PI column: text or a number."""
+    (text if isinstance(value, str) else number())(value)
+
+
 CUTOFF = record(
     {
         "kind": one_of("auto", "fixed", "budget"),
         "value": share,
-        "needs_disagreement": flag,
         "budget": maybe(whole()),
-        "estimated_noise_rate": share,
-        "rule": text,
         "note": text,
+    }
+)
+VERDICT = record({"status": one_of("ok", "doubtful", "failed"), "reasons": list_of(text)})
+NOISE = record({"rate": share, "low": share, "high": share})
+DETECTION = record(
+    {
+        **dict.fromkeys(("expected_precision", "precision_low", "precision_high"), maybe(share)),
+        "curve": list_of(record({"n": whole(), "expected_wrong": number(0), "precision": share})),
+        "classes": list_of(
+            record({"class": pi_value, "given": whole(), "issues": whole(), "expected_wrong": number(0)})
+        ),
     }
 )
 EVALUATION = (
     *("noise_rate", "detection_auc", "gate_auc", "test_accuracy", "issue_precision", "issue_recall"),
     "consensus_accuracy",
 )
-
-
-def pi_value(value: Any) -> None:
-    """A value of a PI column: text or a number."""
-    (text if isinstance(value, str) else number())(value)
 
 
 PI_EFFECT = record({"column": text, "low": pi_value, "high": pi_value, "right_at_low": share, "right_at_high": share})
@@ -418,7 +428,10 @@ SUMMARY = record(
     },
     {
         "cutoff": CUTOFF,  # older runs have none
-        "label_quality": one_of("posterior", "confidence"),
+        "label_quality": one_of("posterior", "confidence"),  # of older runs
+        "verdict": VERDICT,
+        "noise": NOISE,
+        "detection": DETECTION,
         "model_selection": list_of(mapping(plain)),
         "pi_effects": list_of(PI_EFFECT),
         "seconds_total": number(0, LONGEST),

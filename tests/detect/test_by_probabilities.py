@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidual.detect import by_probabilities
-from pidual.detect.by_probabilities import LEAST, PSEUDO, TAU, Confusions, fit, judge_labels, score, with_prior
+from pidual.detect.by_probabilities import LEAST, OWN_WEIGHT, PSEUDO, Confusions, fit, judge_labels, score, with_prior
 from pidual.errors import DataError
+from pidual.methods import held_out
 from pidual.metrics import detection_auc
 
 
@@ -25,11 +26,11 @@ def make(n=600, k=4, seed=0, noise=0.15, strength=3.0):
     return labels, truth, p
 
 
-def posterior_by_loops(label, p, learned):
-    """q of one row by its formula."""
+def posterior_by_loops(label, p, learned, w):
+    """q of one row by its formula, where the label counts w."""
     k = len(p)
     joint = [
-        max(p[z], LEAST) ** learned.sharpness * math.exp(learned.bias[z]) * learned.transitions[z, label] ** TAU
+        max(p[z], LEAST) ** learned.sharpness * math.exp(learned.bias[z]) * learned.transitions[z, label] ** w
         for z in range(k)
     ]
     return [one / sum(joint) for one in joint]
@@ -40,8 +41,10 @@ def test_the_posterior_is_that_of_the_formula():
     learned = fit(labels, p)
     judged = score(labels, p, learned)
     for row in range(80):
-        q = posterior_by_loops(labels[row], p[row], learned)
-        assert judged.quality[row] == pytest.approx(q[labels[row]], rel=1e-4)
+        for w, shares in ((0, judged.unaided), (OWN_WEIGHT, judged.quality), (1, judged.full)):
+            q = posterior_by_loops(labels[row], p[row], learned, w)
+            assert shares[row] == pytest.approx(q[labels[row]], rel=1e-4)
+        assert judged.confidence[row] == pytest.approx(p[row, labels[row]], rel=1e-5)
         assert judged.consensus[row] == int(np.argmax(q))
         assert judged.consensus_quality[row] == pytest.approx(max(q), rel=1e-4)
         assert judged.predicted[row] == int(np.argmax(p[row]))
@@ -69,7 +72,7 @@ def em_by_loops(labels, p, rounds):
                 said[z] += f[z]
                 told[z] += q[z]
                 squared[z] += f[z] ** 2
-        right = (sum(counts[z][z] for z in range(k)) + PSEUDO / 2) / (n + PSEUDO)
+        right = ((sum(counts[z][z] for z in range(k)) + PSEUDO / 2) / (n + PSEUDO) + 0.5) / 2
         for z in range(k):
             for y in range(k):
                 prior = PSEUDO * (right if z == y else (1 - right) / (k - 1))
@@ -165,7 +168,7 @@ def test_any_probabilities_give_qualities(n, k, seed, spread):
         assert np.isfinite(shares).all()
         assert (shares >= 0).all()
         assert (shares <= 1 + 1e-6).all()
-    assert (judged.quality <= judged.consensus_quality).all()
+    assert (judged.full <= judged.consensus_quality).all()
 
 
 @settings(max_examples=30, deadline=None)
@@ -181,5 +184,9 @@ def test_the_order_of_classes_does_not_matter(seed):
 
 def test_weights_are_of_given_label_and_class():
     learned = Confusions(1.0, np.array([0.0, -1.0]), np.array([[0.9, 0.1], [0.3, 0.7]]))
-    expected = [[0.9**TAU, math.exp(-1) * 0.3**TAU], [0.1**TAU, math.exp(-1) * 0.7**TAU]]
-    np.testing.assert_allclose(learned.weights, expected, rtol=1e-6)
+    expected = [[0.9**0.3, math.exp(-1) * 0.3**0.3], [0.1**0.3, math.exp(-1) * 0.7**0.3]]
+    np.testing.assert_allclose(learned.weights(0.3), expected, rtol=1e-6)
+
+
+def test_a_label_counts_as_it_does_everywhere():
+    assert OWN_WEIGHT == held_out.OWN_WEIGHT

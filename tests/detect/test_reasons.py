@@ -129,7 +129,7 @@ def test_predictions_are_marked_with_reasons_and_annotators_described():
     )
     known = {name: args[name] for name in ("predicted", "predicted_probability", "label_quality")}
     marked, cutoff = mark_issues(Predictions.build(frame, ["cat", "dog"], **known, pi_columns=["annotator", "pace_s"]))
-    assert cutoff.rule == "mixture"
+    assert cutoff.kind == "auto"
     assert (marked.is_issue == args["is_issue"]).all()
     assert (marked.frame["reason"] != "").to_numpy().tolist() == args["is_issue"].tolist()
     assert not any("a-0000" in reason for reason in marked.frame["reason"])
@@ -141,7 +141,7 @@ def test_predictions_are_marked_with_reasons_and_annotators_described():
     assert few.n_issues == 3
 
 
-def test_an_issue_is_a_label_that_is_not_the_consensus():
+def test_an_issue_is_a_label_of_low_quality_and_its_reason_names_the_consensus():
     rng = np.random.default_rng(0)
     given, predicted, consensus = np.zeros(300, int), np.zeros(300, int), np.zeros(300, int)
     predicted[:40], consensus[20:60] = 1, 1
@@ -152,8 +152,8 @@ def test_an_issue_is_a_label_that_is_not_the_consensus():
     known = {"predicted": predicted, "predicted_probability": np.full(300, 0.8), "label_quality": quality}
     both = known | {"consensus": consensus, "consensus_quality": np.full(300, 0.9)}
     marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **both))
-    assert np.flatnonzero(marked.is_issue).tolist() == list(range(20, 60))
+    assert np.flatnonzero(marked.is_issue).tolist() == list(range(60))
     assert marked.frame["reason"][20].startswith("The consensus is dog (90%), not cat (")
     before, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
-    assert np.flatnonzero(before.is_issue).tolist() == list(range(40))
+    assert np.flatnonzero(before.is_issue).tolist() == list(range(60))
     assert before.frame["reason"][20].startswith("The model says dog (80%), not cat (")

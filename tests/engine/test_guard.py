@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from torch import nn
 
 from pidual.engine import Training, fit, guard, make_fabric
 from pidual.methods import CE, PiDual
+from pidual.metrics import ranking_z
 from pidual.nets import MLP
 
 RNG = np.random.default_rng(0)
@@ -32,14 +35,48 @@ def test_agreement_z_of_constant_answers_is_zero():
     assert guard.agreement_z(np.zeros(50, int), RNG.integers(0, 3, 50)) == 0
 
 
+def test_ranking_z_is_standard_normal_under_permutation_and_equals_a_sum_over_permutations():
+    z = []
+    for _ in range(600):
+        scores = RNG.normal(size=(120, 4)) + np.array([3, 0, 0, -1])
+        z.append(ranking_z(scores, RNG.choice(4, 120, p=[0.85, 0.05, 0.05, 0.05])))
+    assert abs(np.mean(z)) < 0.15
+    assert abs(np.std(z) - 1) < 0.1
+    scores, labels = RNG.normal(size=(5, 2)), np.array([0, 0, 1, 0, 1])
+    rank = scores.argsort(0).argsort(0)
+    sums = [sum(rank[i, k] for i, k in enumerate(order)) for order in itertools.permutations(labels)]
+    own = sum(rank[i, k] for i, k in enumerate(labels))
+    assert ranking_z(scores, labels) == pytest.approx((own - np.mean(sums)) / np.std(sums))
+
+
+def test_ranking_z_of_constant_scores_or_labels_is_zero():
+    assert ranking_z(np.zeros((50, 3)), RNG.integers(0, 3, 50)) == 0
+    assert ranking_z(RNG.normal(size=(50, 3)), np.zeros(50, int)) == 0
+
+
+def test_a_network_that_ranks_under_a_rare_class_has_not_collapsed():
+    """It always answers the class of 90%, so its answers agree no more than chance; what it ranks tells."""
+    labels = (RNG.random(600) < 0.1).astype(np.int64)
+    record = {"loss": 0.3, "valid_accuracy": 0.9}
+    noise = RNG.normal(size=600)
+    for knows, collapsed in ((0.7, False), (0.0, True)):
+        logits = np.stack([np.full(600, 5.0), noise + knows * labels], axis=1)
+        assert guard.agreement_z(logits.argmax(1), labels) == 0
+        assert (guard.find_collapse(record, 0.9, lambda logits=logits: (logits, labels)) is not None) == collapsed
+
+
+def logits_of(answers):
+    return np.eye(3, dtype=np.float32)[answers]
+
+
 def random_answers():
-    return RNG.integers(0, 3, 600), RNG.integers(0, 3, 600)
+    return logits_of(RNG.integers(0, 3, 600)), RNG.integers(0, 3, 600)
 
 
 def good_answers_under_spam():
     """60% of the labels are spam of class 0, f knows the truth: it beats chance but not the majority."""
     y = RNG.integers(0, 3, 600)
-    return y, np.where(RNG.random(600) < 0.6, 0, y)
+    return logits_of(y), np.where(RNG.random(600) < 0.6, 0, y)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 
 from pidual.methods.held_out import (
     SHARPNESS,
+    answer_quality,
     find_sharpness,
     find_tempers,
     leave_one_out,
@@ -54,6 +55,30 @@ def test_leave_one_out_leaves_the_answer_out(tau):
         ]
         expected = math.log(sum(w / sum(weights) * math.exp(float(log_p[r, k])) for k, w in enumerate(weights)))
         assert float(found[r]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.35])
+@pytest.mark.parametrize("own", [0.0, 0.5, 1.0])
+def test_an_answer_is_judged_by_the_others_and_by_a_part_of_itself(tau, own):
+    log_f, log_p, item, z = crowd(n=5)
+    given = (z[item] + torch.arange(len(item))) % 3
+    quality = answer_quality(log_posterior(log_f, log_p, item, tau), log_p, item, given, tau, own)
+    for j, i in enumerate(item.tolist()):
+        joint = []
+        for k in range(3):
+            value = math.exp(float(log_f[i, k]))
+            for other in torch.nonzero(item == i)[:, 0].tolist():
+                value *= math.exp(float(log_p[other, k])) ** (tau * (own if other == j else 1))
+            joint.append(value)
+        assert float(quality[j]) == pytest.approx(joint[given[j]] / sum(joint), rel=1e-4)
+
+
+def test_an_answer_that_counts_in_full_has_its_share_of_the_posterior_and_without_it_that_of_f():
+    log_f, log_p, item, z = crowd(answers=1)
+    log_q = log_posterior(log_f, log_p, item)
+    full, none = (answer_quality(log_q, log_p, item, z, own=own) for own in (1.0, 0.0))
+    torch.testing.assert_close(full, log_q.softmax(-1)[item, z])
+    torch.testing.assert_close(none, log_f.softmax(-1)[item, z])
 
 
 def test_with_one_answer_an_item_it_is_the_likelihood_given_x():

@@ -22,7 +22,7 @@ from pidual.predictions import SPLITS, Predictions, read_frame
 from pidual.report import build_report
 from pidual.run import FitOptions, Run
 from pidual.run.judge import judge
-from pidual.run.predict import Answers
+from pidual.run.predict import Answers, RowScores
 from pidual.run.prepare import prepare
 from pidual.run.record import describe, write_run
 from pidual.schemas import sealed
@@ -95,8 +95,8 @@ def fabricate_run(
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     place = job.table.item_codes
-    posteriors = Posteriors.empty(n_items, n, k)
-    posteriors.put(np.arange(n_items), p.astype(np.float32), np.arange(n), place, codes)
+    posteriors = Posteriors.empty(n_items, k)
+    posteriors.put(np.arange(n_items), p.astype(np.float32))
     opened = np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1)
     predictions = Predictions.build(
         job.table.frame,
@@ -115,7 +115,10 @@ def fabricate_run(
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "config.json", describe(job, source or {"table": "labels.csv", "x": "scans/"}))
     write_history(path / "metrics.jsonl", fitted.history)
-    write_run(path, job, fitted, judge(job, fitted, Answers(predictions, posteriors)))
+    scores = RowScores.empty(codes)
+    for name in ("quality", "full", "unaided", "confidence"):
+        getattr(scores, name)[:] = p[place, codes]
+    write_run(path, job, fitted, judge(job, fitted, Answers(predictions, posteriors, scores)))
     return path
 
 

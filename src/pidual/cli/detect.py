@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--cutoff",
     default=None,
     metavar="auto|NUMBER",
-    help="List labels of lower quality for which another is suggested.  [default: auto, the labels that look wrong]",
+    help="List the labels of lower quality.  [default: auto, the labels that look wrong]",
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
 @click.option(
@@ -85,7 +85,7 @@ def detect(
     check_source(run, files)
     with said_warnings():
         found = of_run(run, gate=limit is not None) if run is not None else of_files(**files)
-    listed = list_labels(found.predictions, choice, posterior=found.summary.get("label_quality") == "posterior")
+    listed = list_labels(found.predictions, choice)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
     if out is not None:
         write_table(listed, out)
@@ -145,16 +145,7 @@ def of_files(labels: str, probs: str, annotator: str | None, items: str | None, 
         items=None if items is None else read_values(items, "items", labels),
         source=labels,
     )
-    predictions, cutoff = judge_given(given)
-    return Found(
-        predictions,
-        {
-            "label_quality": "posterior",
-            "n_issues": predictions.n_issues,
-            "estimated_noise_rate": cutoff.estimated_noise_rate,
-            "cutoff": cutoff.to_json(),
-        },
-    )
+    return Found(*judge_given(given))
 
 
 def refuse_failed(run: "Run") -> None:
@@ -172,9 +163,9 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     from ..detect import expected_precision
 
     summary, n = found.summary, len(found.predictions)
-    precision = expected_precision(listed["label_quality"], summary, choice)
+    precision = expected_precision(listed["label_quality"], summary)
     if as_json:
-        known = ("estimated_noise_rate", "n_issues", "cutoff", "verdict")
+        known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
         click.echo(json.dumps(counts | {name: summary.get(name) for name in known}, indent=2))
         return
@@ -183,7 +174,15 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
         say(f"Warning: the fit is {verdict['status']}: {' '.join(verdict.get('reasons', []))}")
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
-        say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong.")
+        say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong{_between(summary, choice)}.")
+
+
+def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
+    """How far the expectation can be trusted, where the labels that look wrong are listed."""
+    known = summary.get("detection") or {}
+    if choice != type(choice)() or known.get("precision_low") is None:
+        return ""
+    return f" (between {known['precision_low']:.0%} and {known['precision_high']:.0%})"
 
 
 def parse_cutoff(text: str | None) -> float | None:

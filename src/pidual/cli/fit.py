@@ -33,6 +33,7 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 @click.option(
     "--force", is_flag=True, help="Replace the run in --out, when this one is finished; other files there stay."
 )
+@click.option("--keep-going", is_flag=True, help="Exit with 0 although the verdict on the fit is that it failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def fit(
@@ -40,6 +41,7 @@ def fit(
     out: Path | None,
     resume: bool,
     force: bool,
+    keep_going: bool,
     as_json: bool,
     quiet: bool,
     save_every: float,
@@ -50,6 +52,8 @@ def fit(
     TABLE (CSV, Parquet or JSON Lines) has a row for every annotation: an item, the label it was given, who gave it, and
     whatever else is known of how the label was made. The result is a run directory with the classifier, predictions,
     annotators and report.html.
+
+    Exits with 1 where the fit failed: where what was learned has nothing to do with the labels.
     """
     out = out or Path("runs") / table.name.split(".")[0]
     check_directory(out, force=force, resume=resume)
@@ -81,15 +85,19 @@ def fit(
         click.echo(json.dumps({"run": str(out), **run.summary}, indent=2))
     else:
         print_summary(run)
+    if run.summary["verdict"]["status"] == "failed" and not keep_going:
+        raise click.exceptions.Exit(1)
 
 
 def print_summary(run: Any) -> None:
     """What a run found, for people."""
     summary, data = run.summary, run.config["data"]
-    rate = summary["estimated_noise_rate"]
+    noise, precision = summary["noise"], summary["detection"]["expected_precision"]
     lines = [
-        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong "
-        f"(estimated noise {rate:.1%}).",
+        *describe_verdict(summary["verdict"]),
+        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong"
+        + ("." if precision is None else f", of which {precision:.0%} are expected to be."),
+        f"Estimated noise: {noise['rate']:.1%} of the labels ({noise['low']:.1%} to {noise['high']:.1%}).",
     ]
     if summary["valid_accuracy"] is not None:
         lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
@@ -104,6 +112,14 @@ def print_summary(run: Any) -> None:
     lines += [f"Guard, epoch {event['epoch'] + 1}: {event['reason']}; {event['action']}." for event in events]
     lines.append(f"Report: {run.path / 'report.html'}")
     click.echo("\n".join(lines))
+
+
+def describe_verdict(verdict: dict[str, Any]) -> list[str]:
+    """The verdict on the fit, for people: nothing where it is ok."""
+    words = {"failed": "Do not use this result: the fit failed.", "doubtful": "Do not rely on this result alone."}
+    if verdict["status"] == "ok":
+        return []
+    return [words[verdict["status"]], *(f"- {reason}" for reason in verdict["reasons"])]
 
 
 def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:

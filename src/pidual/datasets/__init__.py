@@ -58,6 +58,23 @@ DATASETS = {
     "llm_emotion": Entry(
         "Language models on emotions", "paper.datasets.crowds:load_llm_emotion", random=True, recipes=False
     ),
+    **{
+        name: Entry(title, f"datasets.hard_cases:{name}", random=True, recipes=False)
+        for name, title in {
+            "topics": "Texts on four topics",
+            "spammers": "Digits by 30 workers, 9 of them spammers",
+            "wide_table": "Digits, a column for each annotator",
+            "messy_labels": "Texts, and a class in two spellings",
+            "fraud": "Payments, 2% of them fraud",
+            "one_annotator": "Breast cancer by one person",
+            "many_annotators": "Digits by 2,000 people",
+            "few_mistakes": "Digits with 2% noise",
+            "adversaries": "Digits, wrong on purpose",
+            "small_images": "500 small images",
+            "no_pi": "Wine without PI",
+            "idle_pi": "Breast cancer, PI that says nothing",
+        }.items()
+    },
 }
 
 

@@ -6,16 +6,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..predictions import Predictions
+from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
 from .listing import Choice, expected_precision, list_labels
+from .noise import expected_findings, noise_rate
 from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, annotators_table, items_table
-from .threshold import Cutoff, auto_cutoff, budget_cutoff, by_posterior, choose_cutoff, find_issues, fixed_cutoff
+from .verdict import Verdict
 
 __all__ = [
     "Choice",
     "Cutoff",
     "Posteriors",
+    "Verdict",
     "annotators_table",
     "auto_cutoff",
     "budget_cutoff",
@@ -23,6 +26,7 @@ __all__ = [
     "confidence_score",
     "describe_annotators",
     "describe_items",
+    "expected_findings",
     "expected_precision",
     "find_issues",
     "find_reason_parts",
@@ -32,6 +36,7 @@ __all__ = [
     "items_table",
     "list_labels",
     "mark_issues",
+    "noise_rate",
     "reasons_for",
 ]
 
@@ -41,7 +46,6 @@ def mark_issues(
     *,
     cutoff: float | Literal["auto"] = "auto",
     budget: int | None = None,
-    posterior: bool = False,
 ) -> tuple[Predictions, Cutoff]:
     """Mark the labels that look wrong, with the reason for each.
 
@@ -49,24 +53,18 @@ def mark_issues(
     ----------
     predictions : Predictions
     cutoff : float or "auto"
-        Quality below which a label is an issue if another label is suggested: the consensus of its item.
+        Quality below which a label is an issue.
     budget : int, optional
         Instead: take this many labels of lowest quality.
-    posterior : bool
-        Whether label_quality is a posterior probability, by the input and all answers: then it says itself how many
-        labels are wrong.
 
     Returns
     -------
     Predictions, Cutoff
         The predictions with is_label_issue and reason filled in, and the cut-off used.
     """
-    scores = predictions.label_quality, predictions.given, predictions.suggested
-    chosen = choose_cutoff(*scores, cutoff=cutoff, budget=budget)
-    if posterior:
-        chosen = by_posterior(chosen, predictions.label_quality)
-    is_issue = find_issues(chosen, *scores)
-    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=posterior)), chosen
+    chosen = choose_cutoff(predictions.label_quality, cutoff=cutoff, budget=budget)
+    is_issue = find_issues(chosen, predictions.label_quality)
+    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=True)), chosen
 
 
 def describe_annotators(predictions: Predictions, right: npt.ArrayLike) -> pd.DataFrame | None:

@@ -2,16 +2,16 @@
 
     z_i ~ softmax(s log p_i + b)                      the true class: s a sharpness, b a bias of each class
     l_i ~ T[z_i, .]                                   the given label: T says how classes are confused
-    q_i(k)  proportional to  p_i(k)^s exp(b_k) T[k, l_i]^TAU                      the posterior
+    q_i(k)  proportional to  p_i(k)^s exp(b_k) T[k, l_i]^w                        the posterior
 
 s, b and T maximise the likelihood of the labels of evenly spaced rows under weak priors (EM, with Newton steps for s
 and b). All rows are then judged in one pass, a part at a time, so that a memory map of any length will do.
 
-TAU is below 1, as answers are tempered elsewhere too: the classifier was trained on labels of the same makers, and is
-misled where they are. On people's mistakes 1 finds half of them (`benchmarks/judge.py`).
+w is 1 for the consensus, and OWN_WEIGHT where the label itself is judged, as everywhere (`methods.held_out`): it is no
+witness of itself, and the classifier was trained on labels of the same makers, and is misled where they are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..data.probabilities import as_floats, check_rows, is_distribution
 from ..files import release
 
-TAU = 0.4
+OWN_WEIGHT = 0.5  # as in `methods.held_out`, which needs torch
 LEAST = 1e-6  # probability
 FIT_ROWS, FIT_NUMBERS = 20_000, 2**22  # rows that s, b and T are fitted to: not more than these, nor rows x classes
 PART = 2**19  # numbers judged in one go
@@ -52,10 +52,9 @@ class Confusions:
     bias: NDArray[np.float64]
     transitions: NDArray[np.float64]
 
-    @property
-    def weights(self) -> Floats:
-        """exp(b_k) T[k, l]^TAU, by given label l and class k."""
-        raised: Floats = (self.transitions.T**TAU * np.exp(self.bias - self.bias.max())).astype(np.float32)
+    def weights(self, w: float) -> Floats:
+        """exp(b_k) T[k, l]^w, by given label l and class k."""
+        raised: Floats = (self.transitions.T**w * np.exp(self.bias - self.bias.max())).astype(np.float32)
         return raised
 
 
@@ -65,19 +64,29 @@ class Judged:
 
     Parameters
     ----------
-    quality : array (N,)
-        q of the given label.
+    quality, full, unaided : array (N,)
+        q of the given label, where it counts OWN_WEIGHT, in full, and not at all.
     predicted, consensus : int array (N,)
         Most likely class, by the classifier alone and by q.
-    predicted_probability, consensus_quality : array (N,)
-        Their probabilities.
+    predicted_probability, consensus_quality, confidence : array (N,)
+        Probabilities of these, and the classifier's of the given label.
     """
 
     quality: Floats
+    full: Floats
+    unaided: Floats
     predicted: Codes
     predicted_probability: Floats
+    confidence: Floats
     consensus: Codes
     consensus_quality: Floats
+
+    @classmethod
+    def empty(cls, n: int) -> "Judged":
+        """Place for n rows."""
+        share, code = (np.float32(0), np.int64(0))
+        empty = {one.name: code if one.name in ("predicted", "consensus") else share for one in fields(cls)}
+        return cls(**{name: np.full(n, zero) for name, zero in empty.items()})  # type: ignore[arg-type]
 
 
 def judge_labels(labels: Codes, probs: NDArray[Any], source: str = "pred_probs") -> Judged:
@@ -132,9 +141,10 @@ def expectation_maximisation(y: Codes, p: Floats) -> Confusions:
 
 
 def with_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """T from how often each class was given each label, and PSEUDO more: as often right as all, and else uniform."""
+    """T from how often each class was given each label, and PSEUDO more: half of them as often right as all are, half
+    as often right as wrong, and wrong in every way alike."""
     k = len(counts)
-    right = (np.trace(counts) + PSEUDO / 2) / (counts.sum() + PSEUDO)
+    right = ((np.trace(counts) + PSEUDO / 2) / (counts.sum() + PSEUDO) + 0.5) / 2
     prior = np.full((k, k), PSEUDO * (1 - right) / (k - 1))
     np.fill_diagonal(prior, PSEUDO * right)
     t: NDArray[np.float64] = (counts + prior) / (counts.sum(1, keepdims=True) + PSEUDO)
@@ -166,9 +176,8 @@ def softmax(z: Floats) -> Floats:
 def score(labels: Codes, probs: NDArray[Any], learned: Confusions, source: str = "pred_probs") -> Judged:
     """Check and judge all rows, a part at a time."""
     n, k = probs.shape
-    weights, raised = learned.weights, Power(learned.sharpness)
-    quality, sure, certain = (np.empty(n, np.float32) for _ in range(3))
-    predicted, consensus = (np.empty(n, np.int64) for _ in range(2))
+    found, raised = Judged.empty(n), Power(learned.sharpness)
+    alone, own, full = (learned.weights(w) for w in (0.0, OWN_WEIGHT, 1.0))
     step = max(1, PART // k)
     for number, start in enumerate(range(0, n, step)):
         part = slice(start, start + step)
@@ -176,17 +185,20 @@ def score(labels: Codes, probs: NDArray[Any], learned: Confusions, source: str =
         rows = np.arange(len(y))
         p = as_floats(block)
         check_rows(p, start, source)
-        predicted[part] = p.argmax(1)
-        sure[part] = p[rows, predicted[part]]
-        joint = raised(block, p)
-        joint *= weights[y]
-        total = joint.sum(1)
-        consensus[part] = joint.argmax(1)
-        quality[part] = joint[rows, y] / total
-        certain[part] = joint[rows, consensus[part]] / total
+        found.predicted[part] = first = p.argmax(1)
+        found.predicted_probability[part], found.confidence[part] = p[rows, first], p[rows, y]
+        f = raised(block, p)
+        for weights, place in ((alone, found.unaided), (own, found.quality), (full, found.full)):
+            joint = f * weights[y]
+            total = joint.sum(1)
+            place[part] = joint[rows, y] / total
+        found.consensus[part] = best = joint.argmax(1)
+        found.consensus_quality[part] = joint[rows, best] / total
         if number % RELEASE == RELEASE - 1:
             release(probs)
-    return Judged(quality, predicted, np.minimum(sure, 1), consensus, certain)
+    for shares in (found.predicted_probability, found.confidence):  # may be rounded up
+        np.minimum(shares, 1, out=shares)
+    return found
 
 
 class Power:

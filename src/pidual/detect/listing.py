@@ -11,8 +11,8 @@ import pandas as pd
 from ..errors import UsageError
 from ..messages import listed, quoted
 from ..predictions import Predictions, join_parts
+from .cutoff import find_issues, fixed_cutoff
 from .reasons import reasons_for
-from .threshold import Cutoff, find_issues, fixed_cutoff
 
 Rows = npt.NDArray[np.int64]
 
@@ -24,7 +24,7 @@ class Choice:
     Parameters
     ----------
     cutoff : float, optional
-        Instead: labels of lower quality than this for which another label is suggested.
+        Instead: labels of lower quality than this.
     budget : int, optional
         Instead: this many labels of lowest quality.
     per_class : int or float, optional
@@ -52,13 +52,8 @@ class Choice:
                 f"per_class must be a number of labels, or a share above 0 and below 1, not {self.per_class!r}."
             )
 
-    @property
-    def is_default(self) -> bool:
-        """Whether the labels that look wrong are listed, all of them."""
-        return self == Choice()
 
-
-def list_labels(predictions: Predictions, choice: Choice, *, posterior: bool = False) -> pd.DataFrame:
+def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
     """The chosen rows, most suspicious first, each with its reason; is_label_issue is what it was.
 
     With `per_class` the rows come by their place within their class, so that a rare class is not at the end.
@@ -68,8 +63,6 @@ def list_labels(predictions: Predictions, choice: Choice, *, posterior: bool = F
     predictions : Predictions
         Marked.
     choice : Choice
-    posterior : bool
-        Whether label_quality is a posterior probability.
     """
     rows = choose_rows(predictions, choice)
     frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()
@@ -77,7 +70,7 @@ def list_labels(predictions: Predictions, choice: Choice, *, posterior: bool = F
     if not marked.all():
         shown = predictions.is_issue.copy()
         shown[rows] = True
-        parts = [texts for texts in reasons_for(predictions, shown, posterior=posterior).values() if any(texts)]
+        parts = [texts for texts in reasons_for(predictions, shown, posterior=True).values() if any(texts)]
         texts = np.full(len(predictions), "", dtype=object)
         texts[shown] = [join_parts(row) for row in zip(*parts, strict=True)] or ""
         frame["reason"] = pd.Series(np.where(marked, frame["reason"], texts[rows]), index=frame.index, dtype="str")
@@ -95,13 +88,8 @@ def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
         return _of_each_class(order, predictions.given, choice.per_class, len(predictions.classes))
     is_issue = predictions.is_issue
     if choice.cutoff is not None:
-        is_issue = find_issues(cutoff_of(predictions, choice.cutoff), quality, predictions.given, predictions.suggested)
+        is_issue = find_issues(fixed_cutoff(choice.cutoff), quality)
     return order[is_issue[order]]
-
-
-def cutoff_of(predictions: Predictions, value: float) -> Cutoff:
-    """A cut-off that was asked for."""
-    return fixed_cutoff(predictions.label_quality, predictions.given, predictions.suggested, value)
 
 
 def _of_each_class(order: Rows, given: npt.NDArray[Any], limit: float, n_classes: int) -> Rows:
@@ -139,30 +127,12 @@ def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.ND
     return np.asarray(chosen[column.cat.codes.to_numpy()])
 
 
-def expected_precision(
-    quality: npt.ArrayLike, summary: Mapping[str, Any], choice: Choice | None = None
-) -> float | None:
-    """Share of the listed labels that are expected to be wrong; None where nothing says so.
+def expected_precision(quality: npt.ArrayLike, summary: Mapping[str, Any]) -> float | None:
+    """Share of labels of these qualities that are expected to be wrong; None where there is none.
 
-    Parameters
-    ----------
-    quality : array (n,)
-        label_quality of the labels that are listed.
-    summary : mapping
-        Of the run: whether its qualities are posterior probabilities, and what it has measured of them.
-    choice : Choice, optional
-        What is listed.
+    Nor is it known of an older run whose qualities were no posterior probabilities, which its summary says.
     """
     quality = np.asarray(quality, np.float64)
-    if not len(quality):
+    if not len(quality) or summary.get("label_quality") == "confidence":
         return None
-    choice = choice or Choice()
-    known = summary.get("detection") or {}
-    if choice.is_default and known.get("expected_precision") is not None:
-        return float(known["expected_precision"])
-    curve = known.get("curve") or []
-    if curve and choice == Choice(budget=choice.budget):
-        n = [point["n"] for point in curve]
-        if n[0] <= len(quality) <= n[-1]:
-            return float(np.interp(len(quality), n, [point["precision"] for point in curve]))
-    return float(np.mean(1 - quality)) if summary.get("label_quality") == "posterior" else None
+    return float(np.mean(1 - quality))

@@ -44,31 +44,25 @@ class Posteriors:
         Probability of every class, or of the five most likely ones.
     top : int array (n, 5), optional
         Codes of these, most likely first; None where `p` has all classes.
-    right : array (N,)
-        Probability that each annotation is right.
     """
 
     label: Ints
     quality: npt.NDArray[np.float32]
     p: npt.NDArray[np.float32]
     top: npt.NDArray[np.int32] | None
-    right: npt.NDArray[np.float32]
 
     @classmethod
-    def empty(cls, n_items: int, n_rows: int, n_classes: int) -> "Posteriors":
-        """Place for so many items and annotations."""
+    def empty(cls, n_items: int, n_classes: int) -> "Posteriors":
+        """Place for so many items."""
         few = n_classes <= ALL_CLASSES
         return cls(
             np.zeros(n_items, np.int64),
             np.zeros(n_items, np.float32),
             np.zeros((n_items, n_classes if few else TOP), np.float32),
             None if few else np.zeros((n_items, TOP), np.int32),
-            np.zeros(n_rows, np.float32),
         )
 
-    def put(
-        self, items: Ints, posterior: npt.NDArray[np.float32], rows: Ints, item: npt.ArrayLike, given: npt.ArrayLike
-    ) -> None:
+    def put(self, items: Ints, posterior: npt.NDArray[np.float32]) -> None:
         """Keep what is needed of some items.
 
         Parameters
@@ -76,17 +70,9 @@ class Posteriors:
         items : int array (B,)
             Which items.
         posterior : array (B, K)
-        rows : int array (R,)
-            Positions of the annotations of these items.
-        item : int array (R,)
-            Which of the B items each of these annotations is about.
-        given : int array (R,)
-            Codes of their labels.
         """
-        item, given = np.asarray(item), np.asarray(given)
         label = posterior.argmax(1)
         self.label[items], self.quality[items] = label, posterior[np.arange(len(items)), label]
-        self.right[rows] = posterior[item, given]
         if self.top is None:
             self.p[items] = posterior
             return

@@ -34,7 +34,7 @@ from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_
 from .history import Record
 from .optim import make_optimizers
 from .population import Learned, Weights, join, train_groups
-from .predict import evaluate, predict_labels, predict_members, scan_items, scan_rows
+from .predict import evaluate, predict_members, predict_rows, scan_items, scan_rows
 from .progress import Progress
 from .stopping import Interrupted, Together
 
@@ -475,9 +475,10 @@ class Trainer:
             self.set_up()
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
-        """f's answers and the given labels on evenly spaced training rows."""
+        """f's logits and the given labels on evenly spaced training rows."""
         index = sample(self.train)
-        return predict_labels(self.method, self.train.subset(index), self.fabric), self.train.y_noisy[index].numpy()
+        logits = predict_rows(self.method, self.train.subset(index), self.fabric)
+        return logits.numpy(), self.train.y_noisy[index].numpy()
 
     def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
         """A function of the batch on all training rows, without gradient."""

@@ -4,10 +4,11 @@ Pi-DUAL can collapse: the gate opens for every row, the noise network explains a
 method can diverge. The guard looks four times in a run. Suspicion is cheap: a loss that is not finite, a mean gate
 near 1, or f no better than always answering the most frequent class on the noisy validation rows. It is then
 confirmed on training rows: f's answers and the given labels must agree no more than chance would make them (Cohen's
-kappa, a one-sided test), so that a good f under spam from one class is never taken for a collapse.
+kappa, a one-sided test), so that a good f under spam from one class is never taken for a collapse. Where most labels
+are of one class, always to answer with it may be right: f must then rank rows no better than permuted labels would.
 
-PI that points to single rows does less harm: the noise network learns right labels by heart too, and f learns from
-what is left. What mends it is other PI, so the guard only tells of it, after the fit.
+PI that points to single rows does less harm: the noise network memorises right labels too, and f learns from
+what is left. What fixes it is other PI, so the guard only warns of it, after the fit.
 """
 
 import math
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..metrics import ranking_z
 from .history import Record
 
 CHECKPOINTS = (0.25, 0.5, 0.75, 1.0)  # parts of the run after which it looks
@@ -31,7 +33,7 @@ BY_HEART_ABOVE_HELD_OUT = 0.3  # and so many more than of others
 BY_HEART_GATE = 0.65  # takes right labels too from such a mean gate on; with a smaller one it spares f wrong ones
 MIN_HELD_OUT = 10
 
-Answers = Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
+Answers = Callable[[], tuple[NDArray[np.float32], NDArray[np.int64]]]
 
 
 def is_due(epoch: int, epochs: int, steps_done: int) -> bool:
@@ -49,25 +51,28 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     majority : float
         Share of the most frequent class among the validation labels.
     answers : callable
-        Gives f's answers and the given labels on a fixed selection of training rows; called on suspicion only.
+        Gives f's logits and the given labels on a fixed selection of training rows; called on suspicion only.
     """
     if not math.isfinite(record["loss"]):
         return f"the loss is {record['loss']}"
     gate, accuracy = record.get("gate", 0.0), record.get("valid_accuracy")
     if gate > SUSPICIOUS_GATE:
         suspicion, enough = f"the mean gate is {gate:.3f}", AT_CHANCE_OPEN_GATE
-    elif accuracy is None and gives_mostly_one(*answers()):  # there are no held-out labels to ask
-        return None
-    elif accuracy is None:
+    elif accuracy is None:  # there are no held-out labels to ask
         suspicion, enough = "the prediction network may have learned nothing", AT_CHANCE
     elif accuracy <= majority:
         suspicion, enough = "the prediction network does not beat the most frequent class", AT_CHANCE
     else:
         return None
-    z = agreement_z(*answers())
-    if z > enough:
-        return None
-    return f"{suspicion} and its answers on training rows agree with the given labels no more than chance (z = {z:.1f})"
+    logits, labels = answers()
+    if gate <= SUSPICIOUS_GATE and gives_mostly_one(logits.argmax(1), labels):
+        # Without held-out labels to ask, inputs that say little make this the right answer.
+        z = math.inf if accuracy is None else ranking_z(logits, labels)
+        what = "it ranks training rows no better than permuted labels would"
+    else:
+        z = agreement_z(logits.argmax(1), labels)
+        what = "its answers on training rows agree with the given labels no more than chance"
+    return None if z > enough else f"{suspicion} and {what} (z = {z:.1f})"
 
 
 def find_collapsed_members(

@@ -37,6 +37,8 @@ class Scored:
         What the method says of each annotation beside that.
     posterior : float array (B, K), optional
         Class probabilities of each item by its input and all answers to it, where the method judges items.
+    right, unaided : float arrays (R,), optional
+        Probability that each annotation is right, and that by the input and the other answers alone; as before.
     """
 
     rows: NDArray[np.int64]
@@ -46,6 +48,8 @@ class Scored:
     probabilities: NDArray[np.float32]
     columns: dict[str, NDArray[np.generic]]
     posterior: NDArray[np.float32] | None = None
+    right: NDArray[np.float32] | None = None
+    unaided: NDArray[np.float32] | None = None
 
     def of_items(self) -> NDArray[np.float64]:
         """Class probabilities of the items (B, K): the mean over their inputs."""
@@ -79,6 +83,13 @@ def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
         )
     correct, loss, count = fabric.all_reduce(sums, reduce_op="sum").tolist()
     return correct / count, loss / count
+
+
+def predict_rows(method: Method, rows: Rows, fabric: Fabric) -> Tensor:
+    """Logits of every row."""
+    return torch.cat(
+        [predict_logits(method, rows, rows.x_row[index], fabric) for index in torch.arange(len(rows)).split(CHUNK)]
+    )
 
 
 def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
@@ -150,7 +161,7 @@ def judge_items(method: Method, rows: Rows, chunk: Tensor, index: Tensor, item: 
         item.numpy(),
         judged.probabilities.float().cpu().numpy(),
         {"gate": judged.gate.float().cpu().numpy()},
-        judged.posterior.float().cpu().numpy(),
+        *(values.float().cpu().numpy() for values in (judged.posterior, judged.right, judged.unaided)),
     )
 
 

@@ -46,6 +46,8 @@ class Judged(NamedTuple):
     probabilities: Float[Tensor, "B K"]  # f, from x alone
     posterior: Float[Tensor, "B K"]  # q, from x and all answers
     gate: Float[Tensor, " R"]  # probability that the answer did not come from the truth
+    right: Float[Tensor, " R"]  # probability that the answer is right
+    unaided: Float[Tensor, " R"]  # the same by x and the other answers alone
 
 
 class Group(NamedTuple):

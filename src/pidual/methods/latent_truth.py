@@ -21,7 +21,7 @@ from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
 from .base import Judged, Scan
 from .cross_fitted import CrossFitted
-from .held_out import log_posterior
+from .held_out import OWN_WEIGHT, answer_quality, log_posterior
 
 OWN_BELOW = 2**17  # numbers of own confusions, annotators x K^2
 TINY = 1e-12
@@ -100,12 +100,17 @@ class LatentTruth(CrossFitted):
         logits = self.f(batch.x, members)
         log_f = (logits * self.judge_sharpness[members, None, None]).log_softmax(-1)
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
-        log_q = log_posterior(log_f, log_p * batch.weight[:, None], batch.item, self.tau[members, None, None])
+        log_p, tau = log_p * batch.weight[:, None], self.tau[members, None, None]
+        log_q = log_posterior(log_f, log_p, batch.item, tau)
         share, judge_share = of_sum_one(self.share[members]), of_sum_one(self.judge_share[members])
         posterior = mean_by_share(judge_share, log_q.softmax(-1))
         truthful = posterior[batch.item, batch.y_noisy] * mean_by_share(judge_share, truthfulness(skill))
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
-        return Judged(mean_by_share(share, p), posterior, 1 - truthful)
+        right, unaided = (
+            mean_by_share(judge_share, answer_quality(log_q, log_p, batch.item, batch.y_noisy, tau, own))
+            for own in (OWN_WEIGHT, 0.0)
+        )
+        return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided)
 
     @property
     def answer_model(self) -> tuple[AnswerModel, Tensor]:

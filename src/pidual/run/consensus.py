@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ..batch import PI, Batch, Groups, Rows, Spec
 from ..encode import PIColumn, quantity
 from ..methods.answer_model import AnswerModel
-from ..methods.held_out import find_tempers, log_posterior
+from ..methods.held_out import OWN_WEIGHT, answer_quality, find_tempers, log_posterior
 from .splits import TEST, TRAIN, VALID
 
 FOLDS = 2  # members that each have not seen a part of the items; one more has seen all
@@ -90,12 +90,19 @@ class Judge:
         return torch.eye(len(self.members.bias))[-1]
 
     @torch.no_grad()
-    def posterior(self, log_p: Float[Tensor, "B K"], batch: Batch, trained: Tensor) -> Float[Tensor, "B K"]:
-        """q of items with these log-probabilities and answers; `trained` says which the network was trained on."""
+    def posterior(self, log_p: Float[Tensor, "B K"], batch: Batch, trained: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q of items with these log-probabilities and answers; `trained` says which the network was trained on.
+
+        Beside it the probability that each answer is right, and that without the answer itself (R,).
+        """
         last = torch.tensor([len(self.members.bias) - 1])
         log_f = self.members.log_f(temper(log_p, trained, self.power))[last] * self.sharpness
         log_l = self.members.answers(batch.a, batch.y_noisy, last) * batch.weight[:, None]
-        return log_posterior(log_f.log_softmax(-1), log_l, batch.item, self.tau).softmax(-1)[0]
+        log_q = log_posterior(log_f.log_softmax(-1), log_l, batch.item, self.tau)
+        right, unaided = (
+            answer_quality(log_q, log_l, batch.item, batch.y_noisy, self.tau, own)[0] for own in (OWN_WEIGHT, 0.0)
+        )
+        return log_q.softmax(-1)[0], right, unaided
 
 
 def fit_judge(
@@ -167,6 +174,8 @@ def choose_tempers(
     per_item = max(1.0, len(rows) / len(rows.groups))
     some = torch.arange(0, len(items), max(1, int(len(items) * per_item * log_p.shape[1] // TEMPER_NUMBERS)))
     index, item = rows.groups.members(items[some])
+    counts = rows.weight[index] > 0
+    index, item = index[counts], item[counts]
     batch = rows.select(index, item=item, with_x=False)
     log_f = members.log_f(temper(log_p[some].float(), trained[some], power))
     log_l = members.answers(batch.a, batch.y_noisy)

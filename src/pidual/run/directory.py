@@ -87,7 +87,7 @@ class Run(RunFiles):
         Parameters
         ----------
         cutoff : float or "auto"
-            "auto" lists what the run calls issues; a number, labels of lower quality for which another is suggested.
+            "auto" lists what the run calls issues; a number, the labels of lower quality.
         budget : int, optional
             Instead: this many labels of lowest quality.
         per_class : int or float, optional
@@ -104,7 +104,7 @@ class Run(RunFiles):
         fixed = None if isinstance(cutoff, str) and cutoff == "auto" else cutoff
         choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
         self.forget()  # what is there now counts
-        return list_labels(self.predictions, choice, posterior=self.summary.get("label_quality") == "posterior")
+        return list_labels(self.predictions, choice)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""

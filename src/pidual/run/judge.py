@@ -3,16 +3,27 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 
-from ..detect import Cutoff, describe_annotators, describe_items, mark_issues
+from ..detect import (
+    Cutoff,
+    Verdict,
+    describe_annotators,
+    describe_items,
+    expected_findings,
+    mark_issues,
+    noise_rate,
+    verdict,
+)
 from ..engine import Fitted, guard
 from ..engine.threads import using_threads
 from ..predictions import Predictions
 from .consensus import pi_effects
 from .evaluate import evaluation
-from .predict import Answers, group_of_rows, predict
+from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
 
 
@@ -43,10 +54,20 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
 
 def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     """Which labels look wrong, why, and what that says of items and annotators."""
-    posteriors = answers.posteriors
+    posteriors, scores = answers.posteriors, answers.scores
     assert posteriors is not None
-    predictions, cutoff = mark_issues(answers.predictions, posterior=job.method_class.by_item)
+    assert scores is not None
+    predictions, cutoff = mark_issues(answers.predictions)
     summary = summarise(job, fitted, predictions, cutoff)
+    noise = noise_rate(predictions.item, scores.quality, scores.full, scores.unaided)
+    findings = expected_findings(predictions, scores.full, scores.unaided)
+    found = find_verdict(job, fitted, predictions, scores, noise, findings)
+    summary |= {
+        "verdict": found.to_json(),
+        "noise": noise,
+        "estimated_noise_rate": noise["rate"],
+        "detection": findings,
+    }
     if answers.answer_model is not None:
         truth = posteriors.label[group_of_rows(job.rows.groups)]
         with using_threads(job.threads):
@@ -54,7 +75,52 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
                 *answers.answer_model, job.rows, job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test
             )
     items = describe_items(predictions, posteriors)
-    return Results(predictions, items, describe_annotators(predictions, posteriors.right), summary)
+    return Results(predictions, items, describe_annotators(predictions, predictions.label_quality), summary)
+
+
+def find_verdict(
+    job: Job,
+    fitted: Fitted,
+    predictions: Predictions,
+    scores: RowScores,
+    noise: dict[str, float],
+    findings: dict[str, Any],
+) -> Verdict:
+    """Whether the fit can be trusted, from what is there without clean labels."""
+    per_item = len(predictions) / max(1, len(job.rows.groups))
+    held_out = np.flatnonzero(find_held_out(job, fitted))
+    held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
+    chance: tuple[str | None, str | None] = None, None
+    if job.inputs.kind != "none" and len(held_out) >= verdict.FEW_LABELS:
+        chance = verdict.find_chance(
+            scores.confidence[held_out],
+            predictions.given[held_out],
+            scores.shuffled[held_out],
+            scores.shuffled_labels[held_out],
+            answers_alone=per_item >= verdict.FEW_ANSWERS,
+        )
+    disagrees = (predictions.predicted != predictions.given)[held_out]
+    memorised = find_learning_by_heart(job, fitted, predictions)
+    return Verdict.of(
+        [verdict.find_collapse(fitted.collapsed), chance[0]],
+        [
+            verdict.find_few_labels(len(predictions)),
+            chance[1],
+            *memorised,
+            verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
+            verdict.find_whole_class(findings),
+            verdict.find_low_precision(findings),
+            verdict.find_contradiction(disagrees, noise["rate"], per_item),
+            verdict.find_wide_interval(noise),
+        ],
+    )
+
+
+def find_held_out(job: Job, fitted: Fitted) -> NDArray[np.bool_]:
+    """Which annotations are judged by networks that have not seen their labels."""
+    if job.inputs.kind == "probabilities" or (job.method_class.by_item and getattr(fitted.method, "folds", 1) > 1):
+        return np.ones(len(job.table), bool)
+    return ~job.train
 
 
 def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:
@@ -77,7 +143,6 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
     return {
         "n_issues": predictions.n_issues,
-        "estimated_noise_rate": cutoff.estimated_noise_rate,
         "cutoff": cutoff.to_json(),
         "selected_epoch": fitted.selected_epoch,
         "valid_accuracy": record.get("valid_accuracy"),
@@ -87,7 +152,6 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
             "collapsed": fitted.collapsed,
             "events": fitted.events,
         },
-        "label_quality": "posterior" if job.method_class.by_item else "confidence",
         "model_selection": fitted.selection,
         "warnings": [*job.warnings, *find_learning_by_heart(job, fitted, predictions)],
         "evaluation": evaluation(predictions, job.method_class.scores[1:]),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable, Inputs
 from ..data.given import Given, read_given
 from ..data.probabilities import check_probabilities
-from ..detect import Cutoff, mark_issues
+from ..detect import expected_findings, mark_issues, noise_rate
 from ..detect.by_probabilities import judge_labels, ranking_score
 from ..errors import UsageError
 from ..predictions import Predictions
@@ -116,8 +116,8 @@ def find_label_issues(
     return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
 
 
-def judge_given(given: Given) -> tuple[Predictions, Cutoff]:
-    """What is said of every label, with those marked that look wrong, and the cut-off."""
+def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
+    """What is said of every label, with those marked that look wrong, and a summary as that of a run."""
     label = pd.Categorical.from_codes(given.codes, pd.Index(given.classes))
     if given.annotators is not None:
         return _judge_answers(given, label)
@@ -130,11 +130,16 @@ def judge_given(given: Given) -> tuple[Predictions, Cutoff]:
         label_quality=judged.quality,
         consensus=judged.consensus,
         consensus_quality=judged.consensus_quality,
+        confidence=judged.confidence,
     )
-    return mark_issues(predictions, posterior=True)
+    predictions, cutoff = mark_issues(predictions)
+    noise = noise_rate(given.row, judged.quality, judged.full, judged.unaided)
+    findings = expected_findings(predictions, judged.full, judged.unaided)
+    summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
+    return predictions, summary | {"estimated_noise_rate": noise["rate"]}
 
 
-def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, Cutoff]:
+def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, dict[str, Any]]:
     """The same, where it is known who gave each label."""
     from .without_x import judge_inputs
 
@@ -146,7 +151,7 @@ def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, Cu
     results = judge_inputs(table, inputs)
     found, item = results.predictions, pd.Categorical.from_codes(given.row, given.names)
     named = Predictions(found.frame.assign(item=item), found.classes, found.pi_columns)
-    return named, Cutoff(**results.summary["cutoff"])
+    return named, results.summary
 
 
 def choose(predictions: Predictions, share: float, per_class: Sequence[int] | None, least: int) -> NDArray[np.bool_]:

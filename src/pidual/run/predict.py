@@ -38,12 +38,15 @@ class Answers:
         One row per annotation; no label is marked.
     posteriors : Posteriors, optional
         Of all items; None where the consensus was left out.
+    scores : RowScores, optional
+        What the predictions are made of, and more.
     answer_model : AnswerModel and tensor, optional
         How answers come about, and what each of its members counts.
     """
 
     predictions: Predictions
     posteriors: Posteriors | None = None
+    scores: "RowScores | None" = None
     answer_model: tuple[AnswerModel, Tensor] | None = None
 
 
@@ -53,24 +56,72 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True)
     `consensus=False` leaves it out where the method has none of its own: a benchmark of labels needs none.
     """
     by_item, n_items = job.method_class.by_item, len(job.rows.groups)
-    posteriors = Posteriors.empty(n_items, len(job.table), job.spec.n_classes) if by_item else None
+    posteriors = Posteriors.empty(n_items, job.spec.n_classes) if by_item else None
     given_p = None if by_item or not consensus else ItemProbabilities(n_items, job.spec.n_classes)
     answer_model = fitted.method.answer_model
     with using_threads(job.threads):
         found = score_all(job, fitted.method, fabric, posteriors, given_p)
         if given_p is not None:
-            posteriors, answer_model = judge_together(job, fitted.method, given_p, fabric)
-    return Answers(found.predictions(job, posteriors), posteriors, answer_model)
+            posteriors, answer_model = judge_together(job, fitted.method, given_p, found, fabric)
+    return Answers(found.predictions(job, posteriors), posteriors, found, answer_model)
 
 
 @dataclass
 class RowScores:
-    """What the network says of every annotation."""
+    """What is said of every annotation.
+
+    Parameters
+    ----------
+    predicted, probability : arrays (N,)
+        The class that f finds most likely, and its probability.
+    confidence, margin : arrays (N,)
+        f's probability of the given label, and the logarithm of its ratio to that of the likeliest other class.
+    quality, full, unaided : arrays (N,)
+        Probability that the label is right: by f, and all answers to the item where these are judged together. The
+        label itself counts half, in full, and not at all.
+    shuffled, shuffled_labels : arrays (N,)
+        f's probability of another label, and that: the given labels, shuffled among the rows.
+    columns : dict of arrays (N,)
+        What the method says beside that.
+    """
 
     predicted: NDArray[np.int64]
     probability: NDArray[np.float32]
+    confidence: NDArray[np.float32]
+    margin: NDArray[np.float32]
     quality: NDArray[np.float32]
+    full: NDArray[np.float32]
+    unaided: NDArray[np.float32]
+    shuffled: NDArray[np.float32]
+    shuffled_labels: NDArray[np.integer[Any]]
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
+        """Place for annotations with these labels."""
+        shuffled = np.random.default_rng(0).permutation(given)
+        probability, confidence, margin, quality, full, unaided, p_shuffled = (
+            np.zeros(len(given), np.float32) for _ in range(7)
+        )
+        predicted = np.zeros(len(given), np.int64)
+        return cls(predicted, probability, confidence, margin, quality, full, unaided, p_shuffled, shuffled)
+
+    def put(self, at: NDArray[np.int64], p: NDArray[np.float32], input: NDArray[np.int64], given: NDArray[Any]) -> None:
+        """Keep what f says of the annotations `at`, which are about these inputs (B, K) and have these labels."""
+        every = np.arange(len(p))
+        first = p.argmax(1)
+        best = p[every, first]
+        rest = p.copy()
+        rest[every, first] = 0.0
+        own, other = p[input, given], np.where(first[input] == given, rest.max(1)[input], best[input])
+        self.predicted[at], self.probability[at] = first[input], best[input]
+        self.confidence[at] = self.quality[at] = own
+        self.margin[at] = np.log(np.maximum(own, LEAST)) - np.log(np.maximum(other, LEAST))
+        self.shuffled[at] = p[input, self.shuffled_labels[at]]
+
+    def judge(self, at: NDArray[np.int64], right: Any, full: Any, unaided: Any) -> None:
+        """Keep what is said of the annotations `at` with all answers to their items."""
+        self.quality[at], self.full[at], self.unaided[at] = right, full, unaided
 
     def check_finite(self, job: Job) -> None:
         """Refuse answers that are not numbers."""
@@ -93,6 +144,8 @@ class RowScores:
             consensus=None if posteriors is None else posteriors.label[group],
             consensus_quality=None if posteriors is None else posteriors.quality[group],
             label_quality=self.quality,
+            confidence=self.confidence,
+            margin=self.margin,
             gate=self.columns.get("gate"),
             noise=self.columns.get("noise_label"),
             scores=scores,
@@ -105,19 +158,18 @@ def score_all(
     job: Job, method: Method, fabric: Fabric, posteriors: Posteriors | None, given_p: "ItemProbabilities | None"
 ) -> RowScores:
     """Ask the method of all annotations, a chunk at a time; what it says of items goes to where that is kept."""
-    n, given = len(job.table), job.table.label_codes
-    found = RowScores(np.zeros(n, np.int64), np.zeros(n, np.float32), np.zeros(n, np.float32))
+    given = job.table.label_codes
+    found = RowScores.empty(given)
     for scored in score_rows(method, job.rows, fabric, job.train):
-        at, p = scored.rows, scored.probabilities
-        found.predicted[at], found.probability[at] = p.argmax(1)[scored.input], p.max(1)[scored.input]
-        found.quality[at] = p[scored.input, given[at]]
+        at = scored.rows
+        found.put(at, scored.probabilities, scored.input, given[at])
         if posteriors is not None and scored.posterior is not None:
-            posteriors.put(scored.items, scored.posterior, at, scored.item, given[at])
-            found.quality[at] = posteriors.right[at]
+            posteriors.put(scored.items, scored.posterior)
+            found.judge(at, scored.right, scored.posterior[scored.item, given[at]], scored.unaided)
         elif given_p is not None:
             given_p.put(scored.items, scored.of_items())
         for name, values in scored.columns.items():
-            found.columns.setdefault(name, np.zeros(n, values.dtype))[at] = values
+            found.columns.setdefault(name, np.zeros(len(given), values.dtype))[at] = values
     found.check_finite(job)
     return found
 
@@ -142,21 +194,24 @@ def log_of(p: NDArray[np.float64]) -> Tensor:
 
 
 def judge_together(
-    job: Job, method: Method, given: ItemProbabilities, fabric: Fabric
+    job: Job, method: Method, given: ItemProbabilities, found: RowScores, fabric: Fabric
 ) -> tuple[Posteriors, tuple[AnswerModel, Tensor]]:
     """Posteriors of all items, by the probabilities of a method that does not judge items and all answers to each.
 
-    The network answers once more where its probabilities were too many to keep.
+    The quality of all annotations goes to `found`. The network answers once more where its probabilities were too many
+    to keep.
     """
     rows, k, n = job.rows, job.spec.n_classes, len(job.rows.groups)
     judge = fit_judge(given.log_p, given.items, rows, job.split, job.spec)
-    posteriors = Posteriors.empty(n, len(rows), k)
+    posteriors = Posteriors.empty(n, k)
     trained = torch.from_numpy(first_part(job.split, rows, torch.arange(n)) == TRAIN)
 
     def put(items: Tensor, log_p: Tensor) -> None:
         index, item = rows.groups.members(items)
-        q = judge.posterior(log_p, rows.select(index, item=item, with_x=False), trained[items])
-        posteriors.put(items.numpy(), q.numpy(), index.numpy(), item, rows.y_noisy[index])
+        q, right, unaided = judge.posterior(log_p, rows.select(index, item=item, with_x=False), trained[items])
+        posteriors.put(items.numpy(), q.numpy())
+        full = q[item, rows.y_noisy[index]]
+        found.judge(index.numpy(), right.numpy(), full.numpy(), unaided.numpy())
 
     if given.every == 1:
         size = max(1, min(JUDGED_ITEMS, int(JUDGED_NUMBERS * n / (k * len(rows)))))

@@ -8,6 +8,7 @@ The numbers are those of the papers and of the released files.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...datasets import find_entry
 from ...datasets.digits import load_digits_pi
+from ...datasets.hard_cases import HARD_CASES
 from ...errors import DataError, DataWarning
 from . import cifar, cifar10_pi, cifar10h, cifar10s, cifarn, crowds, imagenet_pi, labelme
 from .imagenet_pi_files import read_imagenet_pi
@@ -439,6 +441,11 @@ def _crowd_texts(
         checks.add("texts", "ok" if found == len(asked) else "wrong", f"of {found:,} of {len(asked):,} items")
 
 
+def _hard_case(name: str, checks: _Checks) -> None:
+    make, noise = HARD_CASES[name]
+    checks.near("labels", make(checks.data).noise_rate, noise)
+
+
 CHECKS: dict[str, Callable[[_Checks], None]] = {
     "cifar10h": _cifar10h,
     "cifar10n": _cifar10n,
@@ -451,4 +458,5 @@ CHECKS: dict[str, Callable[[_Checks], None]] = {
     "cifar100_sm500": _cifar100_sm500,
     "medical_treat": _medical_treat,
     "llm_emotion": _llm_emotion,
+    **{name: partial(_hard_case, name) for name in HARD_CASES},
 }

@@ -1,0 +1,96 @@
+"""How many labels are wrong, how many of a list, and how far that can be trusted: expectations, no clean labels.
+
+An answer counts half where its own quality is judged (`pidual.methods.held_out`). What it would be if it counted in
+full, and not at all, bounds what can be said: the truth has mostly been between the two (docs/detection.md).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..predictions import Predictions
+
+Floats = npt.NDArray[np.float64]
+
+NORMAL_90 = 1.6448536269514722  # two-sided 90% quantile of the normal distribution
+POINTS = 40  # of the curve
+
+
+def noise_rate(
+    item: npt.ArrayLike, quality: npt.ArrayLike, full: npt.ArrayLike, unaided: npt.ArrayLike
+) -> dict[str, float]:
+    """Share of wrong labels, with a 90% interval.
+
+    Parameters
+    ----------
+    item : int array (N,)
+        Codes of the items: labels of one item are right or wrong together.
+    quality, full, unaided : arrays (N,)
+        Probability that each label is right, where it counts half, in full, and not at all.
+
+    Returns
+    -------
+    dict
+        rate, low and high.
+    """
+    wrong = 1 - np.asarray(quality, np.float64)
+    if not len(wrong):
+        return {"rate": 0.0, "low": 0.0, "high": 0.0}
+    rate = float(wrong.mean())
+    sums = np.bincount(np.asarray(item), weights=wrong - rate)
+    error = NORMAL_90 * float(np.sqrt(np.square(sums).sum())) / len(wrong)
+    ends = [float(1 - np.mean(np.asarray(values, np.float64))) for values in (full, unaided)]
+    low, high = min(rate, *ends) - error, max(rate, *ends) + error
+    return {"rate": rate, "low": max(0.0, low), "high": min(1.0, high)}
+
+
+def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: npt.ArrayLike) -> dict[str, Any]:
+    """What looking at the issues, or at the n most suspicious labels, is expected to find.
+
+    Returns
+    -------
+    dict
+        expected_precision of the issues with precision_low and precision_high (None where there is no issue); curve,
+        the expected number of wrong labels and their share among the n of lowest quality; classes, for each class how
+        many labels were given, look wrong, and are expected to be wrong.
+    """
+    found = predictions.is_issue
+    wrong = 1 - predictions.label_quality.astype(np.float64)
+    precision = low = high = None
+    if found.any():
+        precision = float(wrong[found].mean())
+        error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) / np.count_nonzero(found)))
+        ends = [float(1 - np.asarray(values, np.float64)[found].mean()) for values in (full, unaided)]
+        low, high = max(0.0, min(precision, *ends) - error), min(1.0, max(precision, *ends) + error)
+    return {
+        "expected_precision": precision,
+        "precision_low": low,
+        "precision_high": high,
+        "curve": findings_curve(wrong),
+        "classes": findings_by_class(predictions.given, found, wrong, predictions.classes),
+    }
+
+
+def findings_curve(wrong: Floats) -> list[dict[str, Any]]:
+    """Expected wrong labels among the n most suspicious, for some n between one and all."""
+    total = len(wrong)
+    if not total:
+        return []
+    sums = np.cumsum(-np.sort(-wrong))
+    sizes = np.unique(np.round(np.geomspace(1, total, POINTS)).astype(np.int64))
+    found = zip(sizes, sums[sizes - 1], strict=True)
+    return [{"n": int(n), "expected_wrong": float(x), "precision": float(min(1.0, x / n))} for n, x in found]
+
+
+def findings_by_class(
+    given: npt.ArrayLike, found: npt.NDArray[np.bool_], wrong: Floats, classes: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Labels given, issues, and labels expected to be wrong, of every class."""
+    given, k = np.asarray(given), len(classes)
+    counts = [np.bincount(given, weights=weights, minlength=k) for weights in (None, found, wrong)]
+    return [
+        {"class": name, "given": int(n), "issues": int(issues), "expected_wrong": float(expected)}
+        for name, n, issues, expected in zip(classes, *counts, strict=True)
+    ]

@@ -1,0 +1,175 @@
+"""A verdict on the fit itself, from what is there without clean labels: can its list of wrong labels be trusted?
+
+failed     nothing that was learned goes with the labels: the list means nothing
+doubtful   there is a reason not to rely on it, and the verdict says which
+ok         no such reason was found
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..messages import quoted
+from ..metrics import detection_auc
+from ..predictions import Predictions
+
+Floats = npt.NDArray[np.floating[Any]]
+Codes = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.bool_]
+
+AT_CHANCE = 3.0  # standard errors below which f ranks no better than chance
+FEW_LABELS = 30
+SAMPLE = 200_000  # labels whose ranking is looked at
+FEW_ANSWERS = 1.5  # mean answers to an item, below which f alone can contradict one
+CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must disagree with held-out labels
+WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
+ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
+WIDE = 0.3  # interval of the noise rate
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run says of itself.
+
+    Parameters
+    ----------
+    status : "ok", "doubtful" or "failed"
+    reasons : list of str
+        Sentences, the gravest first; empty where it is ok.
+    """
+
+    status: Literal["ok", "doubtful", "failed"]
+    reasons: list[str]
+
+    @classmethod
+    def of(cls, failures: Iterable[str | None], doubts: Iterable[str | None]) -> "Verdict":
+        """The verdict by reasons, of which some may not apply."""
+        failed, doubtful = ([reason for reason in reasons if reason] for reasons in (failures, doubts))
+        return cls("failed" if failed else "doubtful" if doubtful else "ok", failed + doubtful)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as a dict of plain values."""
+        return {"status": self.status, "reasons": self.reasons}
+
+
+def find_collapse(collapsed: bool) -> str | None:
+    """Whether the guard gave up."""
+    if not collapsed:
+        return None
+    return "Training collapsed and could not be recovered: the classifier has learned nothing; use a smaller --lr."
+
+
+def find_chance(
+    own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes, *, answers_alone: bool
+) -> tuple[str | None, str | None]:
+    """A failure, or a doubt, where f ranks held-out labels no better than shuffled ones.
+
+    Parameters
+    ----------
+    own, given : arrays (N,)
+        f's probability of the label of each held-out row, and the label.
+    shuffled, shuffled_labels : arrays (N,)
+        The same with the labels shuffled among the rows.
+    answers_alone : bool
+        Whether items have several answers, which count without f.
+    """
+    z, auc = ranks_above(own, given, shuffled, shuffled_labels)
+    if z > AT_CHANCE:
+        return None, None
+    text = f"The inputs say nothing of the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
+    if answers_alone:
+        return None, f"{text}, so that the answers to an item are judged by each other alone."
+    return f"{text}; check that inputs and labels are of the same rows.", None
+
+
+def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes) -> tuple[float, float]:
+    """How many standard errors f's probability of the given label ranks above that of shuffled ones, and the mean AUC.
+
+    Within each class: the chance that a row with this label has a higher probability of it than a row of another label
+    that was given this one by shuffling. Class frequencies alone, however uneven, rank nothing.
+    """
+    moved = given != shuffled_labels
+    shuffled, shuffled_labels = shuffled[moved], shuffled_labels[moved]
+    excess, variance, weight = 0.0, 0.0, 0.0
+    order, other = (np.argsort(labels, kind="stable") for labels in (given, shuffled_labels))
+    k = int(max(given.max(initial=0), shuffled_labels.max(initial=0))) + 1
+    ends, others = (np.cumsum(np.bincount(labels, minlength=k)) for labels in (given, shuffled_labels))
+    for label in np.flatnonzero(np.diff(ends, prepend=0)):
+        a = own[order[ends[label - 1] if label else 0 : ends[label]]]
+        b = shuffled[other[others[label - 1] if label else 0 : others[label]]]
+        if not len(b):
+            continue
+        auc = detection_auc(np.concatenate([a, b]), np.arange(len(a) + len(b)) >= len(a))
+        excess += len(a) * (auc - 0.5)
+        variance += len(a) ** 2 * (len(a) + len(b) + 1) / (12 * len(a) * len(b))
+        weight += len(a)
+    if not weight:
+        return math.inf, math.nan
+    return excess / math.sqrt(variance), 0.5 + excess / weight
+
+
+def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) -> str | None:
+    """Whether f disagrees with far more held-out labels than are taken for wrong."""
+    times, beyond = CONTRADICTED
+    share = float(disagrees.mean()) if len(disagrees) else 0.0
+    if answers_per_item >= FEW_ANSWERS or share <= max(times * rate, rate + beyond):
+        return None
+    return (
+        f"The classifier disagrees with {share:.1%} of held-out labels, and {rate:.1%} are taken for wrong: it is "
+        "often mistaken itself, and wrong labels are missed where it is."
+    )
+
+
+def find_whole_class(findings: dict[str, Any]) -> str | None:
+    """Whether nearly all labels of a class look wrong."""
+    for record in findings["classes"]:
+        n, issues = record["given"], record["issues"]
+        if n >= CLASS_LABELS and issues >= WHOLE_CLASS * n:
+            return (
+                f"{issues:,} of the {n:,} labels {quoted(record['class'])} look wrong: the classifier may be blind to "
+                "this class; look at some of them before anything is changed."
+            )
+    return None
+
+
+def find_low_precision(findings: dict[str, Any]) -> str | None:
+    """Whether most of the list may be right labels."""
+    if findings["precision_low"] is None or findings["precision_low"] >= 0.5:
+        return None
+    return (
+        f"Of the labels that look wrong, {findings['expected_precision']:.0%} are expected to be "
+        f"({findings['precision_low']:.0%} to {findings['precision_high']:.0%}): many of them may be right."
+    )
+
+
+def find_wide_interval(noise: dict[str, float]) -> str | None:
+    """Whether the number of wrong labels is anybody's guess."""
+    if noise["high"] - noise["low"] <= WIDE:
+        return None
+    return (
+        f"Between {noise['low']:.0%} and {noise['high']:.0%} of the labels may be wrong: the data do not tell better."
+    )
+
+
+def find_noise_prior(predictions: Predictions) -> str | None:
+    """Whether Pi-DUAL's noise network gives one label to all rows and so carries the class frequencies."""
+    gate, noise = predictions.gate, predictions.frame.get("noise_label")
+    if gate is None or noise is None:
+        return None
+    counts = noise.value_counts(normalize=True)
+    most, label = float(counts.iloc[0]), counts.index[0]
+    if most < ONE_ANSWER or gate.mean() < OPEN_GATE or label != predictions.frame["given_label"].mode()[0]:
+        return None
+    return (
+        f"The noise network says {quoted(label)} for {most:.0%} of the rows, at a mean gate of {gate.mean():.2f}: "
+        "it has learned how frequent the classes are, and the classifier names the others too often; use --method auto."
+    )
+
+
+def find_few_labels(n: int) -> str | None:
+    """Whether there are too few labels to judge any."""
+    return f"There are only {n} labels, too few to learn from." if n < FEW_LABELS else None

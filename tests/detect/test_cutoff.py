@@ -1,0 +1,89 @@
+"""The automatic cut-off has the largest expected F1 of all cuts, and the others do what was asked for."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from pidual.detect import auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
+from pidual.detect.cutoff import MAX_CUT
+from pidual.errors import UsageError
+
+
+def expected_f1(quality, found):
+    wrong = [1 - q for q in quality]
+    return 2 * sum(w for w, f in zip(wrong, found, strict=True) if f) / (sum(found) + sum(wrong))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_other_cut_has_a_larger_expected_f1(seed):
+    rng = np.random.default_rng(seed)
+    quality = rng.beta(*rng.uniform(0.2, 3, 2), 60)
+    found = find_issues(auto_cutoff(quality), quality)
+    cuts = [quality < cut for cut in [*quality, 2.0] if cut <= MAX_CUT]
+    assert expected_f1(quality, found) >= max(expected_f1(quality, cut) for cut in cuts) - 1e-12
+
+
+def test_calibrated_quality_gives_the_best_f1_that_can_be_had():
+    rng = np.random.default_rng(0)
+    quality = rng.beta(0.5, 0.3, 200_000)
+    wrong = rng.random(len(quality)) > quality
+
+    def f1(found):
+        return 2 * (found & wrong).sum() / (found.sum() + wrong.sum())
+
+    best = max(f1(quality < cut) for cut in np.linspace(0.01, MAX_CUT, 60))
+    assert f1(find_issues(auto_cutoff(quality), quality)) > best - 0.002
+
+
+def test_labels_that_are_likely_right_are_never_issues():
+    quality = np.random.default_rng(0).uniform(0.7, 1, 1000)
+    cutoff = auto_cutoff(quality)
+    assert cutoff.value == MAX_CUT
+    assert "one in three" in cutoff.note
+    assert not find_issues(cutoff, quality).any()
+
+
+def test_equal_scores_flag_nothing():
+    cutoff = auto_cutoff(np.full(200, 0.25))
+    assert "same quality" in cutoff.note
+    assert not find_issues(cutoff, np.full(200, 0.25)).any()
+
+
+def test_the_cut_lies_between_two_groups():
+    quality = np.r_[np.full(20, 0.1), np.full(80, 0.98)]
+    assert auto_cutoff(quality).value == pytest.approx(0.54)
+
+
+def test_fixed_cutoff_is_strict():
+    assert find_issues(fixed_cutoff(0.2), [0.1, 0.2, 0.1, 0.5]).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 5, 99])
+def test_budget_takes_exactly_that_many_of_the_lowest(n):
+    quality = np.array([0.5, 0.1, 0.1, 0.9, 0.1])
+    found = find_issues(budget_cutoff(quality, n), quality)
+    assert found.sum() == min(n, 5)
+    assert np.flatnonzero(found).tolist() == sorted(np.argsort(quality, kind="stable")[:n])
+
+
+def test_choice_and_json():
+    quality = np.linspace(0, 1, 50)
+    assert choose_cutoff(quality).kind == "auto"
+    assert choose_cutoff(quality, cutoff=0.3).value == 0.3
+    described = choose_cutoff(quality, budget=7).to_json()
+    assert json.loads(json.dumps(described, allow_nan=False))["budget"] == 7
+
+
+def test_wrong_calls_are_refused():
+    with pytest.raises(UsageError, match="not between 0 and 1"):
+        fixed_cutoff(20)
+    with pytest.raises(UsageError, match="negative"):
+        budget_cutoff([0.1], -1)
+    with pytest.raises(UsageError, match="NaN"):
+        auto_cutoff([math.nan, 0.5])
+    with pytest.raises(UsageError, match="one value per annotation"):
+        auto_cutoff([[0.1, 0.5]])
+    with pytest.raises(UsageError, match="no annotations"):
+        auto_cutoff([])

@@ -1,0 +1,66 @@
+"""How many labels are wrong, how many of a list: against plain loops."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pidual.detect import expected_findings, noise_rate
+from pidual.predictions import Predictions
+
+RNG = np.random.default_rng(0)
+
+
+def predictions_of(quality, given, classes, issues):
+    frame = pd.DataFrame({"item": pd.Categorical(range(len(given))), "label": [classes[k] for k in given]})
+    made = Predictions.build(
+        frame, classes, predicted=given, predicted_probability=np.ones(len(given)), label_quality=quality
+    )
+    return made.with_issues(issues)
+
+
+def test_noise_rate_and_its_interval():
+    item = np.array([0, 0, 1, 2, 2, 2])
+    quality, full, unaided = np.array([0.9, 0.2, 0.7, 0.6, 0.8, 0.4]), np.full(6, 0.75), np.full(6, 0.5)
+    found = noise_rate(item, quality, full, unaided)
+    rate = sum(1 - q for q in quality) / 6
+    sums = {i: sum(1 - q - rate for q, j in zip(quality, item, strict=True) if i == j) for i in (0, 1, 2)}
+    error = 1.6448536 * math.sqrt(sum(s * s for s in sums.values())) / 6
+    assert found["rate"] == pytest.approx(rate)
+    assert found["low"] == pytest.approx(0.25 - error)
+    assert found["high"] == pytest.approx(0.5 + error)
+
+
+def test_the_interval_holds_the_rate_and_stays_between_0_and_1():
+    for _ in range(50):
+        quality, full, unaided = RNG.random((3, 10)) ** RNG.choice([0.01, 1, 10])
+        found = noise_rate(np.arange(10), quality, full, unaided)
+        assert 0 <= found["low"] <= found["rate"] <= found["high"] <= 1
+
+
+def test_what_a_list_is_expected_to_hold():
+    quality = np.array([0.1, 0.9, 0.3, 0.8, 0.95], np.float32)
+    given, classes = np.array([0, 1, 1, 0, 1]), ["ok", "fraud", "other"]
+    found = expected_findings(predictions_of(quality, given, classes, quality < 0.5), quality + 0.02, quality - 0.05)
+    error = 1.6448536 * math.sqrt(0.8 * 0.2 / 2)
+    assert found["expected_precision"] == pytest.approx(0.8)
+    assert found["precision_low"] == pytest.approx(0.78 - error)
+    assert found["precision_high"] == 1.0
+    assert found["classes"] == [
+        {"class": "ok", "given": 2, "issues": 1, "expected_wrong": pytest.approx(1.1)},
+        {"class": "fraud", "given": 3, "issues": 1, "expected_wrong": pytest.approx(0.85)},
+        {"class": "other", "given": 0, "issues": 0, "expected_wrong": 0},
+    ]
+    curve = {point["n"]: (point["expected_wrong"], point["precision"]) for point in found["curve"]}
+    wrong = sorted((1 - q for q in quality), reverse=True)
+    assert set(curve) == {1, 2, 3, 4, 5}
+    for n, (expected, precision) in curve.items():
+        assert expected == pytest.approx(sum(wrong[:n]), rel=1e-6)
+        assert precision == pytest.approx(sum(wrong[:n]) / n, rel=1e-6)
+
+
+def test_a_list_of_nothing_has_no_precision():
+    quality = np.full(4, 0.9, np.float32)
+    found = expected_findings(predictions_of(quality, [0, 1, 0, 1], ["a", "b"], quality < 0.5), quality, quality)
+    assert found["expected_precision"] is found["precision_low"] is found["precision_high"] is None

@@ -1,0 +1,131 @@
+"""A fit that cannot be trusted says so, and one that can does not cry wolf."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pidual import judge
+from pidual.detect import Verdict, verdict
+from pidual.metrics import detection_auc
+from pidual.predictions import Predictions
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_gravest_reason_decides():
+    assert Verdict.of([None], [None, None]).to_json() == {"status": "ok", "reasons": []}
+    assert Verdict.of([None], [None, "b"]).to_json() == {"status": "doubtful", "reasons": ["b"]}
+    assert Verdict.of(["a"], ["b"]).to_json() == {"status": "failed", "reasons": ["a", "b"]}
+
+
+def labels_and_probabilities(n, knows, rare=0.05):
+    """f's probability of the labels and of shuffled ones, where f says the frequent class for every row."""
+    y = (RNG.random(n) < rare).astype(int)
+    logit = -3 + knows * y + RNG.normal(size=n)
+    p = np.stack([1 / (1 + np.exp(logit)), 1 / (1 + np.exp(-logit))], axis=1)
+    other = RNG.permutation(y)
+    return p[np.arange(n), y], y, p[np.arange(n), other], other
+
+
+def test_ranks_above_is_standard_normal_by_chance_and_sees_a_rare_class():
+    z = [verdict.ranks_above(*labels_and_probabilities(400, 0.0))[0] for _ in range(400)]
+    assert abs(np.mean(z)) < 0.2
+    assert 0.7 < np.std(z) < 1.5
+    z, auc = verdict.ranks_above(*labels_and_probabilities(4000, 1.0))
+    assert z > 5
+    assert auc > 0.6
+
+
+def test_ranks_above_is_the_mean_auc_of_the_classes():
+    own, given, other, others = labels_and_probabilities(200, 1.0, rare=0.4)
+    aucs = {}
+    for label in (0, 1):
+        both = np.r_[own[given == label], other[(others == label) & (given != label)]]
+        aucs[label] = detection_auc(both, np.arange(len(both)) >= (given == label).sum())
+    mean = np.mean([aucs[label] for label in given])
+    assert verdict.ranks_above(own, given, other, others)[1] == pytest.approx(mean)
+
+
+def test_chance_is_a_failure_where_f_is_all_there_is():
+    chance = labels_and_probabilities(500, 0.0, rare=0.5)
+    failure, doubt = verdict.find_chance(*chance, answers_alone=False)
+    assert "same rows" in failure
+    assert doubt is None
+    failure, doubt = verdict.find_chance(*chance, answers_alone=True)
+    assert failure is None
+    assert "each other alone" in doubt
+    assert verdict.find_chance(*labels_and_probabilities(500, 2.0), answers_alone=False) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("share", "rate", "answers", "found"),
+    [
+        (0.125, 0.025, 1, True),  # five times what is taken for wrong
+        (0.125, 0.1, 1, False),
+        (0.03, 0.005, 1, False),  # both are small
+        (0.6, 0.1, 3, False),  # the answers decide
+    ],
+)
+def test_held_out_labels_contradict(share, rate, answers, found):
+    disagrees = np.arange(1000) < 1000 * share
+    assert (verdict.find_contradiction(disagrees, rate, answers) is not None) == found
+
+
+def test_a_whole_class_is_named():
+    records = [{"class": "ok", "given": 900, "issues": 20}, {"class": "fraud", "given": 40, "issues": 38}]
+    assert "38 of the 40 labels 'fraud'" in verdict.find_whole_class({"classes": records})
+    records[1]["issues"] = 30
+    assert verdict.find_whole_class({"classes": records}) is None
+    records[1] |= {"given": 5, "issues": 5}
+    assert verdict.find_whole_class({"classes": records}) is None
+
+
+def test_a_list_that_is_mostly_right_is_doubtful():
+    found = {"expected_precision": 0.6, "precision_low": 0.4, "precision_high": 0.7}
+    assert "60% are expected to be (40% to 70%)" in verdict.find_low_precision(found)
+    assert verdict.find_low_precision(found | {"precision_low": 0.5}) is None
+    assert verdict.find_low_precision(dict.fromkeys(found)) is None
+
+
+def test_a_noise_network_that_answers_the_class_frequencies_is_named():
+    n = 200
+    given = np.r_[np.zeros(180, int), np.ones(20, int)]
+    frame = pd.DataFrame({"item": pd.Categorical(range(n)), "label": np.array(["ok", "fraud"])[given]})
+
+    def made(noise, gate):
+        return Predictions.build(
+            frame,
+            ["ok", "fraud"],
+            predicted=given,
+            predicted_probability=np.ones(n),
+            label_quality=np.ones(n),
+            gate=np.full(n, gate),
+            noise=noise,
+        )
+
+    assert "'ok' for 100% of the rows" in verdict.find_noise_prior(made(np.zeros(n, int), 0.25))
+    assert verdict.find_noise_prior(made(np.zeros(n, int), 0.05)) is None
+    assert verdict.find_noise_prior(made(np.ones(n, int), 0.25)) is None
+    assert verdict.find_noise_prior(made(given, 0.25)) is None
+
+
+def crowd(n=600, noise=0.2):
+    y = RNG.integers(0, 3, n)
+    p = np.full((n, 3), 0.1)
+    p[np.arange(n), y] = 0.8
+    return np.where(RNG.random(n) < noise, RNG.integers(0, 3, n), y), p
+
+
+def test_probabilities_of_other_rows_make_a_fit_that_failed():
+    labels, p = crowd()
+    assert judge(pd.DataFrame({"label": labels}), p).summary["verdict"] == {"status": "ok", "reasons": []}
+    found = judge(pd.DataFrame({"label": labels}), p[::-1]).summary["verdict"]
+    assert found["status"] == "failed"
+    assert "same rows" in found["reasons"][0]
+
+
+def test_few_labels_are_doubtful():
+    labels, p = crowd(20, noise=0.0)
+    found = judge(pd.DataFrame({"label": labels}), p).summary["verdict"]
+    assert found["status"] == "doubtful"
+    assert "only 20 labels" in found["reasons"][0]
