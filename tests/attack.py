@@ -369,7 +369,11 @@ TARGETS = {  # run -> file -> the commands that read it
         "annotators.parquet": ("detect", "list", "report"),
         "items.parquet": ("detect",),
     },
-    "text": {"model.json": ("predict-text",), "model.safetensors": ("predict-text",)},
+    "text": {
+        "model.json": ("predict-text",),
+        "model.safetensors": ("predict-text",),
+        "previews.parquet": ("report",),
+    },
     "images": {"model.json": ("predict-images",), "thumbnails.parquet": ("report",)},
     "elr": {"model.json": ("predict",), "model.safetensors": ("predict",)},
     "unfinished": {"config.json": ("resume",), "state/state.safetensors": ("resume",)},

@@ -18,13 +18,23 @@ from command_line import write_key
 from contract import make_rows
 
 # Files of tests, of which the first look at figures and the second fit end to end what others fit with checks.
-DRAWING = {"test_analyses", "test_benchmark", "test_docs_code", "test_fuzz", "test_report", "test_sweep", "test_theory"}
+DRAWING = {
+    "test_analyses",
+    "test_benchmark",
+    "test_browser",
+    "test_docs_code",
+    "test_fuzz",
+    "test_report",
+    "test_sweep",
+    "test_theory",
+}
 UNCHECKED = {
     "test_analyses",
     "test_any_classifier",
     "test_artefacts",
     "test_bad_input",
     "test_benchmark",
+    "test_browser",
     "test_consensus",
     "test_demo",
     "test_directory",
@@ -33,7 +43,9 @@ UNCHECKED = {
     "test_judge",
     "test_odd_input",
     "test_people",
+    "test_previews",
     "test_report",
+    "test_sections",
     "test_run",
     "test_rundir",
     "test_sweep",

@@ -20,6 +20,7 @@ from pidual.schemas import sealed
 RUN_FILES = {
     *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),
     *("state/state.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
+    "previews.parquet",
     "report.html",
 }
 SHORT = ("--method", "pi_dual", "--pi", "annotator,seconds", "--epochs", "4", "--batch-size", "64")

@@ -22,7 +22,9 @@ def published():
 def test_one_fit_of_the_demo(tmp_path):
     run = demo.fit_digits(demo.load_digits_pi("high"), tmp_path / "run", "pi_dual", 0, Progress())
     assert run.summary["evaluation"]["detection_auc"] == pytest.approx(published()[73, "pi_dual"][1], abs=0.005)
-    assert "data:image/png" in (run.path / "report.html").read_text()
+    page = (run.path / "report.html").read_text()
+    assert "data:image/png" in page
+    assert "· Digits-PI, 73% wrong</title>" in page
 
 
 def test_the_table_is_for_reading(tmp_path, monkeypatch):

@@ -69,7 +69,15 @@ def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Prog
     options = FitOptions(method=method, seed=seed)
     if method != "latent_truth":
         options = replace(options, options=OPTIONS)
-    run = fit_table(table, inputs, out, options, source={"x": "Digits-PI"}, force=True, progress=progress)
+    run = fit_table(
+        table,
+        inputs,
+        out,
+        options,
+        source={"table": f"Digits-PI, {data.noise_rate:.0%} wrong", "x": "Digits-PI"},
+        force=True,
+        progress=progress,
+    )
     worst = run.predictions.frame.nsmallest(200, "label_quality")["item"].astype(int).unique()
     pictures = [picture(data.images[item, 0]) for item in worst]
     run.write_thumbnails(pd.DataFrame({"item": worst.astype(str), "png": pictures}))

@@ -84,8 +84,8 @@ class Column:
     Parameters
     ----------
     kind : "label", "name", "share", "number", "count", "flag", "text" or "png"
-        A class; a category of any values; a number in [0, 1]; any number; a whole number of at least 0; true or false;
-        text; an image.
+        A class; a category of any values; a number in [0, 1]; a finite number; a whole number of at least 0; true or
+        false; text; an image.
     required : bool
         Whether every such file has it.
     missing : bool
@@ -144,6 +144,12 @@ ANNOTATORS_COLUMNS = {
     "mean_gate": OPTIONAL_SHARE,
 }
 THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
+PREVIEWS_COLUMNS = {
+    "row": COUNT,
+    "column": Column("text"),
+    "text": Column("text"),
+    **dict.fromkeys(["value", "low", "high", "distance"], Column("number", missing=True)),
+}
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -504,8 +510,10 @@ def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
             return "must hold numbers from 0 to 1"
         numbers = column.drop_null().to_numpy()
         return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
+    if expected.kind == "number":
+        finite = pa.types.is_floating(kind) and np.isfinite(column.drop_null().to_numpy()).all()
+        return None if finite else "must hold finite numbers"
     known = {
-        "number": (pa.types.is_floating(kind), "must hold numbers"),
         "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),
         "flag": (pa.types.is_boolean(kind), "must hold true or false"),
         "text": (_is_text(values) or empty, "must hold text"),

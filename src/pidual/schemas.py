@@ -325,6 +325,7 @@ shape = list_of(whole(1), least=1, most=8)
 NAMED_FILES = (
     *("model.safetensors", "model-last.safetensors", "model.json", "metrics.jsonl"),
     *("predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
+    "previews.parquet",
 )
 
 

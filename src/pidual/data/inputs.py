@@ -36,6 +36,8 @@ class Inputs:
         What messages call the inputs.
     fingerprint : str, optional
         Digest of what the array was computed from, where it was: the same on any machine.
+    texts : pyarrow array of text, optional
+        What each row of `array` was made from, where `kind` is "text" and the inputs are to be trained on.
     """
 
     array: NDArray[Any] | LazyImages
@@ -45,6 +47,7 @@ class Inputs:
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     source: str = "x"
     fingerprint: str | None = None
+    texts: Any = None
 
     def __len__(self) -> int:
         return len(self.array)

@@ -117,6 +117,11 @@ def _finds_address(text: str) -> bool:
     return any(_ADDRESS.search(text[max(0, sign.start() - 64) : sign.start() + 256]) for sign in signs)
 
 
+def hide_addresses(text: str) -> str:
+    """The text with words in the place of e-mail addresses; it should be short, as all of it is looked at."""
+    return _ADDRESS.sub("(e-mail address)", text) if "@" in text else text
+
+
 def shown(column: str, value: object, limit: int = 60) -> str:
     """`value` as a message may show it: not where the column is called like one of people, nor an e-mail address."""
     if isinstance(value, dict | list):

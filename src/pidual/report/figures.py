@@ -73,7 +73,7 @@ def histogram_svg(name: str, label: str, x_label: str, groups: Mapping[str, tupl
         axes.set_ylabel("% of the group")
         axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, handlelength=1.4, borderaxespad=0.2)
 
-    return _svg(name, label, draw, size=(4.6, 2.6))
+    return _svg(name, label, draw, size=(4.4, 2.6))
 
 
 def curve_svg(
@@ -113,6 +113,38 @@ def curve_svg(
         axes.set_title(y_label, loc="left", fontsize=9, color=INK)
 
     return _svg(name, label, draw, size=(3.5, 2.2))
+
+
+def found_svg(name: str, label: str, points: Sequence[tuple[float, float]], *, flagged: int) -> str:
+    """Wrong labels that should be found against labels looked at, most suspicious first.
+
+    Parameters
+    ----------
+    name, label
+        As for `histogram_svg`.
+    points : list of (labels looked at, wrong ones expected among them)
+        In order, from (0, 0).
+    flagged : int
+        How many labels are flagged; marked where the curve gets there.
+    """
+
+    def draw(axes: Any) -> None:
+        x, y = zip(*points[:: -(-len(points) // MAX_POINTS)], points[-1], strict=True)
+        top = 1.06 * max(y[-1], 1e-9)
+        axes.plot([0, x[-1]], [0, x[-1]], color=MUTED, linewidth=1, linestyle=(0, (3, 2)), label="if all were wrong")
+        axes.plot(x, y, color=CALM, linewidth=1.8, label="expected")
+        if 0 < flagged <= x[-1]:
+            axes.axvline(flagged, color=ALERT, linewidth=1, linestyle=(0, (1, 1.5)), label="flagged")
+        axes.set_xlim(0, x[-1])
+        axes.set_ylim(0, top)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.get_major_locator().set_params(nbins=6)
+        axes.set_xlabel("labels looked at")
+        axes.set_ylabel("wrong labels found")
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, handlelength=1.4, borderaxespad=0.2)
+
+    return _svg(name, label, draw, size=(4.4, 2.7))
 
 
 def _svg(name: str, label: str, draw: Callable[[Any], None], *, size: tuple[float, float]) -> str:

@@ -6,7 +6,7 @@ model.safetensors    selected weights; model-last.safetensors: after the last ep
 schema
 state/               resume point
 predictions.parquet  one row per annotation
-items.parquet, annotators.parquet, thumbnails.parquet
+items.parquet, annotators.parquet, thumbnails.parquet, previews.parquet
 summary.json         what came out; there when the run is finished
 report.html          self-contained
 """

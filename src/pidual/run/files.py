@@ -17,6 +17,7 @@ from ..errors import RunError
 from ..predictions import (
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
+    PREVIEWS_COLUMNS,
     SHARE,
     THUMBNAILS_COLUMNS,
     Predictions,
@@ -153,6 +154,15 @@ class RunFiles:
         self.verify(path.name)
         pictures = read_frame(path, schema=THUMBNAILS_COLUMNS)
         return dict(zip(pictures["item"].astype(str), pictures["png"], strict=True))
+
+    @property
+    def previews(self) -> pd.DataFrame:
+        """Text or unusual columns of suspicious annotations, see `run.previews`; empty where there are none."""
+        path = self.path / "previews.parquet"
+        if not path.exists():
+            return pd.DataFrame(columns=list(PREVIEWS_COLUMNS))
+        self.verify(path.name)
+        return read_frame(path, schema=PREVIEWS_COLUMNS)
 
     def forget(self) -> None:
         """Read all files again when they are next asked for: they have changed."""

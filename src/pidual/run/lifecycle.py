@@ -28,7 +28,8 @@ except ImportError:  # Windows: two writers are not kept apart there
 
 RUN_FILES = (
     *("config.json", "metrics.jsonl", "model.json", "model.safetensors", "model-last.safetensors"),
-    *("predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet", "report.html"),
+    *("predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),
+    *("previews.parquet", "report.html"),
     "summary.json",  # marks a finished run: the last to be moved
 )
 SWEEP_FILES = (

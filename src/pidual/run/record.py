@@ -1,6 +1,5 @@
 """What a fit writes into its run directory: first what it is, and at its end what came out."""
 
-import io
 import json
 import platform
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from PIL import Image
 
 from ..data import Inputs
 from ..encode import PIColumn, quantity
@@ -24,13 +22,14 @@ from ..errors import RunError, UsageError
 from ..files import fingerprint, release, write_json
 from ..methods import METHODS, Method
 from ..nets import Standardize
-from ..predictions import Predictions, write_frame
+from ..predictions import write_frame
 from ..schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from .directory import Run
 from .identity import find_changes, refuse_change
 from .judge import Results
 from .lifecycle import NEW, choose_folder
 from .prepare import Job
+from .previews import previews, thumbnails
 
 IDENTITY = ("method", "setting", "seed", "method_options", "training", "network", "data")  # of a config
 
@@ -195,6 +194,7 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
     if results.annotators is not None:
         write_frame(out / "annotators.parquet", results.annotators)
     write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
+    write_frame(out / "previews.parquet", previews(job, results.predictions))
     run = Run(out)
     about = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
     write_json(out / "summary.json", sealed(results.summary | about))
@@ -213,18 +213,3 @@ def describe_model(job: Job, method: Method) -> dict[str, Any]:
         "pi": job.encoder.to_json(),
         "inputs": job.inputs.schema,
     }
-
-
-def thumbnails(job: Job, predictions: Predictions, limit: int = 200) -> pd.DataFrame:
-    """PNG images of the items with the most suspicious labels, where inputs are images: item, png."""
-    pictures: dict[str, bytes] = {}
-    if job.inputs.kind != "images":
-        limit = 0
-    for row in np.argsort(predictions.label_quality, kind="stable")[:limit]:
-        x = job.rows.take_x(job.rows.x_row[row : row + 1])[0].numpy()
-        buffer = io.BytesIO()
-        Image.fromarray(x.transpose(1, 2, 0)).save(buffer, format="PNG")
-        pictures[str(predictions.frame["item"].iloc[row])] = buffer.getvalue()
-    return pd.DataFrame(
-        {"item": pd.Series(list(pictures), dtype="str"), "png": pd.Series(list(pictures.values()), dtype=object)}
-    )

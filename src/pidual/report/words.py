@@ -1,0 +1,115 @@
+"""Values as the page shows them: counts, shares, scores, and text of bearable length."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_TEXT = 500
+UNKNOWN = "–"
+
+Context = dict[str, Any]
+Array = npt.NDArray[Any]
+
+
+def clean(value: Any) -> Any:
+    """A value fit for the page: text of bearable length, no NaN."""
+    if isinstance(value, (float, np.floating)):
+        return number(float(value))
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"{value[:MAX_TEXT]}…"
+    return value
+
+
+def cleaned(record: Mapping[Any, Any]) -> Context:
+    """A record fit for the page."""
+    return {str(key): clean(value) for key, value in record.items()}
+
+
+def number(value: Any) -> float | None:
+    """A finite number, else None."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known else None
+
+
+def section(summary: Mapping[str, Any], name: str) -> Context:
+    """An object of the summary; empty where an older run has none."""
+    value = summary.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def records(value: Any) -> list[Context]:
+    """The objects of a list in the summary; empty where an older run has none."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of a list in the summary; empty where an older run has none."""
+    return [str(clean(str(entry))) for entry in value] if isinstance(value, list) else []
+
+
+def count(value: Any) -> str:
+    """A whole number."""
+    known = number(value)
+    return UNKNOWN if known is None else f"{round(known):,}"
+
+
+def percent(value: float | None) -> str:
+    """A share, with as many digits as tell something."""
+    if value is None:
+        return UNKNOWN
+    if 0 < value < 0.001 or 0.999 < value < 1:
+        return "under 0.1%" if value < 0.5 else "over 99.9%"
+    return f"{100 * value:.0f}%" if value in (0, 1) else f"{100 * value:.1f}%"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """An interval of shares, or nothing."""
+    return "" if low is None or high is None else f"{percent(low)} to {percent(high)}"
+
+
+def score(value: float | None) -> str:
+    """A number of three digits."""
+    return UNKNOWN if value is None else f"{value:.3g}"
+
+
+def measured(value: float | None) -> str:
+    """A measured value, such as one of an input column: four digits, and none that say nothing."""
+    return UNKNOWN if value is None else f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def sure(value: float | None) -> str:
+    """A probability in whole per cent."""
+    if value is None:
+        return UNKNOWN
+    return "> 99%" if value > 0.99 else f"{100 * value:.0f}%"
+
+
+def auc(value: float | None) -> str:
+    """An area under a curve."""
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def quality(value: float | None) -> str:
+    """A quality or gate in [0, 1]."""
+    if value is None:
+        return UNKNOWN
+    return "< 0.01" if value < 0.01 else f"{value:.2f}"
+
+
+def setting(value: Any) -> str:
+    """The value of an option or of a PI column."""
+    known = number(value)
+    return score(known) if known is not None else UNKNOWN if value is None else str(clean(str(value)))
+
+
+FILTERS = {
+    "count": count,
+    "percent": percent,
+    "score": score,
+    "measured": measured,
+    "quality": quality,
+    "sure": sure,
+}
