@@ -1,11 +1,14 @@
 """Judging labels by given probabilities: how long it takes, how much memory, and what it is worth.
 
-    PIDUAL_DATA=data python benchmarks/judge.py [--only large small accuracy command] [--dtype float16]
+    PIDUAL_DATA=data python benchmarks/judge.py [--only large small accuracy command detect] [--dtype float16]
 
 large: 1,281,167 items of 1,000 classes from a memory map, one answer each. small: 50,000 items of 10 classes, three
 answers each. command: the large one through the command line, from a CSV file to the run directory. accuracy: the
 probabilities of DATA/label-errors with the three answers of CIFAR-10N, and roman numerals with one answer each: AUC of
 wrong labels and accuracy of the consensus, before (the probabilities, the vote) and after.
+detect: one label an item, by find_label_issues, by judge and by cleanlab's scores and filters: AUC, average precision,
+F1 of what is found and of the best possible cut, noise rate; and time and memory of find_label_issues and of
+`pidual detect` for both sizes, one label an item. Parts that are not asked for stay as they are in the result file.
 """
 
 import argparse
@@ -19,9 +22,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import psutil
+from cleanlab.filter import find_label_issues as cleanlab_issues
+from cleanlab.rank import get_label_quality_scores
 from common import RESULTS, data_folder, write_result
+from sklearn.metrics import average_precision_score
 
-from pidual import judge
+from pidual import find_label_issues, judge
 from pidual.metrics import detection_auc
 from pidual.paper.datasets.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
 
@@ -64,14 +70,15 @@ def judge_files(folder):
 
 
 def watch(command, folder):
-    """Run a command: what it printed last, seconds, and peak resident memory in bytes."""
-    started, peak = time.perf_counter(), 0
+    """Run a command: what it printed, seconds, those of the processor, and peak resident memory in bytes."""
+    started, peak, worked = time.perf_counter(), 0, 0.0
     with (folder / "out.txt").open("w+") as out:
         process = subprocess.Popen(command, stdout=out, cwd=folder)
         one = psutil.Process(process.pid)
         while process.poll() is None:
             try:
                 peak = max(peak, one.memory_info().rss)
+                worked = sum(one.cpu_times()[:2])
             except psutil.Error:
                 break
             time.sleep(0.05)
@@ -80,7 +87,7 @@ def watch(command, folder):
         text = out.read()
     if process.returncode:
         raise SystemExit(f"failed with {process.returncode}: {command}")
-    return text, seconds, peak
+    return text, seconds, worked, peak
 
 
 def measure(size, dtype, command):
@@ -89,12 +96,13 @@ def measure(size, dtype, command):
         folder = Path(name)
         make_files(folder, size, dtype)
         about = {"size": size, "dtype": dtype, "map_bytes": (folder / "p.npy").stat().st_size}
-        text, seconds, peak = watch([sys.executable, __file__, "--inside", folder], folder)
+        text, _, _, peak = watch([sys.executable, __file__, "--inside", folder], folder)
         rows = [about | {"what": "judge"} | json.loads(text.splitlines()[-1]) | {"peak_bytes": peak}]
         if command:
             words = ["-m", "pidual", "fit", "labels.csv", "--probs", "p.npy", "--quiet", "--json"]
-            text, seconds, peak = watch([sys.executable, *words], folder)
-            rows.append(about | {"what": "pidual fit", "seconds": seconds, "peak_bytes": peak})
+            _, seconds, worked, peak = watch([sys.executable, *words], folder)
+            times = {"seconds": seconds, "processor_seconds": worked}
+            rows.append(about | {"what": "pidual fit", **times, "peak_bytes": peak})
     for row in rows:
         print(json.dumps(row), flush=True)
     return rows
@@ -152,9 +160,93 @@ def compare(name, frame, p, given, y, pi):
     return row
 
 
+FILTERS = (
+    *("prune_by_noise_rate", "prune_by_class", "both", "confident_learning", "predicted_neq_given"),
+    *("low_normalized_margin", "low_self_confidence"),
+)
+SCORES = {
+    "self_confidence": {"method": "self_confidence"},
+    "normalized_margin": {"method": "normalized_margin"},
+    "confidence_weighted_entropy": {"method": "confidence_weighted_entropy"},
+    "self_confidence, adjusted": {"method": "self_confidence", "adjust_pred_probs": True},
+    "normalized_margin, adjusted": {"method": "normalized_margin", "adjust_pred_probs": True},
+}
+
+
+def detect_accuracy():
+    """What is found among labels of which one an item is known."""
+    rows = []
+    for name in ("cifar-10n-aggregate", "cifar-10n-worst", "roman-numeral"):
+        stored = np.load(data_folder() / "label-errors" / f"{name}_resnet18.npz")
+        p, given, wrong = stored["pred_probs"].astype(np.float64), stored["labels"].astype(np.int64), stored["wrong"]
+        p /= p.sum(1, keepdims=True)
+        found = find_label_issues(given, p, as_frame=True)
+        judged = judge(pd.DataFrame({"item": np.arange(len(given)), "label": given}), p.astype(np.float32)).predictions
+        for what, frame in (("find_label_issues", found), ("judge", judged)):
+            quality = frame["label_quality"].to_numpy(np.float64)
+            row = ranked(quality, wrong) | flagged(frame["is_label_issue"].to_numpy(), wrong)
+            rows.append({"data": name, "by": what, **row, "noise_rate": float((1 - quality).mean())})
+        for what, options in SCORES.items():
+            quality = get_label_quality_scores(given, p, **options)
+            rows.append({"data": name, "by": f"cleanlab, {what}", **ranked(quality, wrong)})
+        for what in FILTERS:
+            mask = cleanlab_issues(given, p, filter_by=what, n_jobs=1)
+            rows.append({"data": name, "by": f"cleanlab, {what}", **flagged(mask, wrong)})
+        for row in rows[-2 - len(SCORES) - len(FILTERS) :]:
+            print(json.dumps(row | {"wrong": float(wrong.mean())}), flush=True)
+    return rows
+
+
+def ranked(quality, wrong):
+    """AUC and average precision of a score, and the F1 of its best cut."""
+    hits = np.cumsum(wrong[np.argsort(quality, kind="stable")])
+    best = (2 * hits / (np.arange(1, len(hits) + 1) + wrong.sum())).max()
+    average = float(average_precision_score(wrong, -quality))
+    return {"auc": detection_auc(quality, wrong), "average_precision": average, "best_f1": float(best)}
+
+
+def flagged(mask, wrong):
+    """F1 of the labels that are found, and how many these are."""
+    return {"f1": float(2 * (mask & wrong).sum() / (mask.sum() + wrong.sum())), "found": int(mask.sum())}
+
+
+DETECT = """
+import json, time
+import numpy as np
+from pidual import find_label_issues
+labels = np.load("labels.npy")
+started, worked = time.perf_counter(), time.process_time()
+mask = find_label_issues(labels, "p.npy")
+seconds, processor = time.perf_counter() - started, time.process_time() - worked
+np.save("mask.npy", mask)
+print(json.dumps({"seconds": seconds, "processor_seconds": processor}))
+"""  # alone in its process: nothing of what this file imports is needed
+
+
+def detect_speed(size, dtype):
+    """Time and memory of one label an item, from Python and on the command line."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_files(folder, size, dtype)
+        frame = pd.read_parquet(folder / "labels.parquet").drop_duplicates("item")
+        np.save(folder / "labels.npy", frame["label"].to_numpy())
+        np.save(folder / "truth.npy", frame["y"].to_numpy())
+        about = {"size": size, "dtype": dtype, "map_bytes": (folder / "p.npy").stat().st_size}
+        text, _, _, peak = watch([sys.executable, "-c", DETECT], folder)
+        found = flagged(np.load(folder / "mask.npy"), np.load(folder / "labels.npy") != np.load(folder / "truth.npy"))
+        rows = [about | {"what": "find_label_issues"} | json.loads(text) | found | {"peak_bytes": peak}]
+        words = ["-m", "pidual", "detect", "--labels", "labels.npy", "--probs", "p.npy", "--out", "suspects.csv"]
+        _, seconds, worked, peak = watch([sys.executable, *words], folder)
+        times = {"seconds": seconds, "processor_seconds": worked}
+        rows.append(about | {"what": "pidual detect", **times, "peak_bytes": peak})
+    for row in rows:
+        print(json.dumps(row), flush=True)
+    return rows
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=["small", "large", "command", "accuracy"])
+    parser.add_argument("--only", nargs="*", default=["small", "large", "command", "accuracy", "detect"])
     parser.add_argument("--dtype", nargs="*", default=["float16", "float32"])
     parser.add_argument("--out", type=Path, default=RESULTS / "judge.json")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -162,7 +254,16 @@ if __name__ == "__main__":
     if arguments.inside:
         judge_files(arguments.inside)
         raise SystemExit
-    results = {"accuracy": accuracy() if "accuracy" in arguments.only else [], "speed": []}
+    results = json.loads(arguments.out.read_text())["results"] if arguments.out.exists() else {}
+    if "accuracy" in arguments.only:
+        results["accuracy"] = accuracy()
+    if "detect" in arguments.only:
+        results["detect"] = detect_accuracy()
+        results["detect_speed"] = [
+            row for size in SIZES for dtype in arguments.dtype for row in detect_speed(size, dtype)
+        ]
+    if {*SIZES} & {*arguments.only}:
+        results["speed"] = []
     for size in SIZES:
         for dtype in arguments.dtype if size in arguments.only else []:
             results["speed"] += measure(size, dtype, "command" in arguments.only)

@@ -115,7 +115,7 @@ class Range:
             "predict-text": ["predict", "RUN", folder / "new.csv"],
             "predict-images": ["predict", "RUN", folder / "pictures"],
             "detect": ["detect", "RUN"],
-            "mark": ["detect", "RUN", "--budget", 9],
+            "list": ["detect", "RUN", "--budget", 9],
             "report": ["report", "RUN"],
             "resume": ["fit", *pi, *width, "--method", "pi_dual", "--set", "width=8", "--set", "random_pi=2"],
             "resume-elr": ["fit", *pi, *width, "--method", "elr"],
@@ -359,14 +359,14 @@ def forged_tensors(name, tensors, values):
 
 TARGETS = {  # run -> file -> the commands that read it
     "finished": {
-        "config.json": ("predict", "mark", "report", "resume"),
-        "summary.json": ("predict", "mark", "report", "resume"),
+        "config.json": ("predict", "list", "report", "resume"),
+        "summary.json": ("predict", "list", "report", "resume"),
         "model.json": ("predict",),
         "model.safetensors": ("predict",),
         "model-last.safetensors": ("predict-last",),
         "metrics.jsonl": ("report",),
-        "predictions.parquet": ("detect", "mark", "report"),
-        "annotators.parquet": ("detect", "mark", "report"),
+        "predictions.parquet": ("detect", "list", "report"),
+        "annotators.parquet": ("detect", "list", "report"),
         "items.parquet": ("detect",),
     },
     "text": {

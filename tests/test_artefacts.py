@@ -20,16 +20,15 @@ from pidual.errors import RunError
 from pidual.methods import METHODS
 from pidual.nets import Standardize, build_network
 from pidual.options import defaults
-from pidual.predictions import read_frame, write_frame
+from pidual.predictions import read_frame
 from pidual.run import Run
 from pidual.run.makers import method_maker
 from pidual.run.trained import WithoutMemory, load_method, method_of, sizes_of
 from pidual.schemas import NAMED_FILES
 
 OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for each member, as the options have them
-READERS = {"predict": "finished", "detect": "finished", "mark": "finished", "report": "finished", "resume": "finished"}
+READERS = {"predict": "finished", "detect": "finished", "list": "finished", "report": "finished", "resume": "finished"}
 READERS |= {"predict-text": "text", "predict-images": "images"}
-MARKED = ("predictions.parquet", "annotators.parquet", "summary.json")
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +170,6 @@ def test_a_state_from_before_there_were_digests_is_continued(targets, tmp_path):
     save_file(load_file(path), path, metadata={"values": json.dumps(old)})
     assert targets.answer("resume-elr", tmp_path / "run").code == 0
     assert read_frame(tmp_path / "run" / "predictions.parquet").equals(targets.whole["elr-unfinished"])
-
-
-def test_marking_a_run_from_before_there_were_digests(targets, run):
-    as_before_formats(run.path)
-    run.detect(budget=7)
-    assert {*run.summary["digests"]} == {"predictions.parquet", "annotators.parquet"}
-    assert run.predictions.n_issues == 7
 
 
 # --- digests ---
@@ -351,9 +343,6 @@ def test_a_network_that_computes_when_it_is_made():
         sizes_of(make, 10, of_library=False)
 
 
-# --- marking anew, whatever happens ---
-
-
 def full_disk(monkeypatch, name):
     """Let the disk be full when a file of this name is written."""
 
@@ -373,91 +362,9 @@ def full_disk(monkeypatch, name):
     monkeypatch.setattr("pathlib.Path.write_text", fail_for(Path.write_text))
 
 
-@pytest.mark.parametrize("name", MARKED)
-def test_a_full_disk_leaves_all_marks_as_they_were(targets, run, monkeypatch, name):
-    before = contents(run.path)
-    with monkeypatch.context() as patched:
-        full_disk(patched, name)
-        refused(targets.answer("mark", run.path), run.path / name, "No space left on device", "make room")
-    assert contents(run.path) == before
-    assert targets.answer("mark", run.path).code == 0
-    assert run.predictions.n_issues == run.annotators["num_issues"].sum() == run.summary["n_issues"] == 9
-
-
 def test_a_full_disk_when_the_report_is_written(targets, run, monkeypatch):
     full_disk(monkeypatch, "report.html")
-    for command in ("mark", "report"):
-        refused(targets.answer(command, run.path), run.path / "report.html", "No space left on device")
-
-
-class Killed(BaseException):
-    """Stands for a kill."""
-
-
-def kill_after(renames, words, monkeypatch):
-    """Kill a command when it has put so many files in place."""
-    left, replace = [renames], Path.replace
-
-    def killed(path, target):
-        if Path(target).name in MARKED:
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
-        return replace(path, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", killed)
-        assert "Killed" in Answer.of(words).err
-
-
-@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 1), (2, 2), (3, 1)])
-def test_two_kills_while_marking(targets, run, monkeypatch, first, second):
-    kill_after(first, ["detect", run.path, "--budget", 9], monkeypatch)
-    kill_after(second, ["detect", run.path, "--budget", 5], monkeypatch)
-    assert targets.answer("mark", run.path).code == 0
-    assert run.predictions.n_issues == run.annotators["num_issues"].sum() == run.summary["n_issues"] == 9
-    assert run.digests() == run.summary["digests"]
-
-
-@pytest.mark.parametrize("renames", range(4))
-def test_a_kill_while_marking_is_noticed_and_put_right(targets, run, tmp_path, monkeypatch, renames):
-    targets.fresh("finished", tmp_path / "whole")
-    assert targets.answer("mark", tmp_path / "whole").code == 0
-    kill_after(renames, ["detect", run.path, "--budget", 9], monkeypatch)
-    summary = json.loads((run.path / "summary.json").read_text())
-    assert ("next_digests" in summary) == (renames > 0)
-    if renames:
-        refused(targets.answer("report", run.path), run.path, "was stopped", f"run `pidual detect {run.path}` again")
-    else:
-        assert targets.answer("report", run.path).code == 0
-    assert targets.answer("predict", run.path).code == 0
-    assert targets.answer("mark", run.path).code == 0
-    for name in MARKED:
-        assert (run.path / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert "next_digests" not in run.summary
-
-
-def test_marking_refuses_annotators_of_another_run(targets, run):
-    path = run.path / "annotators.parquet"
-    shutil.copy(targets.folder / "other" / path.name, path)
-    with pytest.raises(RunError, match=r"annotators\.parquet is not the file"):
-        _ = run.annotators
-    before = contents(run.path)
-    refused(targets.answer("mark", run.path), path, "is not the file this run was finished with")
-    frame = read_frame(path)
-    write_frame(path, frame.assign(annotator=[f"a-{i:012x}" for i in range(len(frame))]))
-    reseal(run.path)
-    refused(targets.answer("mark", run.path), path, "are not of the same annotators")
-    assert contents(run.path)["predictions.parquet"] == before["predictions.parquet"]
-
-
-def test_marking_counts_issues_and_leaves_all_else(targets, run):
-    before, habits = run.annotators, ["annotator_quality", "favourite_label", "worst_confusion"]
-    run.detect(budget=7)
-    after = run.annotators
-    assert {*habits} <= {*after}
-    assert after.drop(columns="num_issues").equals(before.drop(columns="num_issues"))
-    assert after["num_issues"].sum() == 7 != before["num_issues"].sum()
+    refused(targets.answer("report", run.path), run.path / "report.html", "No space left on device")
 
 
 def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
@@ -482,11 +389,10 @@ def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
     assert len(issues)
     assert (issues["label_quality"] < 0.9).all()
     differs = issues["given_label"] != issues["predicted_label"]
-    assert issues["reason"][differs].str.startswith("The model says").all()
+    assert issues["reason"][differs & ~issues["is_label_issue"]].str.startswith("The model says").all()
     page = run.report().read_text()
     assert "Model says" in page
     assert "Consensus" not in page
-    assert run.annotators["num_issues"].sum() == len(issues)
 
 
 def test_a_pi_column_called_as_the_consensus_in_an_older_run(run):

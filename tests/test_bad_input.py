@@ -528,7 +528,8 @@ def test_clean_labels_that_cannot_be_used(finished, tmp_path, name, content, exi
 @pytest.mark.parametrize("command", [["predict", "run", "x.npy"], ["detect", "run"]])
 def test_results_that_cannot_be_written(own, tmp_path, command):
     before = contents(own / "run")
-    refused(run_cli([*command, "--out", tmp_path / "p.xlsx"]), 2, "p.xlsx must end in .csv or .parquet")
+    endings = ".csv, .parquet or .json" if command[0] == "detect" else ".csv or .parquet"
+    refused(run_cli([*command, "--out", tmp_path / "p.xlsx"]), 2, f"p.xlsx must end in {endings}")
     refused(run_cli([*command, "--out", tmp_path / "no" / "p.csv"]), 1, tmp_path / "no" / "p.csv", "Cannot write")
     assert contents(own / "run") == before
 
@@ -540,7 +541,12 @@ def test_results_that_cannot_be_written(own, tmp_path, command):
         (["--cutoff", "2"], ["2.0", "between 0 and 1"]),
         (["--cutoff", "nan"], ["nan", "between 0 and 1"]),
         (["--budget", "0"], ["--budget", "0 is not in the range"]),
-        (["--budget", "3", "--cutoff", "0.2"], ["--cutoff or --budget", "not both"]),
+        (["--budget", "3", "--cutoff", "0.2"], ["cutoff and budget both say what to list"]),
+        (["--per-class", "0"], ["--per-class", "20", "5%", "'0'"]),
+        (["--per-class", "2.5"], ["--per-class", "'2.5'"]),
+        (["--per-class", "100%"], ["--per-class", "'100%'"]),
+        (["--by", "nobody"], ["no annotator 'nobody'"]),
+        (["--out", "issues.txt"], [".csv, .parquet or .json"]),
         (["--fail-over", "many"], ["--fail-over", "5% or 0.05", "'many'"]),
         (["--fail-over", "5"], ["--fail-over", "5% or 0.05", "'5'"]),
     ],

@@ -15,6 +15,7 @@ from command_line import environment, run_cli, write_crowd, write_pictures
 from pidual.cli import cli
 from pidual.methods import METHODS
 from pidual.predictions import read_frame
+from pidual.schemas import sealed
 
 RUN_FILES = {
     *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),
@@ -380,38 +381,87 @@ def test_an_input_column_called_y_is_no_clean_label(crowd_files):
 # --- detect, report, methods ---
 
 
-def test_a_budget_is_met_and_marked_in_every_file(own_run):
+def test_a_budget_is_met_and_the_run_stays_as_it_is(own_run):
+    before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
     code, out, err = run_cli(["detect", own_run, "--budget", "7"])
-    assert (code, err) == (0, "")
+    assert code == 0
     issues = pd.read_csv(io.StringIO(out))
     assert len(issues) == 7
     assert issues["label_quality"].is_monotonic_increasing
     assert (issues["reason"].str.len() > 10).all()
     predictions = read_frame(own_run / "predictions.parquet")
-    assert sorted(predictions["row"][predictions["is_label_issue"]]) == sorted(issues["row"])
     assert predictions["label_quality"].nsmallest(7).max() == pytest.approx(issues["label_quality"].max())
-    assert read_json(own_run / "summary.json")["n_issues"] == 7
-    assert read_frame(own_run / "annotators.parquet")["num_issues"].sum() == 7
+    wrong = (1 - issues["label_quality"]).mean()
+    assert err == f"7 labels listed; about {wrong:.0%} expected to be wrong.\n"
+    assert {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()} == before
 
 
 def test_a_fixed_cutoff(own_run, tmp_path):
     code, out, err = run_cli(["detect", own_run, "--cutoff", "0.3", "--out", tmp_path / "issues.parquet"])
-    assert (code, out, err) == (0, "", "")
+    assert (code, out) == (0, "")
+    assert "labels listed" in err
     issues = pd.read_parquet(tmp_path / "issues.parquet")
     assert (issues["label_quality"] < 0.3).all()
-    assert read_json(own_run / "summary.json")["cutoff"]["value"] == 0.3
-    code, out, _ = run_cli(["detect", own_run, "--cutoff", "0.3", "--json"])
-    found = json.loads(out)
-    assert (found["n_issues"], found["n_rows"], found["cutoff"]["kind"]) == (len(issues), 180, "fixed")
+    code, out, err = run_cli(["detect", own_run, "--cutoff", "0.3", "--json"])
+    found, summary = json.loads(out), read_json(own_run / "summary.json")
+    assert (found["n_listed"], found["n_rows"], err) == (len(issues), 180, "")
     assert found["share"] == pytest.approx(len(issues) / 180)
+    assert found["expected_precision"] == pytest.approx((1 - issues["label_quality"]).mean(), abs=1e-6)
+    assert (found["n_issues"], found["cutoff"]) == (summary["n_issues"], summary["cutoff"])
+
+
+def test_labels_of_each_class_and_of_some_annotators(own_run, tmp_path):
+    code, out, _ = run_cli(["detect", own_run, "--per-class", "2"])
+    issues = pd.read_csv(io.StringIO(out))
+    assert code == 0
+    assert issues["given_label"].value_counts().to_dict() == {"cat": 2, "dog": 2, "owl": 2}
+    who = issues["annotator"].iloc[0]
+    args = ["detect", own_run, "--class", "cat", "--class", "owl", "--by", who, "--budget", 3]
+    assert run_cli([*args, "--out", tmp_path / "some.json"])[0] == 0
+    found = json.loads((tmp_path / "some.json").read_text())
+    assert len(found) == 3
+    assert {row["annotator"] for row in found} == {who}
+    assert {row["given_label"] for row in found} <= {"cat", "owl"}
+    assert all(row["reason"] for row in found)
+    code, out, err = run_cli(["detect", own_run, "--class", "cow"])
+    assert (code, out, err) == (2, "", "Error: There is no class 'cow'; known are cat, dog, owl.\n")
 
 
 def test_too_many_issues_is_exit_code_3(own_run):
-    code, out, err = run_cli(["detect", own_run, "--budget", "18", "--fail-over", "5%"])
+    n = read_json(own_run / "summary.json")["n_issues"]
+    code, out, err = run_cli(["detect", own_run, "--fail-over", "1%"])
     assert code == 3
-    assert len(out.splitlines()) == 19
-    assert err == "18 of 180 labels look wrong (10.0%), more than the 5.0% allowed.\n"
-    assert run_cli(["detect", own_run, "--budget", "18", "--fail-over", "0.1", "--json"])[0] == 0
+    assert len(out.splitlines()) == n + 1
+    assert err.endswith(f"{n} of 180 labels look wrong ({n / 180:.1%}), more than the 1.0% allowed.\n")
+    assert run_cli(["detect", own_run, "--fail-over", "0.9", "--json"])[0] == 0
+    code, out, err = run_cli(["detect", own_run, "--fail-over", "5%", "--budget", 3])
+    assert (code, out) == (2, "")
+    assert "--fail-over counts all labels" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"verdict": {"status": "failed", "reasons": ["It learned nothing."]}}, "It learned nothing"),
+        ({"guard": {"recovered": False, "collapsed": True, "events": []}}, "training collapsed"),
+    ],
+)
+def test_a_failed_fit_passes_no_gate(own_run, change, why):
+    summary = read_json(own_run / "summary.json") | change
+    (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
+    code, out, err = run_cli(["detect", own_run, "--fail-over", "90%"])
+    assert (code, out) == (1, "")
+    assert err == f"Error: The fit in {own_run} failed ({why}), so that nothing can be said of its labels; fit again.\n"
+    assert run_cli(["detect", own_run])[0] == 0
+
+
+def test_a_doubtful_fit_says_so(own_run):
+    verdict = {"status": "doubtful", "reasons": ["Held-out labels contradict it."]}
+    summary = read_json(own_run / "summary.json") | {"verdict": verdict}
+    (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
+    code, _, err = run_cli(["detect", own_run, "--fail-over", "90%"])
+    assert code == 0
+    assert "Warning: the fit is doubtful: Held-out labels contradict it." in err
 
 
 def test_report_is_built_again(own_run):

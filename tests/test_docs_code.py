@@ -37,7 +37,14 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "fit labels.csv ... --method pi_dual --out runs/pi_dual": 0,
         "fit labels.csv ... --method elr --set lam=7 --out runs/elr": 0,
     },
-    "docs/judge.md": {"fit labels.csv --probs pred_probs.npy": 0, "fit labels.csv --no-x --out runs/no_x": 0},
+    "docs/judge.md": {
+        "detect --labels y.npy --probs pred_probs.npy --out suspects.csv": 0,
+        "detect --labels y.npy --probs pred_probs.npy --budget 100": 0,
+        "detect --labels y.npy --probs pred_probs.npy --per-class 5": 0,
+        "detect --labels y.npy --probs pred_probs.npy --fail-over 5%": 3,
+        "fit labels.csv --probs pred_probs.npy": 0,
+        "fit labels.csv --no-x --out runs/no_x": 0,
+    },
     "docs/benchmark_command.md": {"benchmark --list": 0},
 }
 
@@ -52,12 +59,13 @@ def names(tmp_path, monkeypatch):
     pred_probs = np.full((60, 3), 0.1)
     pred_probs[crowd.frame["item"], crowd.frame["y"]] = 0.8
     frame.to_csv("labels.csv", index=False)
-    for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs}.items():
+    labels = frame.drop_duplicates("item").sort_values("item")["label"].to_numpy()
+    for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs, "y": labels}.items():
         np.save(f"{name}.npy", array)
     write_key(tmp_path)
     (tmp_path / "data").mkdir()
     of_rows = {"X": crowd.x[frame["item"]], "y": frame["label"].to_numpy()}
-    return of_rows | {"X_new": crowd.x_test, "frame": frame, "table": frame, "pred_probs": pred_probs}
+    return of_rows | {"X_new": crowd.x_test, "frame": frame, "table": frame, "pred_probs": pred_probs, "labels": labels}
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "```python" in text])

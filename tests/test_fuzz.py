@@ -119,13 +119,18 @@ def check_issues(folder, options, out, n):
     if "--json" in options:
         found = json.loads(out)
         assert (found["n_issues"], found["n_rows"]) == (issues, n)
+        listed = found["n_listed"]
     elif "--out" not in options:
         header, *rows = csv.reader(io.StringIO(out, newline=""))
-        assert len(rows) == issues
+        listed = len(rows)
         assert all(len(row) == len(header) for row in rows)
-    if "--budget" in options and "--cutoff" not in options:
+    else:
+        return
+    if "--budget" in options:
         last = len(options) - 1 - options[::-1].index("--budget")
-        assert issues == min(n, int(options[last + 1]))
+        assert listed == min(n, int(options[last + 1]))
+    elif "--cutoff" not in options:
+        assert listed == issues
 
 
 def check_predictions(out, inputs):

@@ -28,6 +28,7 @@ def test_the_public_names_are_these():
         "RunError",
         "TooManyIssues",
         "UsageError",
+        "find_label_issues",
         "fit_table",
         "judge",
         "load_dataset",

@@ -366,10 +366,9 @@ def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
 
 def test_resuming_a_finished_run_changes_nothing(data, tmp_path):
     run = fit_table(*data, tmp_path / "run", QUICK)
-    run.detect(budget=7)
     before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
     again = fit_table(*data, tmp_path / "run", QUICK, resume=True)
-    assert again.summary["n_issues"] == 7
+    assert again.summary == run.summary
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
     with pytest.raises(RunError, match="epochs = 3, and now it is 4"):
         fit_table(*data, tmp_path / "run", replace(QUICK, options={**QUICK.options, "epochs": 4}), resume=True)

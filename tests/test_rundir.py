@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from command_line import environment, run_cli, write_crowd
@@ -32,6 +31,11 @@ def finished(tmp_path_factory):
 def run(finished, tmp_path):
     """A copy of the run that a test may change."""
     return Run.open(shutil.copytree(finished.path, tmp_path / "run"))
+
+
+def contents(path):
+    """Every file of a folder by its path."""
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
 def times(path):
@@ -59,9 +63,9 @@ def test_files_are_read_once_until_they_change(run):
     assert run.annotators is run.annotators
     assert run.history is run.history
     assert {record["epoch"] for record in run.history} == {0, 1, 2, 3}
-    run.detect(budget=3)
-    assert (run.summary["n_issues"], run.predictions.n_issues, run.annotators["num_issues"].sum()) == (3, 3, 3)
-    assert before["n_issues"] != 3
+    run.forget()
+    assert run.summary is not before
+    assert run.summary == before
 
 
 def test_a_run_predicts_and_gives_its_method(finished):
@@ -78,11 +82,10 @@ def test_a_run_predicts_and_gives_its_method(finished):
     assert (np.array(["cat", "dog", "owl"])[logits.argmax(1)] == found["predicted_label"]).all()
 
 
-def test_a_run_is_read_and_marked_without_torch(run):
-    code = "import sys; from pidual.run import Run; Run.open(sys.argv[1]).detect(budget=3)\n"
+def test_a_run_is_read_and_listed_without_torch(run):
+    code = "import sys; from pidual.run import Run; assert len(Run.open(sys.argv[1]).detect(budget=3)) == 3\n"
     code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, run.path], env=environment(), check=True)
-    assert run.summary["n_issues"] == 3
 
 
 def test_what_is_no_finished_run(run, tmp_path):
@@ -102,54 +105,43 @@ def test_a_damaged_file_is_named(run):
         _ = run.predictions
 
 
-def test_detect_marks_all_files_alike(run):
-    issues = run.detect(budget=9)
-    assert len(issues) == 9
-    assert issues["label_quality"].is_monotonic_increasing
-    predictions = run.predictions
-    assert set(np.flatnonzero(predictions.is_issue)) == set(issues["row"])
-    assert (predictions.frame["reason"][~predictions.is_issue] == "").all()
-    assert (predictions.frame["reason"][predictions.is_issue] != "").all()
-    assert run.annotators["num_issues"].sum() == 9
-    assert run.summary["n_issues"] == 9
-    assert run.summary["cutoff"]["kind"] == "budget"
-    assert run.summary["selected_epoch"] == 3  # the rest of the summary stays
-
-
-def test_detect_goes_back_to_the_first_cutoff(run, finished):
-    run.detect(cutoff=0.9)
-    run.detect()
-    pd.testing.assert_frame_equal(run.predictions.frame, finished.predictions.frame)
-    assert run.summary == finished.summary
-
-
-def test_detect_with_the_same_cutoff_writes_nothing(run):
-    before = times(run.path)
-    run.detect()
-    assert times(run.path) == before
-
-
-@pytest.mark.parametrize("options", [{"cutoff": 0.0}, {"cutoff": 0.1}, {"budget": 100}])
-def test_detect_evaluates_the_issues_it_marks(run, finished, options):
+@pytest.mark.parametrize(
+    "options", [{}, {"cutoff": 0.9}, {"budget": 100}, {"per_class": 5}, {"classes": ["cat"], "budget": 3}]
+)
+def test_detect_and_report_leave_the_run_as_it_is(run, options):
+    run.report()  # names the place of this copy
+    before, written = contents(run.path), times(run.path)
     issues = run.detect(**options)
-    frame = run.predictions.frame
-    n_wrong = sum(given != y for given, y in zip(frame["given_label"], frame["y"], strict=True))
-    hits = sum(given != y for given, y in zip(issues["given_label"], issues["y"], strict=True))
-    expected = {"issue_precision": hits / len(issues) if len(issues) else None, "issue_recall": hits / n_wrong}
-    assert run.summary["evaluation"] == finished.summary["evaluation"] | expected
-    assert run.summary["evaluation"] != finished.summary["evaluation"]
-    page = (run.path / "report.html").read_text()
-    assert ("Precision" in page) == (len(issues) > 0)
-    recall = re.search(r"Recall</dt>\s*<dd>\s*<strong>(.*?)%", page)[1]
-    assert float(recall) == round(100 * hits / n_wrong, 1)
+    assert times(run.path) == written
+    run.report()
+    assert contents(run.path) == before
+    stored = run.predictions.frame.iloc[issues["row"]]
+    assert (issues["is_label_issue"].to_numpy() == stored["is_label_issue"].to_numpy()).all()
 
 
-def test_detect_puts_an_outdated_evaluation_right(run, finished):
+def test_detect_lists_what_the_run_calls_issues(run):
+    issues = run.detect()
+    assert issues["row"].tolist() == run.predictions.issues()["row"].tolist()
+    assert issues["reason"].tolist() == run.predictions.issues()["reason"].tolist()
+    assert len(issues) == run.summary["n_issues"]
+
+
+def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run.open(shutil.copytree(finished.path, "anna's runs/first  try & more"))
+    page = run.report().read_text()
+    command = shlex.split(html.unescape(re.search("<code>(.*?)</code>", page)[1]))
+    assert command == ["pidual", "detect", "anna's runs/first  try & more"]
+    code, out, _ = run_cli(command[1:])
+    assert (code, out) == (0, run.detect().to_csv(index=False))
+
+
+def test_a_summary_without_a_cutoff_is_read(run):
     summary = run.summary
-    summary["evaluation"]["issue_recall"] = 0.123
+    del summary["cutoff"]
     (run.path / "summary.json").write_text(json.dumps(sealed(summary)))
-    run.detect()
-    assert run.summary == finished.summary
+    assert len(run.detect()) == summary["n_issues"]
+    run.report()
 
 
 def test_issues_are_evaluated_where_the_truth_is_known_and_not_on_test_rows(finished):
@@ -166,39 +158,10 @@ def test_issues_are_evaluated_where_the_truth_is_known_and_not_on_test_rows(fini
     assert evaluate_issues(predictions) == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, []),
-        ({"budget": 7}, ["--budget", "7"]),
-        ({"cutoff": 0.3}, ["--cutoff", "0.3"]),
-        ({"cutoff": 1e-5 + 0.1 + 0.2}, ["--cutoff", "0.30001"]),
-    ],
-)
-def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_path, monkeypatch, options, words):
-    monkeypatch.chdir(tmp_path)
-    run = Run.open(shutil.copytree(finished.path, "anna's runs/first  try & more"))
-    issues = run.detect(**options)
-    page = run.report().read_text()
-    command = shlex.split(html.unescape(re.search("<code>(.*?)</code>", page)[1]))
-    assert command == ["pidual", "detect", "anna's runs/first  try & more", *words]
-    before = times(run.path)
-    assert run_cli(command[1:]) == (0, issues.to_csv(index=False), "")
-    assert times(run.path) == before
-
-
 def test_a_cutoff_that_cannot_be_leaves_the_run_alone(run, finished):
     with pytest.raises(UsageError, match="between 0 and 1"):
         run.detect(cutoff=1.5)
     assert run.summary == finished.summary
-
-
-def test_detect_repairs_a_summary_without_cutoff(run):
-    summary = run.summary
-    del summary["cutoff"]
-    (run.path / "summary.json").write_text(json.dumps(sealed(summary)))
-    run.detect()
-    assert run.summary["cutoff"]["kind"] == "auto"
 
 
 def test_report_without_thumbnails(run):

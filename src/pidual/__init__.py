@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .methods import METHODS, LatentTruth, Method, PiDual
     from .predictions import Predictions
     from .run import FitOptions, Run, fit_table
+    from .run.label_issues import find_label_issues
     from .run.without_x import judge
 
 _HOMES = {
@@ -43,6 +44,7 @@ _HOMES = {
     "RunError": "errors",
     "TooManyIssues": "errors",
     "UsageError": "errors",
+    "find_label_issues": "run.label_issues",
     "fit_table": "run",
     "judge": "run.without_x",
     "load_dataset": "datasets",
@@ -71,6 +73,7 @@ __all__ = [
     "RunError",
     "TooManyIssues",
     "UsageError",
+    "find_label_issues",
     "fit_table",
     "judge",
     "load_dataset",

@@ -445,7 +445,8 @@ SUMMARY = record(
         ),
     },
     {
-        "cutoff": CUTOFF,  # where it is missing, `pidual detect` adds it
+        "cutoff": CUTOFF,  # older runs have none
+        "label_quality": one_of("posterior", "confidence"),  # of older runs
         "verdict": VERDICT,
         "noise": NOISE,
         "detection": DETECTION,
@@ -458,7 +459,6 @@ SUMMARY = record(
         "run_id": text,
         "digest": text,
         "digests": digests,
-        "next_digests": digests,
     },
 )
 

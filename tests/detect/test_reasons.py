@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import count_issues, describe_annotators, find_reason_parts, find_reasons, mark_issues
+from pidual.detect import describe_annotators, find_reason_parts, find_reasons, mark_issues
 from pidual.errors import UsageError
 from pidual.predictions import Predictions
 
@@ -274,24 +274,3 @@ def test_an_issue_is_a_label_of_low_quality_and_its_reason_names_the_consensus()
     before, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
     assert np.flatnonzero(before.is_issue).tolist() == list(range(60))
     assert before.frame["reason"][20].startswith("The model says dog (80%), not cat (")
-
-
-def test_issues_of_annotators_are_counted_anew():
-    args = crowd()
-    frame = pd.DataFrame(
-        {
-            "item": pd.Categorical(np.arange(2000)),
-            "label": pd.Categorical.from_codes(args["given"], ["cat", "dog"]),
-            "annotator": pd.Categorical.from_codes(args["annotator"], [f"a-{i:012x}" for i in range(10)]),
-        }
-    )
-    known = {name: args[name] for name in ("predicted", "predicted_probability", "label_quality")}
-    marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
-    people = describe_annotators(marked, marked.label_quality)
-    few, _ = mark_issues(marked, budget=7)
-    again = count_issues(people, few)
-    assert again.drop(columns="num_issues").equals(people.drop(columns="num_issues"))
-    for name, count in zip(again["annotator"], again["num_issues"], strict=True):
-        assert count == (few.is_issue & (few.frame["annotator"] == name)).sum()
-    with pytest.raises(UsageError, match="annotators are others"):
-        count_issues(people.assign(annotator=pd.Categorical(["somebody"] * 10)), few)

@@ -89,20 +89,22 @@ def writing(out: Path) -> Iterator[None]:
         ) from error
 
 
-def check_ending(path: Path | None) -> None:
-    """Refuse a file to write, before the work is done, that is neither CSV nor Parquet."""
-    if path is not None and path.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"{path} must end in .csv or .parquet.")
+def check_ending(path: Path | None, endings: tuple[str, ...] = (".csv", ".parquet")) -> None:
+    """Refuse a file to write, before the work is done, of another kind than these."""
+    if path is not None and path.suffix not in endings:
+        raise UsageError(f"{path} must end in {', '.join(endings[:-1])} or {endings[-1]}.")
 
 
 def write_table(frame: "pd.DataFrame", path: Path) -> None:
-    """Write CSV or Parquet, by the ending, atomically."""
+    """Write CSV, Parquet or JSON (a list of objects), by the ending, atomically."""
     from ..files import replacing
 
     try:
         with replacing(path) as temporary:
             if path.suffix == ".csv":
                 write_csv(frame, temporary)
+            elif path.suffix == ".json":
+                frame.to_json(temporary, orient="records", date_format="iso", indent=2, double_precision=10)
             else:
                 frame.to_parquet(temporary, index=False)
     except OSError as error:

@@ -1,66 +1,208 @@
-"""`pidual detect` and `pidual report`: what a run found."""
+"""`pidual detect` and `pidual report`: what a run, or a classifier of somebody's own, says of labels."""
 
 import contextlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import TooManyIssues, UsageError
-from .common import check_ending, print_table, write_table
+from ..errors import RunError, TooManyIssues, UsageError
+from .common import check_ending, names, print_table, said_warnings, say, unquoted, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..detect import Choice
+    from ..predictions import Predictions
+    from ..run import Run
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--cutoff", default=None, metavar="auto|NUMBER", help="Labels of lower quality are issues.  [default: auto]"
+    "--labels", metavar="FILE", help="In place of a RUN: given labels, one a row (.npy, or FILE:COLUMN of a table)."
 )
-@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="The N most suspicious labels are issues.")
 @click.option(
-    "--fail-over", metavar="PERCENT", help="Exit with 3 when more than this share of the labels are issues, such as 5%."
+    "--probs",
+    metavar="FILE",
+    help="With --labels: probabilities of the classes, a row a label, by a classifier that has not seen it (.npy).",
+)
+@click.option(
+    "--annotator", metavar="FILE", help="With --labels: who gave each label (.npy, or a column of the table)."
+)
+@click.option("--items", metavar="FILE", help="With --labels: names of the rows (.npy, or a column of the table).")
+@click.option("--classes", metavar="NAMES", callback=names, help="With --labels: names of the columns of --probs.")
+@click.option(
+    "--cutoff",
+    default=None,
+    metavar="auto|NUMBER",
+    help="List the labels of lower quality.  [default: auto, the labels that look wrong]",
+)
+@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
+@click.option(
+    "--per-class",
+    metavar="N|PERCENT",
+    help="List the N labels of lowest quality of each given class, or such a share, instead: rare classes come too.",
+)
+@click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels that say this; repeatable.")
+@click.option("--by", multiple=True, metavar="ID", help="List only labels by this annotator; repeatable.")
+@click.option(
+    "--fail-over",
+    metavar="PERCENT",
+    help="Exit with 3 when more than this share of the labels look wrong, such as 5%, and with 1 when the fit failed.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="CSV or Parquet file for the issues; in CSV, text that a spreadsheet would calculate, such as =1+1, has an "
-    "apostrophe before it, which pidual takes off again.  [default: CSV on stdout]",
+    help="CSV, Parquet or JSON file for the labels; in CSV, text that a spreadsheet would calculate, such as =1+1, has "
+    "an apostrophe before it, which pidual takes off again.  [default: CSV on stdout]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the issues.")
+@click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the labels.")
 def detect(
-    run: Path, cutoff: str | None, budget: int | None, fail_over: str | None, out: Path | None, as_json: bool
+    run: Path | None,
+    cutoff: str | None,
+    budget: int | None,
+    per_class: str | None,
+    only: tuple[str, ...],
+    by: tuple[str, ...],
+    fail_over: str | None,
+    out: Path | None,
+    as_json: bool,
+    **files: Any,
 ) -> None:
-    """List the labels of a RUN that look wrong, most suspicious first; the report is updated to match."""
+    """List labels that look wrong, most suspicious first, with the reasons: of a RUN, which stays as it is, or by the
+    probabilities of a classifier of your own (--labels and --probs)."""
+    from ..detect import Choice, list_labels
+
+    check_ending(out, (".csv", ".parquet", ".json"))
+    choice = Choice(parse_cutoff(cutoff), budget, parse_per_class(per_class), only, by)
+    limit = parse_share(fail_over) if fail_over is not None else None
+    if limit is not None and choice != Choice(choice.cutoff):
+        raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
+    check_source(run, files)
+    with said_warnings():
+        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files)
+    listed = list_labels(found.predictions, choice)
+    listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
+    if out is not None:
+        write_table(listed, out)
+    describe(found, choice, listed, as_json=as_json)
+    if out is None and not as_json:
+        print_table(listed)
+    n = len(found.predictions)
+    if limit is not None and len(listed) / n > limit:
+        raise TooManyIssues(
+            f"{len(listed):,} of {n:,} labels look wrong ({len(listed) / n:.1%}), more than the {limit:.1%} allowed."
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of all labels, and how."""
+
+    predictions: "Predictions"
+    summary: Mapping[str, Any]
+
+
+def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
+    """Refuse both a run and files, or neither."""
+    given = [f"--{name}" for name, value in files.items() if value is not None]
+    if run is not None and given:
+        raise UsageError(f"Give a RUN or {given[0]}, not both: what is in a run has been judged already.")
+    missing = [f"--{name}" for name in ("labels", "probs") if files[name] is None]
+    if run is None and missing:
+        raise UsageError(
+            f"{given[0]} needs {missing[0]} too."
+            if given
+            else "Give a RUN, or labels and probabilities with --labels and --probs."
+        )
+
+
+def of_run(path: Path, *, gate: bool) -> Found:
+    """What a run has found; a `gate` lets no failed fit pass."""
     from ..run import Run
 
-    if cutoff is not None and budget is not None:
-        raise UsageError("Give --cutoff or --budget, not both.")
-    check_ending(out)
-    limit = parse_share(fail_over) if fail_over is not None else None
-    opened = Run.open(run)
-    issues = opened.detect(parse_cutoff(cutoff), budget)
-    chosen, n = opened.summary["cutoff"], opened.config["data"]["n_rows"]
-    if out is not None:
-        write_table(issues, out)
+    run = Run.open(path)
+    if gate:
+        refuse_failed(run)
+    return Found(run.predictions, run.summary)
+
+
+def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
+    """What a classifier's probabilities say."""
+    from ..data.given import read_given
+    from ..data.given_files import read_values
+    from ..run.label_issues import judge_given
+
+    given = read_given(
+        read_values(labels, "labels"),
+        Path(probs),
+        classes=[unquoted(name)[0] for name in classes] if classes else None,
+        annotators=None if annotator is None else read_values(annotator, "annotator", labels),
+        items=None if items is None else read_values(items, "items", labels),
+        source=labels,
+    )
+    return Found(*judge_given(given))
+
+
+def refuse_failed(run: "Run") -> None:
+    """Refuse to count what a failed fit found."""
+    verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
+    if verdict.get("status") == "failed" or guard.get("collapsed"):
+        why = [*verdict.get("reasons", []), "training collapsed"][0]
+        raise RunError(
+            f"The fit in {run.path} failed ({why.rstrip('.')}), so that nothing can be said of its labels; fit again."
+        )
+
+
+def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
+    """Say how many labels are listed and how many of them are expected to be wrong."""
+    from ..detect import expected_precision
+
+    summary, n = found.summary, len(found.predictions)
+    precision = expected_precision(listed["label_quality"], summary)
     if as_json:
-        click.echo(
-            json.dumps({"n_issues": len(issues), "n_rows": n, "share": len(issues) / n, "cutoff": chosen}, indent=2)
-        )
-    elif out is None:
-        print_table(issues)
-    if limit is not None and len(issues) / n > limit:
-        raise TooManyIssues(
-            f"{len(issues):,} of {n:,} labels look wrong ({len(issues) / n:.1%}), more than the {limit:.1%} allowed."
-        )
+        known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
+        counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
+        click.echo(json.dumps(counts | {name: summary.get(name) for name in known}, indent=2))
+        return
+    verdict = summary.get("verdict") or {}
+    if verdict.get("status", "ok") != "ok":
+        say(f"Warning: the fit is {verdict['status']}: {' '.join(verdict.get('reasons', []))}")
+    if precision is not None:
+        labels = "label" if len(listed) == 1 else "labels"
+        say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong{_between(summary, choice)}.")
 
 
-def parse_cutoff(text: str | None) -> Any:
-    """auto, or a number between 0 and 1."""
+def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
+    """How far the expectation can be trusted, where the labels that look wrong are listed."""
+    known = summary.get("detection") or {}
+    if choice != type(choice)() or known.get("precision_low") is None:
+        return ""
+    return f" (between {known['precision_low']:.0%} and {known['precision_high']:.0%})"
+
+
+def parse_cutoff(text: str | None) -> float | None:
+    """A number between 0 and 1; None for auto."""
     if text is None or text == "auto":
-        return "auto"
+        return None
     with contextlib.suppress(ValueError):
         return float(text)
     raise UsageError(f"--cutoff takes auto or a number between 0 and 1, not '{text}'.")
+
+
+def parse_per_class(text: str | None) -> float | None:
+    """20, or 5%."""
+    if text is None:
+        return None
+    with contextlib.suppress(ValueError):
+        number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        if 0 < number < 1 or (number >= 1 and number == int(number) and not text.endswith("%")):
+            return number
+    raise UsageError(f"--per-class takes a number of labels such as 20 or a share such as 5%, not '{text}'.")
 
 
 def parse_share(text: str) -> float:

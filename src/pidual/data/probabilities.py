@@ -1,5 +1,6 @@
 """What a classifier says of the classes, as input: which columns, and whether they are probabilities."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,17 @@ def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] 
 def check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
     """Raise for another number of columns than classes, and for the first row that is no distribution over them."""
     n = classes if isinstance(classes, int) else len(classes)
+    check_columns(array, classes, source)
+    step = max(1, _CHECKED // n)
+    for start in range(0, len(array), step):
+        check_rows(as_floats(array[start : start + step]), start, source)
+        if (start // step) % 64 == 63:
+            release(array)
+
+
+def check_columns(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
+    """Raise for another number of columns than classes."""
+    n = classes if isinstance(classes, int) else len(classes)
     if array.ndim != 2 or array.shape[1] != n:
         has = f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
         named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes], 5)})"
@@ -34,18 +46,37 @@ def check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int,
             f"{source} has {has} and the labels have {n} classes{named}; give one column of probabilities for each "
             "class, in this order."
         )
-    step, ones = max(1, _CHECKED // n), np.ones(n, np.float32)
-    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # NumPy takes long for small ones
-    for start in range(0, len(array), step):
-        block = np.asarray(array[start : start + step])
-        with np.errstate(over="ignore", invalid="ignore"):
-            block = halves[block.view(np.uint16)] if block.dtype == np.float16 else block.astype(np.float32, copy=False)
-            fine = (np.abs(block @ ones - 1) <= SUM_TOLERANCE) & (block.min(1) >= 0)
-        if not fine.all():
-            row = int(np.argmin(fine))
-            _refuse_row(block[row], f"{source}, row {start + row} (counted from 0)")
-        if (start // step) % 64 == 63:
-            release(array)
+
+
+def as_floats(block: NDArray[Any]) -> NDArray[np.float32]:
+    """Some rows as float32; those of float16 by a table, as NumPy takes long for small ones."""
+    block = np.asarray(block)
+    if block.dtype == np.float16:
+        return _halves()[block.view(np.uint16)]
+    with np.errstate(over="ignore"):
+        return block.astype(np.float32, copy=False)
+
+
+@functools.cache
+def _halves() -> NDArray[np.float32]:
+    """Every float16 as float32, by its bits."""
+    return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+
+
+def is_distribution(block: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which rows are probabilities that sum to one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = block @ np.ones(block.shape[1], np.float32)
+        fine: NDArray[np.bool_] = (np.abs(total - 1) <= SUM_TOLERANCE) & (block.min(1) >= 0)
+    return fine
+
+
+def check_rows(block: NDArray[np.float32], start: int, source: str) -> None:
+    """Raise for the first of some rows that is no distribution; `start` is where they begin."""
+    fine = is_distribution(block)
+    if not fine.all():
+        row = int(np.argmin(fine))
+        _refuse_row(block[row], f"{source}, row {start + row} (counted from 0)")
 
 
 def _refuse_row(row: NDArray[np.floating[Any]], place: str) -> None:

@@ -2,14 +2,13 @@
 
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 
-from ..errors import UsageError
 from ..predictions import Predictions
 from .annotators import annotators_table, describe_annotators
 from .class_accuracy import describe_annotator_classes
 from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
+from .listing import Choice, expected_precision, list_labels
 from .noise import expected_findings, noise_rate
 from .people import describe_people
 from .reasons import find_reason_parts, find_reasons, reasons_for
@@ -18,6 +17,7 @@ from .tables import Posteriors, items_table
 from .verdict import Verdict
 
 __all__ = [
+    "Choice",
     "Cutoff",
     "Posteriors",
     "Verdict",
@@ -26,18 +26,19 @@ __all__ = [
     "budget_cutoff",
     "choose_cutoff",
     "confidence_score",
-    "count_issues",
     "describe_annotator_classes",
     "describe_annotators",
     "describe_items",
     "describe_people",
     "expected_findings",
+    "expected_precision",
     "find_issues",
     "find_reason_parts",
     "find_reasons",
     "fixed_cutoff",
     "gate_score",
     "items_table",
+    "list_labels",
     "mark_issues",
     "noise_rate",
     "reasons_for",
@@ -68,19 +69,6 @@ def mark_issues(
     chosen = choose_cutoff(predictions.label_quality, cutoff=cutoff, budget=budget)
     is_issue = find_issues(chosen, predictions.label_quality)
     return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=True)), chosen
-
-
-def count_issues(annotators: pd.DataFrame, predictions: Predictions) -> pd.DataFrame:
-    """The annotators table with the issues of predictions that were marked anew, and all else as it is."""
-    column = predictions.frame["annotator"]
-    counts = pd.Series(
-        np.bincount(column.cat.codes, weights=predictions.is_issue, minlength=len(column.cat.categories)),
-        index=column.cat.categories.astype(str),
-    )
-    missing = ~annotators["annotator"].astype(str).isin(counts.index)
-    if missing.any():
-        raise UsageError("the annotators are others than those of the predictions")
-    return annotators.assign(num_issues=counts[annotators["annotator"].astype(str)].to_numpy().astype(np.int64))
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:

@@ -76,7 +76,7 @@ def _read_counted(run: RunFiles) -> Predictions:
     if run.summary["n_issues"] != predictions.n_issues:
         raise RunError(
             f"{path / 'summary.json'} counts {run.summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
-            f"marks {predictions.n_issues:,}; run `pidual detect {path}` to mark them again."
+            f"marks {predictions.n_issues:,}; the directory is damaged, so fit again."
         )
     return predictions
 

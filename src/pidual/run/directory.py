@@ -1,4 +1,4 @@
-"""A run directory read again, and its issues drawn anew. No torch: this is all a reviewer's machine needs.
+"""A run directory read again, and its issues listed. No torch: this is all a reviewer's machine needs.
 
 config.json          everything needed to run it again
 metrics.jsonl        one line per epoch
@@ -13,7 +13,7 @@ report.html          self-contained
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..detect import count_issues, mark_issues
-from ..errors import RunError, UsageError
-from ..files import replacing, write_json
-from ..predictions import Predictions, write_frame
+from ..detect import Choice, list_labels
+from ..errors import RunError
+from ..files import write_json
+from ..predictions import write_frame
 from ..report import build_report
-from ..schemas import DAMAGED, FORMAT, file_digest, sealed
-from .evaluate import evaluate_issues
+from ..schemas import file_digest, sealed
 from .files import RunFiles
 from .lifecycle import locked, settle
 
@@ -74,79 +73,38 @@ class Run(RunFiles):
             raise RunError(f"The run in {path} is not finished; continue it with `pidual fit ... --resume`.")
         return run
 
-    def detect(self, cutoff: Any = "auto", budget: int | None = None) -> pd.DataFrame:
-        """Mark issues with another cut-off, in all files of the run, and return them, most suspicious first."""
-        self.forget()  # what is there now counts
-        before = self.summary
-        predictions, chosen = mark_issues(
-            self.read_predictions(half_marked=True),
-            cutoff=cutoff,
-            budget=budget,
-        )
-        annotators = self._count_issues(predictions)
-        summary = {name: value for name, value in before.items() if name != "next_digests"} | {
-            "n_issues": predictions.n_issues,
-            "cutoff": chosen.to_json(),
-        }
-        if summary.get("evaluation"):
-            if predictions.y is None:
-                raise RunError(
-                    f"{self.path / 'summary.json'} has an evaluation and {self.path / 'predictions.parquet'} no clean "
-                    f"labels; {DAMAGED}."
-                )
-            summary["evaluation"] = summary["evaluation"] | evaluate_issues(predictions)
-        if summary != before:
-            with locked(self.path):
-                if RunFiles(self.path).summary != before:
-                    raise RunError(f"The run in {self.path} has been replaced or marked meanwhile; run this again.")
-                self._write_marks(predictions, annotators, before, summary)
-                self.forget()
-                with self.writing("report.html"):
-                    self.write_report()
-        return predictions.issues()
-
-    def _count_issues(self, predictions: Predictions) -> pd.DataFrame | None:
-        """The annotators with their issues counted anew; None where annotators are not known."""
-        annotators = self.read_annotators(half_marked=True)
-        if annotators is None:
-            return None
-        try:
-            return count_issues(annotators, predictions)
-        except (KeyError, UsageError) as error:
-            raise RunError(
-                f"{self.path / 'annotators.parquet'} and {self.path / 'predictions.parquet'} are not of the same "
-                f"annotators; {DAMAGED}."
-            ) from error
-
-    def _write_marks(
+    def detect(
         self,
-        predictions: Predictions,
-        annotators: pd.DataFrame | None,
-        before: dict[str, Any],
-        summary: dict[str, Any],
-    ) -> None:
-        """Replace predictions, annotators and summary, all or none.
+        cutoff: Any = "auto",
+        budget: int | None = None,
+        *,
+        per_class: float | None = None,
+        classes: Sequence[Any] = (),
+        annotators: Sequence[Any] = (),
+    ) -> pd.DataFrame:
+        """List the labels that look wrong, or others, most suspicious first; the run stays as it is.
 
-        All are written beside the old ones first. Then summary.json says what the others will be, so that a kill while
-        they are put in place one after the other is noticed, and another `detect` puts it right.
+        Parameters
+        ----------
+        cutoff : float or "auto"
+            "auto" lists what the run calls issues; a number, the labels of lower quality.
+        budget : int, optional
+            Instead: this many labels of lowest quality.
+        per_class : int or float, optional
+            Instead: this many labels of lowest quality of each given class, or this share of them (below 1); they come
+            by their place within their class.
+        classes, annotators : sequence
+            Only labels that say one of these classes, and only those by these annotators.
+
+        Returns
+        -------
+        DataFrame
+            Rows of predictions.parquet, each with its reason.
         """
-        with contextlib.ExitStack() as stack:  # left in the reverse order: summary.json is put in place last
-            own = stack.enter_context(self._replacing("summary.json"))
-            written = {}
-            if annotators is not None:
-                written["annotators.parquet"] = stack.enter_context(self._replacing("annotators.parquet"))
-                with self.writing("annotators.parquet"):
-                    write_frame(written["annotators.parquet"], annotators)
-            written["predictions.parquet"] = stack.enter_context(self._replacing("predictions.parquet"))
-            with self.writing("predictions.parquet"):
-                predictions.write(written["predictions.parquet"])
-            later = {name: file_digest(temporary) for name, temporary in written.items()}
-            now = {name: file_digest(self.path / name) for name in written if (self.path / name).is_file()}
-            digests = before.get("digests", {})
-            with self.writing("summary.json"):
-                write_json(own, sealed(summary | {"format": FORMAT, "digests": digests | later}))
-                between = before | {"digests": digests | now, "next_digests": later}
-                write_json(self.path / "summary.json", sealed(between))
+        fixed = None if isinstance(cutoff, str) and cutoff == "auto" else cutoff
+        choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
+        self.forget()  # what is there now counts
+        return list_labels(self.predictions, choice)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
@@ -156,12 +114,6 @@ class Run(RunFiles):
             summary["digests"] = summary.get("digests", {}) | {name: file_digest(self.path / name)}
             write_json(self.path / "summary.json", sealed(summary))
         self.forget()
-
-    @contextlib.contextmanager
-    def _replacing(self, name: str) -> Iterator[Path]:
-        """As `replacing`, for a file of the run."""
-        with self.writing(name), replacing(self.path / name) as temporary:
-            yield temporary
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[None]:

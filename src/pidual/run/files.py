@@ -42,8 +42,6 @@ from ..schemas import (
     sealed,
 )
 
-HALF_MARKED = "`pidual detect` was stopped while it marked labels anew"
-
 
 @dataclass(frozen=True)
 class RunFiles:
@@ -112,17 +110,15 @@ class RunFiles:
         """One row per annotation."""
         return self.read_predictions()
 
-    def read_predictions(self, columns: Sequence[str] | None = None, *, half_marked: bool = False) -> Predictions:
+    def read_predictions(self, columns: Sequence[str] | None = None) -> Predictions:
         """One row per annotation, or some columns of it that are there.
 
         Parameters
         ----------
         columns : sequence of str, optional
             Read those of these that the file has.
-        half_marked : bool
-            Take a file whose labels a killed `detect` has marked anew without getting to the other files.
         """
-        path = self._results("predictions.parquet", self.config["data"]["n_rows"], half_marked)
+        path = self._results("predictions.parquet", self.config["data"]["n_rows"])
         if columns is not None:
             there = column_names(path)
             columns = [name for name in columns if name in there]
@@ -144,14 +140,10 @@ class RunFiles:
     @cached_property
     def annotators(self) -> pd.DataFrame | None:
         """One row per annotator; None where annotators are not known."""
-        return self.read_annotators()
-
-    def read_annotators(self, *, half_marked: bool = False) -> pd.DataFrame | None:
-        """As `annotators`; `half_marked` takes a file with which a killed `detect` was not done."""
         expected = self.config["data"]["n_annotators"]
         if not (self.path / "annotators.parquet").exists() and not expected:
             return None
-        path = self._results("annotators.parquet", expected, half_marked)
+        path = self._results("annotators.parquet", expected)
         return read_frame(path, schema=ANNOTATORS_COLUMNS)
 
     @cached_property
@@ -186,14 +178,9 @@ class RunFiles:
         for name in [name for name in vars(self) if name != "path"]:
             del self.__dict__[name]
 
-    def verify(self, name: str, *, half_marked: bool = False) -> None:
+    def verify(self, name: str) -> None:
         """Refuse a file that is not the one the run was finished with."""
-        summary = self.summary
-        expected, later = (summary.get(key, {}) for key in ("digests", "next_digests"))
-        if name in later and not half_marked:
-            raise RunError(
-                f"{HALF_MARKED} in {self.path}, so its files do not agree; run `pidual detect {self.path}` again."
-            )
+        expected = self.summary.get("digests", {})
         if name not in expected:
             return
         path = self.path / name
@@ -201,7 +188,7 @@ class RunFiles:
             raise RunError(f"{path} is missing or is no file; {DAMAGED}.")
         with reading(path):
             found = file_digest(path)
-        if found not in (expected[name], later.get(name)):
+        if found != expected[name]:
             raise RunError(
                 f"{path} is not the file this run was finished with: its contents have changed or are of another run; "
                 f"{DAMAGED}."
@@ -211,10 +198,10 @@ class RunFiles:
         """Digests of the results that are there, for summary.json."""
         return {name: file_digest(self.path / name) for name in NAMED_FILES if (self.path / name).exists()}
 
-    def _results(self, name: str, expected: int | None, half_marked: bool = False) -> Path:
+    def _results(self, name: str, expected: int | None) -> Path:
         """The path of a Parquet file of as many rows as expected."""
         path = self.path / name
-        self.verify(name, half_marked=half_marked)
+        self.verify(name)
         found = n_rows(path)
         if expected is not None and found != expected:
             raise RunError(f"{path} has {found:,} rows where config.json says {expected:,}; {DAMAGED}.")

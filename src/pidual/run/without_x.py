@@ -23,7 +23,7 @@ from ..engine.predict import score_rows
 from ..engine.threads import using_threads
 from ..errors import UsageError
 from .fit import train
-from .judge import assess
+from .judge import Results, assess
 from .options import FitOptions
 from .prepare import Job, prepare
 
@@ -102,11 +102,16 @@ def judge(
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
         pred_probs = np.asarray(pred_probs)
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
-    job = prepare_judging(table, inputs, pi_kinds=pi_kinds, options=options, seed=seed, threads=threads)
+    results = judge_inputs(table, inputs, pi_kinds=pi_kinds, options=options, seed=seed, threads=threads)
+    return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
+
+
+def judge_inputs(table: AnnotationTable, inputs: Inputs, **options: Any) -> Results:
+    """As `judge`, of a table and inputs that are checked; options are those of `prepare_judging`."""
+    job = prepare_judging(table, inputs, **options)
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
-        results = assess(job, train(job, fabric=fabric), fabric)
-    return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
+        return assess(job, train(job, fabric=fabric), fabric)
 
 
 def prepare_judging(

@@ -1,0 +1,237 @@
+"""Labels and probabilities as somebody has them: arrays, lists, frames, NumPy files.
+
+given = read_given(labels, pred_probs)          # one label a row, or a column for every annotator
+given.codes, given.row                          # one entry a label: its class, and its row of given.probs
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, UsageError
+from ..messages import listed, quoted
+from .arrays import load_numpy
+from .probabilities import check_columns
+
+MISSING = -1
+
+
+@dataclass(frozen=True)
+class Given:
+    """Labels of the rows of an array of probabilities.
+
+    Parameters
+    ----------
+    codes : int array (M,)
+        The class of every label that is there.
+    places : tuple of int arrays (M,)
+        Its row and, where labels have a column for every annotator, its column.
+    shape : tuple of int
+        Of the labels.
+    classes : list
+        Names of the classes, in the order of the columns of `probs`.
+    probs : array (N, K)
+    annotators : array (M,), optional
+        Who gave each label.
+    items : array (N,), optional
+        Names of the rows.
+    source : str
+        What messages call the probabilities.
+    """
+
+    codes: NDArray[np.int64]
+    places: tuple[NDArray[np.int64], ...]
+    shape: tuple[int, ...]
+    classes: list[Any]
+    probs: NDArray[Any]
+    annotators: NDArray[Any] | None = None
+    items: NDArray[Any] | None = None
+    source: str = "pred_probs"
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The row of every label."""
+        return self.places[0]
+
+    @property
+    def names(self) -> pd.Index:
+        """What the rows are called: their numbers where nothing else is known."""
+        return pd.RangeIndex(len(self.probs)) if self.items is None else pd.Index(self.items)
+
+
+def read_given(
+    labels: Any,
+    pred_probs: Any,
+    *,
+    classes: Sequence[Any] | None = None,
+    annotators: Any = None,
+    items: Any = None,
+    source: str = "labels",
+) -> Given:
+    """Check labels and probabilities, but for the values of the latter, which whoever reads them checks.
+
+    Parameters
+    ----------
+    labels : array (N,) or (N, A), list, Series or DataFrame
+        Numbers of columns of `pred_probs`, or names of classes; with a column for every annotator, -1, NaN or None
+        where one gave none.
+    pred_probs : array (N, K), list, DataFrame, or path of a .npy or .npz file
+    classes : sequence, optional
+        Names of the columns of `pred_probs`.
+    annotators : array (N,), optional
+        Who gave each label, where there is one a row.
+    items : array (N,), optional
+        Names of the rows.
+    source : str
+        What messages call the labels.
+    """
+    probs, columns, name = _probabilities(pred_probs)
+    array = _array(labels, source)
+    if array.ndim not in (1, 2) or not array.size:
+        raise DataError(f"{source} has the shape {array.shape}; give one label a row, or a column for every annotator.")
+    if probs.ndim == 2 and len(probs) != len(array):
+        raise DataError(
+            f"{source} has {len(array):,} rows and {name} has {len(probs):,}; give a row of probabilities for each."
+        )
+    known = list(classes) if classes is not None else columns if array.dtype.kind in "OU" else None
+    check_columns(probs, probs.shape[-1] if known is None else known, name)
+    if probs.shape[1] < 2:
+        raise DataError(f"{name} has one column, and there must be at least two classes to tell apart.")
+    codes, known = _codes(array, known, probs.shape[1], source, name)
+    places = tuple(np.nonzero(codes != MISSING)) if array.ndim == 2 else (np.arange(len(codes)),)
+    if not len(places[0]):
+        raise DataError(f"{source} holds no label: all of it is missing.")
+    who = _names(annotators, len(array), "annotators")
+    if array.ndim == 2:
+        if who is not None:
+            raise UsageError("labels have a column for every annotator, so that annotators would say it twice.")
+        named = labels.columns if isinstance(labels, pd.DataFrame) else [f"{j}" for j in range(array.shape[1])]
+        who = np.asarray([str(one) for one in named], dtype=object)[places[1]]
+    names = _names(items, len(array), "items")
+    if names is not None and len(pd.unique(names)) < len(names):
+        twice = pd.Series(names)[pd.Series(names).duplicated()].iloc[0]
+        raise DataError(
+            f"items has {quoted(twice)} twice; give several labels of an item as columns, a column an annotator, or "
+            "use `pidual fit TABLE --probs`."
+        )
+    return Given(codes[places], places, array.shape, known, probs, who, names, name)
+
+
+def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
+    """The array, names of its columns where it has any, and what to call it."""
+    if isinstance(given, str | Path) and Path(given).suffix.lower() not in (".npy", ".npz"):
+        raise UsageError(f"{given} is no .npy or .npz file; save the probabilities with numpy.save.")
+    if isinstance(given, str | Path):
+        array, columns, name = load_numpy(given, ("pred_probs", "x"), mode="r")[0], None, str(given)
+    elif isinstance(given, pd.DataFrame):
+        array, columns, name = given.to_numpy(), list(given.columns), "pred_probs"
+    else:
+        array, columns, name = _array(given, "pred_probs"), None, "pred_probs"
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name} holds {array.dtype} values; probabilities must be numbers.")
+    if array.ndim != 2 or not len(array):
+        raise DataError(f"{name} has the shape {array.shape}; it must have a row for each label, a column a class.")
+    return array, columns, name
+
+
+def _array(given: Any, source: str) -> NDArray[Any]:
+    """Any of the usual forms as an array."""
+    if isinstance(given, np.ndarray):
+        return given
+    try:
+        return given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
+    except ValueError:
+        raise DataError(f"{source} has rows of different lengths; give as many values in each.") from None
+
+
+def _names(given: Any, n: int, source: str) -> NDArray[Any] | None:
+    """One name for every row, none of them missing."""
+    if given is None:
+        return None
+    array = _array(given, source)
+    if array.ndim != 1 or len(array) != n:
+        raise DataError(f"{source} has the shape {array.shape} and there are {n:,} rows of labels; give one for each.")
+    missing = np.flatnonzero(pd.isna(array))
+    if len(missing):
+        raise DataError(f"{source}, row {missing[0]} (counted from 0): the value is missing; give one for each row.")
+    return array
+
+
+def _codes(
+    array: NDArray[Any], classes: list[Any] | None, k: int, source: str, probs: str
+) -> tuple[NDArray[np.int64], list[Any]]:
+    """Labels as columns of the probabilities, MISSING where there is none, and the names of these."""
+    missing = _missing(array)
+    if array.ndim == 1 and missing.any():
+        raise DataError(f"{source}, {_row(missing)}: the label is missing; leave the row out.")
+    values = array[~missing]
+    _refuse_parts(array, missing, source)
+    names = _names_of_columns(values, classes, k, source, probs)
+    if values.dtype.kind == "O" and all(isinstance(one, int | np.integer) for one in values):
+        values = values.astype(np.int64)
+    by_number = values.dtype.kind in "iubf" and not all(isinstance(one, int | np.integer) for one in names)
+    index = pd.RangeIndex(k) if by_number else pd.Index(names)
+    codes = np.full(array.shape, MISSING, np.int64)
+    codes[~missing] = index.get_indexer(pd.Index(values).astype(index.dtype) if by_number else pd.Index(values))
+    wrong = ~missing & (codes < 0)
+    if wrong.any():
+        value = quoted(array[tuple(np.argwhere(wrong)[0])])
+        known = f"{probs} has {k} columns, so that labels go from 0 to {k - 1}"
+        if classes is not None or not isinstance(names[0], int):
+            known = f"the classes are {listed(names, 10)}"
+        raise DataError(f"{source}, {_row(wrong)}: {value} is no class; {known}.")
+    return codes, names
+
+
+def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where there is no label; among several annotators -1 stands for none too."""
+    missing = np.asarray(pd.isna(array), dtype=bool)
+    if array.ndim == 2 and array.dtype.kind in "ifO":
+        missing |= np.asarray(array == MISSING, dtype=bool)
+    return missing
+
+
+def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) -> None:
+    """Raise for the first label that is a float; whole ones are taken where floats are there for NaN alone."""
+    if array.dtype.kind == "O":
+        strange = np.frompyfunc(lambda one: not isinstance(one, str | int | np.integer), 1, 1)(array).astype(bool)
+    elif array.dtype.kind == "f":
+        strange = np.ones(array.shape, dtype=bool) if array.ndim == 1 else array != np.floor(array)
+    else:
+        strange = np.full(array.shape, array.dtype.kind not in "iubU")
+    strange &= ~missing
+    if strange.any():
+        value = array[tuple(np.argwhere(strange)[0])]
+        raise DataError(
+            f"{source}, {_row(strange)}: {quoted(value)} is of the type {type(value).__name__}; labels are whole "
+            "numbers or names of classes."
+        )
+
+
+def _row(where: NDArray[np.bool_]) -> str:
+    """The first place, in words."""
+    place = np.argwhere(where)[0]
+    return f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "") + " (counted from 0)"
+
+
+def _names_of_columns(values: NDArray[Any], classes: list[Any] | None, k: int, source: str, probs: str) -> list[Any]:
+    """Names of the classes: those given, else numbers, or the labels sorted if there is one for every column."""
+    if classes is not None:
+        again = pd.Series(classes, dtype=object).duplicated()
+        if again.any():
+            raise UsageError(f"classes has {quoted(classes[int(np.argmax(again))])} twice; name every column once.")
+        return classes
+    if values.dtype.kind in "iubf" or not any(isinstance(one, str) for one in values):
+        return list(range(k))
+    names = sorted({str(one) for one in values})
+    if len(names) != k:
+        raise DataError(
+            f"{source} has {len(names)} names ({listed(names, 5)}) and {probs} {k} columns; say with classes= "
+            "(--classes) which column is which class."
+        )
+    return names

@@ -1,0 +1,138 @@
+"""Which labels to list: those that look wrong, or as many as somebody can look at. What a run says stays as it is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import UsageError
+from ..messages import listed, quoted
+from ..predictions import Predictions, join_parts
+from .cutoff import find_issues, fixed_cutoff
+from .reasons import reasons_for
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to list; by default the labels that look wrong.
+
+    Parameters
+    ----------
+    cutoff : float, optional
+        Instead: labels of lower quality than this.
+    budget : int, optional
+        Instead: this many labels of lowest quality.
+    per_class : int or float, optional
+        Instead: this many labels of lowest quality of each given class, or this share of them (below 1, rounded up).
+    classes, annotators : list
+        Only labels that say one of these classes, and only those by these annotators.
+    """
+
+    cutoff: float | None = None
+    budget: int | None = None
+    per_class: float | None = None
+    classes: tuple[Any, ...] = ()
+    annotators: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("cutoff", "budget", "per_class") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]} both say what to list; give one of them.")
+        if self.budget is not None and self.budget < 0:
+            raise UsageError(f"The budget {self.budget} is negative; give the number of labels that can be looked at.")
+        if self.per_class is not None and not (
+            0 < self.per_class < 1 or (self.per_class >= 1 and self.per_class == int(self.per_class))
+        ):
+            raise UsageError(
+                f"per_class must be a number of labels, or a share above 0 and below 1, not {self.per_class!r}."
+            )
+
+
+def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
+    """The chosen rows, most suspicious first, each with its reason; is_label_issue is what it was.
+
+    With `per_class` the rows come by their place within their class, so that a rare class is not at the end.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        Marked.
+    choice : Choice
+    """
+    rows = choose_rows(predictions, choice)
+    frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()
+    marked = predictions.is_issue[rows]
+    if not marked.all():
+        shown = predictions.is_issue.copy()
+        shown[rows] = True
+        parts = [texts for texts in reasons_for(predictions, shown, posterior=True).values() if any(texts)]
+        texts = np.full(len(predictions), "", dtype=object)
+        texts[shown] = [join_parts(row) for row in zip(*parts, strict=True)] or ""
+        frame["reason"] = pd.Series(np.where(marked, frame["reason"], texts[rows]), index=frame.index, dtype="str")
+    return frame
+
+
+def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
+    """Positions of the chosen rows, most suspicious first."""
+    quality = predictions.label_quality
+    order: Rows = np.argsort(quality, kind="stable")
+    order = order[_wanted(predictions, choice)[order]]
+    if choice.budget is not None:
+        return order[: choice.budget]
+    if choice.per_class is not None:
+        return _of_each_class(order, predictions.given, choice.per_class, len(predictions.classes))
+    is_issue = predictions.is_issue
+    if choice.cutoff is not None:
+        is_issue = find_issues(fixed_cutoff(choice.cutoff), quality)
+    return order[is_issue[order]]
+
+
+def _of_each_class(order: Rows, given: npt.NDArray[Any], limit: float, n_classes: int) -> Rows:
+    """The first rows of each class in `order`, by their place in the class."""
+    code = given[order]
+    count = np.bincount(code, minlength=n_classes)
+    by_class = np.argsort(code, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    most = np.full(n_classes, limit) if limit >= 1 else np.ceil(count * limit - 1e-9)
+    kept = np.flatnonzero(place < most[code])
+    return order[kept[np.argsort(place[kept], kind="stable")]]
+
+
+def _wanted(predictions: Predictions, choice: Choice) -> npt.NDArray[np.bool_]:
+    """Which rows are of the classes and annotators asked for."""
+    wanted = np.ones(len(predictions), dtype=bool)
+    if choice.classes:
+        wanted &= _are_of(predictions.frame["given_label"], choice.classes, "class")
+    if choice.annotators:
+        if "annotator" not in predictions.frame:
+            raise UsageError("Nothing is known of annotators here, so none can be chosen; leave the annotator out.")
+        wanted &= _are_of(predictions.frame["annotator"], choice.annotators, "annotator")
+    return wanted
+
+
+def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.NDArray[np.bool_]:
+    """Which values of a category column are called so."""
+    known = {str(name): code for code, name in enumerate(column.cat.categories)}
+    for name in names:
+        if str(name) not in known:
+            raise UsageError(f"There is no {what} {quoted(str(name))}; known are {listed(list(known), 10)}.")
+    chosen = np.zeros(len(known), dtype=bool)
+    chosen[[known[str(name)] for name in names]] = True
+    return np.asarray(chosen[column.cat.codes.to_numpy()])
+
+
+def expected_precision(quality: npt.ArrayLike, summary: Mapping[str, Any]) -> float | None:
+    """Share of labels of these qualities that are expected to be wrong; None where there is none.
+
+    Nor is it known of an older run whose qualities were no posterior probabilities, which its summary says.
+    """
+    quality = np.asarray(quality, np.float64)
+    if not len(quality) or summary.get("label_quality") == "confidence":
+        return None
+    return float(np.mean(1 - quality))

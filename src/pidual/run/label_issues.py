@@ -1,0 +1,201 @@
+"""Labels judged by anybody's probabilities, in the manner of cleanlab: `find_label_issues(labels, pred_probs)`.
+
+One label a row is judged in one pass over the probabilities (`detect.by_probabilities`), without torch; several, and
+labels of known annotators, by the answer model (`without_x.judge`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..data import AnnotationTable, Inputs
+from ..data.given import Given, read_given
+from ..data.probabilities import check_probabilities
+from ..detect import expected_findings, mark_issues, noise_rate
+from ..detect.by_probabilities import judge_labels, ranking_score
+from ..errors import UsageError
+from ..predictions import Predictions
+
+RANKINGS = ("label_quality", "self_confidence", "normalized_margin", "confidence_weighted_entropy")
+
+
+def find_label_issues(
+    labels: Any,
+    pred_probs: Any,
+    *,
+    return_indices_ranked_by: str | None = None,
+    rank_by_kwargs: Mapping[str, Any] | None = None,
+    filter_by: str = "auto",
+    frac_noise: float = 1.0,
+    num_to_remove_per_class: Sequence[int] | None = None,
+    min_examples_per_class: int = 1,
+    confident_joint: Any = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    multi_label: bool = False,
+    classes: Sequence[Any] | None = None,
+    annotators: Any = None,
+    as_frame: bool = False,
+) -> Any:
+    """Find labels that look wrong, given a classifier's out-of-sample probabilities; called as cleanlab's function is.
+
+    Parameters
+    ----------
+    labels : array (N,) or (N, A)
+        Given labels: column numbers of `pred_probs`, or names of classes. Of several annotators, one a column, and -1,
+        NaN or None where one gave none.
+    pred_probs : array (N, K), memory map, DataFrame or path of a .npy file
+        Probabilities of the classes for each row, by a classifier that has not seen the row's label. A map is read in
+        parts.
+    return_indices_ranked_by : str, optional
+        Return numbers of rows, worst first, instead of a mask: by "label_quality", or by cleanlab's "self_confidence",
+        "normalized_margin" or "confidence_weighted_entropy".
+    rank_by_kwargs : mapping, optional
+        Must be empty: `label_quality` needs no adjustment.
+    filter_by : "auto"
+        The labels are chosen by their posterior probability; cleanlab's filters are refused.
+    frac_noise : float
+        Share of the labels found to return, those of lowest quality.
+    num_to_remove_per_class : sequence of int, optional
+        Instead: so many labels of lowest quality of each given class.
+    min_examples_per_class : int
+        Leave at least this many labels of each class unmarked.
+    confident_joint, multi_label
+        Refused where they are given.
+    n_jobs, verbose
+        Change nothing: it takes seconds.
+    classes : sequence, optional
+        Names of the columns of `pred_probs`, where `labels` are names. By default the columns of a frame, else the
+        labels sorted.
+    annotators : array (N,), optional
+        Who gave each label.
+    as_frame : bool
+        Return a frame instead: is_label_issue, label_quality, given_label, predicted_label, consensus_label, a row for
+        each label in order. Labels of several annotators have the columns row and annotator too, and missing ones none.
+
+    Returns
+    -------
+    bool array of the shape of `labels`, or int array
+        Whether each label looks wrong; or, ranked, the rows of those that do (of several annotators: row and column).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pidual import find_label_issues
+    >>> pred_probs = np.repeat([[0.95, 0.05], [0.05, 0.95]], 50, axis=0)
+    >>> labels = np.repeat([0, 1], 50)
+    >>> labels[3] = 1
+    >>> np.flatnonzero(find_label_issues(labels, pred_probs))
+    array([3])
+    """
+    refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint, multi_label)
+    if return_indices_ranked_by not in (None, *RANKINGS):
+        raise UsageError(
+            f"return_indices_ranked_by must be one of {', '.join(RANKINGS)} or None, not {return_indices_ranked_by!r}."
+        )
+    if not 0 <= frac_noise <= 1:
+        raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
+    given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
+    predictions, _ = judge_given(given)
+    chosen = choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
+    if as_frame:
+        return as_cleanlab(given, predictions.with_issues(chosen))
+    if return_indices_ranked_by is None:
+        mask = np.zeros(given.shape, dtype=bool)
+        mask[given.places] = chosen
+        return mask
+    rows = np.flatnonzero(chosen)
+    if return_indices_ranked_by == "label_quality":
+        worth = predictions.label_quality[rows].astype(np.float64)
+    else:
+        worth = ranking_score(return_indices_ranked_by, given.codes[rows], given.probs, given.row[rows])
+    ranked = rows[np.argsort(worth, kind="stable")]
+    return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
+
+
+def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
+    """What is said of every label, with those marked that look wrong, and a summary as that of a run."""
+    label = pd.Categorical.from_codes(given.codes, pd.Index(given.classes))
+    if given.annotators is not None:
+        return _judge_answers(given, label)
+    judged = judge_labels(given.codes, given.probs, given.source)
+    predictions = Predictions.build(
+        pd.DataFrame({"item": pd.Categorical.from_codes(given.row, given.names), "label": label}),
+        given.classes,
+        predicted=judged.predicted,
+        predicted_probability=judged.predicted_probability,
+        label_quality=judged.quality,
+        consensus=judged.consensus,
+        consensus_quality=judged.consensus_quality,
+        confidence=judged.confidence,
+    )
+    predictions, cutoff = mark_issues(predictions)
+    noise = noise_rate(given.row, judged.quality, judged.full, judged.unaided)
+    findings = expected_findings(predictions, judged.full, judged.unaided)
+    summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
+    return predictions, summary | {"estimated_noise_rate": noise["rate"]}
+
+
+def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, dict[str, Any]]:
+    """The same, where it is known who gave each label."""
+    from .without_x import judge_inputs
+
+    check_probabilities(given.probs, len(given.classes), given.source)
+    pi = {"annotator": given.annotators}
+    table = AnnotationTable.from_arrays(label, item=given.row, pi=pi, keep_ids=True, source="labels")
+    names = np.arange(len(given.probs)).astype(str)
+    inputs = Inputs.from_array(given.probs, names, kind="probabilities", source=given.source)
+    results = judge_inputs(table, inputs)
+    found, item = results.predictions, pd.Categorical.from_codes(given.row, given.names)
+    named = Predictions(found.frame.assign(item=item), found.classes, found.pi_columns)
+    return named, results.summary
+
+
+def choose(predictions: Predictions, share: float, per_class: Sequence[int] | None, least: int) -> NDArray[np.bool_]:
+    """Which labels to return, by what cleanlab's options say."""
+    given, order = predictions.given, np.argsort(predictions.label_quality, kind="stable")
+    k = len(predictions.classes)
+    if per_class is None:
+        found = order[predictions.is_issue[order]]
+        found = found[: round(share * len(found))]
+    elif len(per_class) != k:
+        raise UsageError(f"num_to_remove_per_class has {len(per_class)} numbers and there are {k} classes.")
+    else:
+        found = np.concatenate([order[given[order] == one][: int(n)] for one, n in enumerate(per_class)])
+    spare = np.bincount(given, minlength=k) - least
+    chosen = np.zeros(len(predictions), dtype=bool)
+    chosen[found] = True
+    for one in np.flatnonzero(np.bincount(given[found], minlength=k) > spare):
+        chosen[[row for row in found if given[row] == one][max(0, spare[one]) :]] = False
+    return chosen
+
+
+def as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:
+    """One row a label, with the columns of CleanLearning's `find_label_issues`."""
+    frame = predictions.frame
+    own = ["is_label_issue", "label_quality", "given_label", "predicted_label", "consensus_label"]
+    found = frame[own].reset_index(drop=True)
+    if given.annotators is not None:
+        found["row"], found["annotator"] = given.row, given.annotators
+    return found
+
+
+def refuse_cleanlab(
+    rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, confident_joint: Any, multi_label: bool
+) -> None:
+    """Refuse what has no meaning here."""
+    if filter_by != "auto":
+        raise UsageError(
+            f"filter_by={filter_by!r} is a rule of cleanlab's; pidual goes by the posterior, so leave filter_by out."
+        )
+    if rank_by_kwargs:
+        raise UsageError("rank_by_kwargs is not used: label_quality is relative to the class already; leave it out.")
+    if confident_joint is not None:
+        raise UsageError("confident_joint is not used: how classes are confused is estimated here; leave it out.")
+    if multi_label:
+        raise UsageError(
+            "multi_label is not possible: a row has one true class; judge each class as its own yes or no."
+        )

@@ -1,0 +1,131 @@
+"""Which labels are listed, against plain loops."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pidual.detect import Choice, expected_precision, list_labels, mark_issues
+from pidual.errors import UsageError
+from pidual.predictions import Predictions
+
+CLASSES = ["cat", "dog", "owl"]
+
+
+def make(n=200, seed=0):
+    """Marked predictions of a crowd."""
+    rng = np.random.default_rng(seed)
+    label = rng.choice(3, n, p=[0.6, 0.35, 0.05])
+    frame = pd.DataFrame(
+        {
+            "item": pd.Categorical(np.arange(n)),
+            "label": pd.Categorical.from_codes(label, CLASSES),
+            "annotator": pd.Categorical(rng.choice(["ann", "bob", "7"], n)),
+        }
+    )
+    quality = rng.choice(np.linspace(0, 1, 21), n).astype(np.float32)
+    wrong = (label + rng.integers(1, 3, n)) % 3
+    predicted = np.where(quality < 0.5, wrong, label)
+    made = Predictions.build(
+        frame, CLASSES, predicted=predicted, predicted_probability=np.full(n, 0.7), label_quality=quality
+    )
+    return mark_issues(made)[0]
+
+
+MARKED = make()
+
+
+def by_loops(predictions, choice):
+    """Rows by the words of `Choice`."""
+    rows = predictions.frame.to_dict("records")
+    rows = [row for row in rows if not choice.classes or row["given_label"] in choice.classes]
+    rows = [row for row in rows if not choice.annotators or row["annotator"] in choice.annotators]
+    rows = sorted(rows, key=lambda row: (row["label_quality"], row["row"]))
+    if choice.budget is not None:
+        return [row["row"] for row in rows[: choice.budget]]
+    if choice.per_class is not None:
+        chosen = []
+        for place in range(len(rows)):
+            for row in rows:
+                same = [other for other in rows if other["given_label"] == row["given_label"]]
+                most = choice.per_class if choice.per_class >= 1 else math.ceil(round(len(same) * choice.per_class, 6))
+                if place < most and place < len(same) and same[place] is row:
+                    chosen.append(row["row"])
+        return chosen
+    if choice.cutoff is not None:
+        rows = [row for row in rows if row["label_quality"] < choice.cutoff]
+        return [row["row"] for row in rows]
+    return [row["row"] for row in rows if row["is_label_issue"]]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        Choice(),
+        Choice(cutoff=0.3),
+        Choice(budget=7),
+        Choice(budget=1000),
+        Choice(per_class=3),
+        Choice(per_class=0.1),
+        Choice(per_class=0.5, annotators=("ann", 7)),
+        Choice(classes=("owl",)),
+        Choice(classes=("owl", "cat"), annotators=("bob",), budget=5),
+        Choice(annotators=("ann",), cutoff=0.4),
+    ],
+)
+def test_what_is_listed(choice):
+    named = Choice(choice.cutoff, choice.budget, choice.per_class, choice.classes, tuple(map(str, choice.annotators)))
+    assert list_labels(MARKED, choice)["row"].tolist() == by_loops(MARKED, named)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 30), st.integers(0, 250))
+def test_a_budget_takes_the_lowest_qualities(seed, budget):
+    predictions = make(80, seed)
+    listed = list_labels(predictions, Choice(budget=budget))
+    assert len(listed) == min(budget, 80)
+    left = predictions.frame.drop(index=listed.index)["label_quality"]
+    assert not len(left) or not len(listed) or listed["label_quality"].max() <= left.min()
+
+
+def test_every_row_listed_has_its_reason_and_the_verdict_it_had():
+    listed = list_labels(MARKED, Choice(budget=200))
+    stored = MARKED.frame.iloc[listed["row"]]
+    assert 0 < stored["is_label_issue"].sum() < 200
+    assert (listed["is_label_issue"].to_numpy() == stored["is_label_issue"].to_numpy()).all()
+    issues = listed["is_label_issue"].to_numpy()
+    assert (listed["reason"].to_numpy()[issues] == stored["reason"].to_numpy()[issues]).all()
+    assert (listed["reason"].str.len() > 10).all()
+    assert not [name for name in listed if name.startswith("reason_")]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"budget": 3, "cutoff": 0.1}, "cutoff and budget both say what to list"),
+        ({"budget": -1}, "The budget -1 is negative"),
+        ({"per_class": 0}, "per_class must be a number of labels"),
+        ({"per_class": 2.5}, "not 2.5"),
+    ],
+)
+def test_choices_that_cannot_be(options, words):
+    with pytest.raises(UsageError, match=words):
+        Choice(**options)
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(UsageError, match="There is no class 'cow'; known are cat, dog, owl"):
+        list_labels(MARKED, Choice(classes=("cow",)))
+    without = Predictions(MARKED.frame.drop(columns="annotator"), CLASSES)
+    with pytest.raises(UsageError, match="Nothing is known of annotators"):
+        list_labels(without, Choice(annotators=("ann",)))
+
+
+def test_expected_precision():
+    quality = np.array([0.1, 0.2, 0.3])
+    assert expected_precision(quality, {}) == pytest.approx((0.9 + 0.8 + 0.7) / 3)
+    assert expected_precision(quality, {"label_quality": "confidence"}) is None
+    assert expected_precision([], {}) is None
