@@ -68,8 +68,8 @@ def _on_class(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator:
         one = mine[at]
         a, b = names[suggested[rows[at]]], names[given[rows[at]]]
         texts[at] = (
-            f"This annotator says {b} to {share[one]:.0%} of items that are {a} ({count[one]:.0f} of {n[one]:.0f}); "
-            f"the others to {others[one]:.0%}."
+            f"This annotator says {b} to {count[one] / n[one]:.0%} of items that are {a} ({count[one]:,.0f} of "
+            f"{n[one]:,.0f}); the others to {others[one]:.0%}."
         )
     weights = np.zeros(len(rows))
     weights[told] = np.log(share[mine[told]] / np.maximum(others[mine[told]], 1e-3))
@@ -93,16 +93,19 @@ def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
 
 
 def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array) -> list[str]:
-    """How many items of the suggested class this annotator got right, where there are enough: a fact, and no charge."""
-    keys, index, n = np.unique(
-        annotator.astype(np.int64) * len(names) + suggested, return_inverse=True, return_counts=True
-    )
+    """How this annotator does on the suggested class, where worse than all do: a fact, and no charge."""
+    k = len(names)
+    keys, index, n = np.unique(annotator.astype(np.int64) * k + suggested, return_inverse=True, return_counts=True)
     right = sums(index, given == suggested, len(keys))
-    mine = index[rows]
-    return [
-        f"This annotator is right on {r:.0f} of {m} items that are {name}." if m >= MIN_ANSWERS else ""
-        for r, m, name in zip(right[mine].tolist(), n[mine].tolist(), names[suggested[rows]], strict=True)
-    ]
+    everybody = sums(suggested, given == suggested, k) / np.maximum(np.bincount(suggested, minlength=k), 1)
+    worse = (n >= MIN_ANSWERS) & (right / n < everybody[keys % k])
+    sentences = {
+        one: f"This annotator is right on {right[one]:,.0f} of {n[one]:,} items that are {names[keys[one] % k]} "
+        f"({right[one] / n[one]:.0%}; all: {everybody[keys[one] % k]:.0%})."
+        for one in np.unique(index[rows]).tolist()
+        if worse[one]
+    }
+    return [sentences.get(one, "") for one in index[rows].tolist()]
 
 
 def pair_part(rows: Ints, names: Array, given: Ints, suggested: Ints) -> Part:

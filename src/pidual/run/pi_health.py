@@ -108,7 +108,7 @@ def _in_use(
         value, n = sentinel
         shown = value_text(pd.Timestamp(value, unit="s")) if is_moment(values) else f"{value:.0f}"
         text = (
-            f"has the value {shown} in {n:,} rows, far from all others: if it stands for a missing one, leave it empty."
+            f"has the value {shown} in {n:,} rows, outside all others: if it stands for a missing one, leave it empty."
         )
         found.append(("sentinel", text, False))
     return found
