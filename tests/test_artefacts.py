@@ -369,7 +369,7 @@ def test_a_full_disk_when_the_report_is_written(targets, run, monkeypatch):
 
 def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
     without = {
-        "predictions": ["consensus_label", "consensus_quality", "confidence", "margin"],
+        "predictions": ["consensus_label", "consensus_quality", "given_probability", "given_margin"],
         "annotators": ["favourite_label", "favourite_excess", "worst_confusion", "worst_confusion_share"],
         "items": [name for name in run.items if name.startswith("p_")],
     }

@@ -236,7 +236,7 @@ def test_a_benchmark_leaves_the_consensus_out(crowd):
     assert not answers.predictions.has_consensus
     assert answers.predictions.n_issues == 0  # nothing is judged, and no reason is looked for
     whole = assess(job, fit, fabric).predictions
-    assert (answers.predictions.label_quality == whole.frame["confidence"]).all()  # of the network alone
+    assert (answers.predictions.label_quality == whole.frame["given_probability"]).all()  # of the network alone
 
 
 def test_effects_of_categories_and_constants(tmp_path):

@@ -53,8 +53,8 @@ def test_columns_are_compact_and_in_order():
         label_quality=made.label_quality,
         pi_columns=["annotator", "tool", "gate"],
     )
-    absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality", "confidence", "margin")
-    absent += REASON_PARTS
+    absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality", *REASON_PARTS)
+    absent += ("given_probability", "given_margin")
     own = [name for name in OWN_COLUMNS if name not in absent]
     assert list(made.frame) == [*own, "tool", "pi_gate", "reason"]
     assert made.pi_columns == ["tool", "pi_gate"]

@@ -10,8 +10,8 @@
     consensus_quality float32     its probability, in [0, 1]
     label_quality     float32     in [0, 1], high = the given label looks right: the probability that it is, by input
                                   and all answers to the item
-    confidence        float32     in [0, 1], probability of the given label, from the input alone
-    margin            float32     log of its ratio to that of the likeliest other label, from the input alone
+    given_probability float32     in [0, 1], probability of the given label, from the input alone
+    given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
     is_label_issue    bool        the given label looks wrong
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
                                   items the probability that the answer did not come from the truth
@@ -54,8 +54,8 @@ OWN_COLUMNS = (
         "consensus_label",
         "consensus_quality",
         "label_quality",
-        "confidence",
-        "margin",
+        "given_probability",
+        "given_margin",
         "is_label_issue",
         "gate",
         "noise_label",
@@ -111,8 +111,8 @@ PREDICTIONS_COLUMNS = {
     "consensus_label": Column("label", required=False),
     "consensus_quality": OPTIONAL_SHARE,
     "label_quality": SHARE,
-    "confidence": OPTIONAL_SHARE,
-    "margin": Column("number", required=False),
+    "given_probability": OPTIONAL_SHARE,
+    "given_margin": Column("number", required=False),
     "is_label_issue": Column("flag"),
     "gate": OPTIONAL_SHARE,
     "noise_label": Column("label", required=False),
@@ -205,8 +205,8 @@ class Predictions:
         label_quality: npt.ArrayLike,
         consensus: npt.ArrayLike | None = None,
         consensus_quality: npt.ArrayLike | None = None,
-        confidence: npt.ArrayLike | None = None,
-        margin: npt.ArrayLike | None = None,
+        given_probability: npt.ArrayLike | None = None,
+        given_margin: npt.ArrayLike | None = None,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
         scores: Mapping[str, npt.ArrayLike] | None = None,
@@ -229,7 +229,7 @@ class Predictions:
             Codes of the labels that input and all answers to the item find most likely.
         consensus_quality : array (N,), optional
             Their probability; needed with `consensus`.
-        confidence, margin : array (N,), optional
+        given_probability, given_margin : array (N,), optional
             Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
         gate : array (N,), optional
             Gate of every annotation.
@@ -251,7 +251,7 @@ class Predictions:
             columns["consensus_label"] = label_column(consensus, classes)
             columns["consensus_quality"] = _float32("consensus_quality", consensus_quality, n)
         columns["label_quality"] = _float32("label_quality", label_quality, n)
-        for name, values in (("confidence", confidence), ("margin", margin)):
+        for name, values in (("given_probability", given_probability), ("given_margin", given_margin)):
             if values is not None:
                 columns[name] = _float32(name, values, n)
         columns["is_label_issue"] = np.zeros(n, dtype=bool)

@@ -130,7 +130,7 @@ def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
         label_quality=judged.quality,
         consensus=judged.consensus,
         consensus_quality=judged.consensus_quality,
-        confidence=judged.confidence,
+        given_probability=judged.confidence,
     )
     predictions, cutoff = mark_issues(predictions)
     noise = noise_rate(given.row, judged.quality, judged.full, judged.unaided)
