@@ -130,7 +130,8 @@ def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_pat
     monkeypatch.chdir(tmp_path)
     run = Run.open(shutil.copytree(finished.path, "anna's runs/first  try & more"))
     page = run.report().read_text()
-    command = shlex.split(html.unescape(re.search("<code>(.*?)</code>", page)[1]))
+    words = re.search(r"As a table: <code.*?>(.*?)</code>", page)[1]
+    command = shlex.split(html.unescape(re.sub("<.*?>", "", words)))
     assert command == ["pidual", "detect", "anna's runs/first  try & more"]
     code, out, _ = run_cli(command[1:])
     assert (code, out) == (0, run.detect().to_csv(index=False))

@@ -177,7 +177,8 @@ def score(labels: Codes, probs: NDArray[Any], learned: Confusions, source: str =
     """Check and judge all rows, a part at a time."""
     n, k = probs.shape
     found, raised = Judged.empty(n), Power(learned.sharpness)
-    alone, own, full = (learned.weights(w) for w in (0.0, OWN_WEIGHT, 1.0))
+    own, full = learned.weights(OWN_WEIGHT), learned.weights(1.0)
+    bias = np.exp(learned.bias - learned.bias.max()).astype(np.float32)
     step = max(1, PART // k)
     for number, start in enumerate(range(0, n, step)):
         part = slice(start, start + step)
@@ -188,15 +189,17 @@ def score(labels: Codes, probs: NDArray[Any], learned: Confusions, source: str =
         found.predicted[part] = first = p.argmax(1)
         found.predicted_probability[part], found.confidence[part] = p[rows, first], p[rows, y]
         f = raised(block, p)
-        for weights, place in ((alone, found.unaided), (own, found.quality), (full, found.full)):
-            joint = f * weights[y]
-            total = joint.sum(1)
-            place[part] = joint[rows, y] / total
+        mine = f[rows, y]
+        found.unaided[part] = mine * bias[y] / (f @ bias)
+        found.quality[part] = mine * own[y, y] / np.einsum("ij,ij->i", f, own[y])
+        joint = f * full[y]
+        total = joint.sum(1)
+        found.full[part] = joint[rows, y] / total
         found.consensus[part] = best = joint.argmax(1)
         found.consensus_quality[part] = joint[rows, best] / total
         if number % RELEASE == RELEASE - 1:
             release(probs)
-    for shares in (found.predicted_probability, found.confidence):  # may be rounded up
+    for shares in (found.predicted_probability, found.confidence, found.unaided, found.quality):  # may be rounded up
         np.minimum(shares, 1, out=shares)
     return found
 
