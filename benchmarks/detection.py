@@ -15,8 +15,8 @@ that `--again`, which makes rows anew that are there already, only judges again.
     crowdlab            on the same probabilities, where items have several answers: an answer is called wrong where it
                         is not the consensus
 
-Clean labels choose nothing for ours. Where only some labels are known to be right or wrong (medical_treat), those are
-scored, and the noise rate of all labels is compared with theirs.
+No fit of ours is chosen by clean labels. Where only some labels are known to be right or wrong (medical_treat), those
+are scored, and the noise rate is not: they are no random part.
 """
 
 import argparse
@@ -103,7 +103,6 @@ def described(frame, summary, seconds):
     """What a summary says of its own list."""
     noise = summary.get("noise") or {"rate": summary["estimated_noise_rate"]}
     detection = summary.get("detection") or {}
-    curve = detection.get("curve")
     verdict = summary.get("verdict")
     return Found(
         quality=frame["label_quality"].to_numpy(),
@@ -112,7 +111,6 @@ def described(frame, summary, seconds):
         low=noise.get("low"),
         high=noise.get("high"),
         expected=detection.get("expected_precision"),
-        curve=tuple(np.array([point[key] for point in curve]) for key in ("n", "expected_wrong")) if curve else None,
         seconds=seconds,
         more={"verdict": verdict["status"]} if verdict else {},
     )

@@ -22,8 +22,7 @@ class Found:
     quality      (N,) of every label, low = looks wrong
     issue        (N,) whether it calls the label wrong
     noise        share of wrong labels, and an interval of it: low, high
-    expected     precision of its list, as it says itself
-    curve        labels looked at, and how many of them it expects to be wrong: two arrays
+    expected     precision of its list, as it says itself; then its quality is the probability that a label is right
     seconds      processor time of all it takes
     more         further cells of the row
     """
@@ -34,7 +33,6 @@ class Found:
     low: float | None = None
     high: float | None = None
     expected: float | None = None
-    curve: tuple[np.ndarray, np.ndarray] | None = None
     seconds: float = 0.0
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -43,7 +41,8 @@ def score(found, frame):
     """The columns, over the labels whose truth is known; those that have nothing to say are left out.
 
     f1, precision, recall   of the labels called wrong at the automatic cut-off; best_f1: of any cut of the quality
-    noise_error             stated share of wrong labels minus the true one; covered: whether its interval has the truth
+    noise_error             stated share of wrong labels minus the true one, where all are known; covered: whether its
+                            interval has the truth
     gap                     expected minus actual precision at the automatic cut-off
     gap_n                   the same of as many labels of lowest quality as are truly wrong
     """
@@ -60,10 +59,10 @@ def score(found, frame):
         "precision": precision,
         "recall": hits / wrong.sum(),
         "noise": rate,
-        "noise_error": None if found.noise is None else found.noise - rate,
-        "covered": None if found.low is None else found.low <= rate <= found.high,
+        "noise_error": found.noise - rate if found.noise is not None and known.all() else None,
+        "covered": found.low <= rate <= found.high if found.low is not None and known.all() else None,
         "gap": None if found.expected is None or precision is None else found.expected - precision,
-        "gap_n": gap_at(int(wrong.sum()), found.curve, quality, wrong) if known.all() else None,
+        "gap_n": gap_at(int(wrong.sum()), quality, wrong) if found.expected is not None else None,
         "seconds": found.seconds,
     }
     return {name: short(value) for name, value in cells.items() if value is not None} | found.more
@@ -88,12 +87,10 @@ def best_f1(quality, wrong):
     return float((2 * hits / (ends + 1 + wrong.sum())).max())
 
 
-def gap_at(n, curve, quality, wrong):
-    """Expected minus actual share of wrong labels among the n of lowest quality; None where none is expected."""
-    if curve is None or not n or n > curve[0].max():
-        return None
-    expected = np.interp(n, np.append(0, curve[0]), np.append(0, curve[1]))
-    return (expected - wrong[np.argsort(quality, kind="stable")[:n]].sum()) / n
+def gap_at(n, quality, wrong):
+    """Expected minus actual share of wrong labels among the n of lowest quality."""
+    lowest = np.argsort(quality, kind="stable")[:n]
+    return (1 - quality[lowest]).mean() - wrong[lowest].mean()
 
 
 def summarise(rows):

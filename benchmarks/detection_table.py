@@ -17,7 +17,7 @@ def tables(rows):
     sets = list(dict.fromkeys(data for data, _ in lines))
     made = {"detection": compared, "detection counts": counted, "detection methods": by_name}
     shown = {name: [row for each in sets if (row := make(each, lines))] for name, make in made.items()}
-    return {name: markdown(pd.DataFrame(found)) for name, found in shown.items()} | {
+    return {name: markdown(pd.DataFrame(found).fillna("")) for name, found in shown.items()} | {
         "detection goals": "\n".join(f"- {sentence}" for sentence in goals(rows, sets, lines))
     }
 
@@ -62,7 +62,7 @@ def counted(name, lines):
         "recall": number(auto, "recall"),
         "expected precision is off by": points(auto, "gap"),
         "among as many as are wrong": points(auto, "gap_n"),
-        "verdict": ", ".join(f"{auto['verdicts'].count(each)} {each}" for each in dict.fromkeys(auto["verdicts"])),
+        "verdict": verdicts(auto),
     }
 
 
@@ -73,6 +73,7 @@ def by_name(name, lines):
     for method, line in found.items():
         row |= {f"AUC: {method}": number(line, "auc"), f"F1: {method}": number(line, "f1")}
         row |= {f"of the best: {method}": number(line, "share", 2), f"{method} is off by": points(line, "noise_error")}
+        row |= {f"verdict: {method}": verdicts(line)}
     return row if found else None
 
 
@@ -94,8 +95,9 @@ def goals(rows, sets, lines):
         [line["data"] for line in auto if line["share"] < NEAR],
     )
     yield met(f"At least {LEAST} of it", len(auto), [line["data"] for line in auto if line["share"] < LEAST])
-    off = [line["data"] for line in auto if abs(line["noise_error"]) > POINTS]
-    yield met(f"Noise rate within {100 * POINTS:.0f} points", len(auto), off)
+    known = [line for line in auto if line["noise_error"] is not None]
+    off = [line["data"] for line in known if abs(line["noise_error"]) > POINTS]
+    yield met(f"Noise rate within {100 * POINTS:.0f} points", len(known), off)
     covered = [row["covered"] for row in rows if row["method"] == "auto" and row.get("covered") is not None]
     if covered:
         yield f"The interval of the noise rate has the truth in {sum(covered)} of {len(covered)} fits; 90% are meant."
@@ -112,6 +114,12 @@ def met(what, n, exceptions):
     """A sentence on how many sets do what they should, and which do not."""
     but = f"; not {', '.join(map(title, exceptions))}" if exceptions else ""
     return f"{what}: {n - len(exceptions)} of {n} sets{but}."
+
+
+def verdicts(line):
+    """Verdicts other than ok; how many where there are several fits."""
+    counts = {each: line["verdicts"].count(each) for each in dict.fromkeys(line["verdicts"])}
+    return ", ".join(f"{n} {each}" if line["seeds"] > 1 else each for each, n in counts.items())
 
 
 def number(line, key, digits=3):

@@ -20,9 +20,8 @@ def scored():
 def test_columns_are_those_of_a_plain_count(benchmark, scored):
     frame, quality, wrong = scored
     scores = benchmark("detection_scores")
-    n = np.array([50, 100])
     issue = quality < 0.4
-    found = scores.Found(quality, issue, 0.3, 0.2, 0.35, 0.9, (n, np.array([40.0, 50.0])), 1.5, {"verdict": "ok"})
+    found = scores.Found(quality, issue, 0.3, 0.2, 0.35, 0.9, 1.5, {"verdict": "ok"})
     row = scores.score(found, frame)
     hits = sum(bool(a and b) for a, b in zip(issue, wrong, strict=True))
     assert row["f1"] == pytest.approx(f1_score(wrong, issue), abs=1e-4)
@@ -38,14 +37,12 @@ def test_columns_are_those_of_a_plain_count(benchmark, scored):
     assert row["seconds"] == 1.5
 
 
-def test_what_is_expected_of_a_budget_is_read_between_the_points(benchmark, scored):
+def test_what_is_expected_of_as_many_as_are_wrong(benchmark, scored):
     _, quality, wrong = scored
     scores = benchmark("detection_scores")
-    lowest = np.argsort(quality, kind="stable")[:75]
-    curve = np.array([50, 100]), np.array([40.0, 50.0])
-    assert scores.gap_at(75, curve, quality, wrong) == pytest.approx(45 / 75 - wrong[lowest].mean())
-    assert scores.gap_at(101, curve, quality, wrong) is None
-    assert scores.gap_at(75, None, quality, wrong) is None
+    lowest = sorted(range(200), key=lambda row: quality[row])[:75]
+    expected = sum(1 - quality[row] for row in lowest) - sum(bool(wrong[row]) for row in lowest)
+    assert scores.gap_at(75, quality, wrong) == pytest.approx(expected / 75)
 
 
 def test_labels_of_equal_quality_are_on_one_side_of_every_cut(benchmark):
@@ -59,7 +56,7 @@ def test_only_labels_with_a_known_truth_count_and_a_tool_may_say_nothing(benchma
     frame, quality, wrong = scored
     scores = benchmark("detection_scores")
     half = frame.assign(y=frame["y"].where(frame["item"] < 100).astype("Int64"))
-    row = scores.score(scores.Found(quality, quality < 0.4), half)
+    row = scores.score(scores.Found(quality, quality < 0.4, 0.3, 0.2, 0.4), half)
     assert row["recall"] == pytest.approx(((quality < 0.4) & wrong)[:100].sum() / wrong[:100].sum(), abs=1e-4)
     assert not {"noise_error", "covered", "gap", "gap_n"} & set(row)
     assert scores.score(scores.Found(quality, quality < 0), half)["f1"] == 0.0
@@ -93,6 +90,9 @@ def test_the_tables_say_where_cleanlab_leads(benchmark):
     assert "| `idle_pi`, 2 draws | 0.900 | 0.900 | 0.910 | 0.500 | 0.500 | 0.600 | 0.75 |" in made["detection"]
     assert "| `idle_pi`, 2 draws | 10.0% | +5.0 | 50% | +2.0 |" in made["detection counts"]
     assert "fraud" not in made["detection methods"]
+    verdicts = benchmark("detection_table").verdicts
+    assert verdicts({"verdicts": ["doubtful", "failed", "doubtful"], "seeds": 4}) == "2 doubtful, 1 failed"
+    assert verdicts({"verdicts": ["failed"], "seeds": 1}) == "failed"
 
 
 def test_every_set_is_in_a_group(benchmark):
