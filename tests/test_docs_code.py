@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from command_line import run_cli, write_key
 from contract import SPEC, TRAINING
+from export_files import review_tasks, write_json
 
 from pidual.cli import cli
 from pidual.datasets.synthetic import make_crowd
@@ -39,6 +40,11 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
     },
     "docs/judge.md": {"fit labels.csv --probs pred_probs.npy": 0, "fit labels.csv --no-x --out runs/no_x": 0},
     "docs/benchmark_command.md": {"benchmark --list": 0},
+    "docs/bring_your_labels.md": {
+        "fit export.json": 0,
+        "data import export.json table.csv": 0,
+        "fit wide.csv --annotators 'rater_*' --no-x": 0,
+    },
 }
 
 
@@ -54,6 +60,9 @@ def names(tmp_path, monkeypatch):
     frame.to_csv("labels.csv", index=False)
     for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs}.items():
         np.save(f"{name}.npy", array)
+    write_json(tmp_path / "export.json", review_tasks(40))
+    wide = frame.pivot_table(index="item", columns="annotator", values="label").add_prefix("rater_")
+    wide.to_csv("wide.csv")
     write_key(tmp_path)
     (tmp_path / "data").mkdir()
     of_rows = {"X": crowd.x[frame["item"]], "y": frame["label"].to_numpy()}

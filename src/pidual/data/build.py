@@ -12,6 +12,7 @@ from ..errors import DataError, UsageError
 from ..messages import quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
+from .exports.wide import hint
 from .people import HIDDEN, has_address, holds_people, is_address, names_annotator, shown
 from .pseudonyms import pseudonyms
 from .roles import Roles
@@ -103,9 +104,10 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
             how += f", which means that; {'an' if what[0] in 'ai' else 'a'} {what} of this name needs another"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
+        wide = hint(source, name) if what == "label" else ""
         raise DataError(
             f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}; fill it in "
-            f"or delete the row{other}."
+            f"or delete the row{other}.{wide}"
         )
     return found
 
