@@ -45,7 +45,11 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "data import export.json table.csv": 0,
         "fit wide.csv --annotators 'rater_*' --no-x": 0,
     },
+    "docs/llm_judges.md": {
+        "fit judgments.jsonl --annotator model --pi model,prompt,order,length,logprob --x-text text --keep-ids": 0
+    },
 }
+WRITES = {"docs/llm_judges.md"}  # pages whose code writes the files that their calls read
 
 
 @pytest.fixture
@@ -71,6 +75,11 @@ def names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "```python" in text])
 def test_every_python_block_runs(page, names):
+    run_blocks(page, names)
+
+
+def run_blocks(page, names):
+    """Run the python blocks of a page in order."""
     for block in BLOCK.finditer(PAGES[page]):
         line = PAGES[page].count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], page, "exec"), names)
@@ -95,6 +104,8 @@ def test_every_call_of_the_command_line_is_understood(page, names):
 @pytest.mark.parametrize("page", RUN)
 def test_calls_that_need_no_more_than_a_small_table_run(page, names):
     assert [call for call in RUN[page] if call not in calls(page)] == []
+    if page in WRITES:
+        run_blocks(page, names)
     for call, expected in RUN[page].items():
         code, _, said = run_cli(arguments(call))
         assert code == expected, f"pidual {call}: {said}"
