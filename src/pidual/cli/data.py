@@ -85,12 +85,9 @@ def import_(
     if as_json:
         click.echo(json.dumps(made, indent=2))
         return
-    who = f" by {made['annotators']:,} annotators" if made["annotators"] else ""
-    clean = f", clean labels for {made['clean']:,}" if made["clean"] else ""
-    click.echo(
-        f"{made['rows']:,} answers to {made['items']:,} items{who}, {made['classes']:,} classes{clean}: {out}\n"
-        f"Next: {made['next']}"
-    )
+    parts = {"answers": "rows", "items": "items", "annotators": "annotators", "classes": "classes", "clean": "clean"}
+    counts = ", ".join(f"{what} {made[key]:,}" for what, key in parts.items() if made[key])
+    click.echo(f"{out}: {counts}\nNext: {made['next']}")
 
 
 def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:

@@ -105,10 +105,8 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
         wide = hint(source, name) if what == "label" else ""
-        raise DataError(
-            f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}; fill it in "
-            f"or delete the row{other}.{wide}"
-        )
+        way_out = f"{wide.removesuffix('.')}; else fill it in." if wide else f"; fill it in or delete the row{other}."
+        raise DataError(f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}{way_out}")
     return found
 
 

@@ -69,7 +69,7 @@ def find_roles(
         why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
             f"{source.name} {why}; name the column that holds the labels with label= (--label). "
-            f"Its columns: {listed(source.columns)}.{hint(source, None)}"
+            f"Its columns: {listed(source.columns)}{hint(source, None) or '.'}"
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)

@@ -146,7 +146,7 @@ class Answers:
         controls = list(self._controls)
         names = ", ".join(map(quoted, controls[:10]))
         if not controls:
-            why = f"{sum(self.left_out.values()):,} answers are left out ({_counts(self.left_out)})"
+            why = f"all are left out ({_counts(self.left_out)})"
             why = why if self.left_out else "there is no answer in it"
             if any(self._truths.values()):
                 why = "all answers are marked as ground truth, so that none is left to judge"
@@ -168,16 +168,16 @@ class Answers:
         """Say what is not used, and what is not as one might think."""
         told = []
         if self.left_out:
-            told.append(f"{sum(self.left_out.values()):,} annotations are left out: {_counts(self.left_out)}.")
+            told.append(f"annotations that are left out: {_counts(self.left_out)}.")
         if self._several[control]:
             told.append(
-                f"{self._several[control]:,} answers have several labels each; every label is a row of its own, "
-                "although an item has one class."
+                f"answers with several labels: {self._several[control]:,}; every label is a row of its own, although "
+                "an item has one class."
             )
         if contradicted := self._contradicted[control]:
-            told.append(f"{contradicted:,} ground-truth annotations contradict an earlier one and are not used.")
+            told.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
         if self._records.nested:
-            told.append(f"The fields {listed(sorted(self._records.nested), 5)} hold lists or objects and are not used.")
+            told.append(f"the fields {listed(sorted(self._records.nested), 5)} hold lists or objects and are not used.")
         for text in told:
             warnings.warn(f"{self.name}: {text}", DataWarning, stacklevel=4)
 

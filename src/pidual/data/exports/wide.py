@@ -106,7 +106,7 @@ def hint(source: Source, label: str | None) -> str:
     if not columns:
         return ""
     return (
-        f" If each of {listed(columns, 5)} holds the answers of one annotator, list these columns with annotators= "
+        f". If each of {listed(columns, 5)} holds the answers of one annotator, list these columns with annotators= "
         "(--annotators A,B,... or a pattern such as 'rater_*')."
     )
 
