@@ -1,6 +1,7 @@
 """What `fit` and `sweep` share: their options, and reading the data and settings these name."""
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Container
 from functools import reduce
@@ -257,8 +258,29 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         accelerator=options["accelerator"],
         threads=options["threads"],
     )
-    source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": command_line()}
+    source = {
+        "table": str(table),
+        "x": x or f"{table} ({text or ','.join(columns)})",
+        "command": command_line() if options["keep_ids"] or not listed else without_names(command_line()),
+        "read": {
+            "format": options["format"],
+            "annotators": opened.positions,
+            **{key: options[key] for key in keys[:5]},
+        },
+    }
     return read, inputs, fit_options, source
+
+
+def without_names(command: str) -> str:
+    """A command line without the columns of annotators, whose names say who they are."""
+    words = iter(shlex.split(command))
+    kept = []
+    for word in words:
+        kept.append("--annotators=..." if word.startswith("--annotators=") else word)
+        if word == "--annotators":
+            next(words, None)
+            kept.append("...")
+    return shlex.join(kept)
 
 
 def guess_options(opened: Any, options: dict[str, Any]) -> None:

@@ -65,7 +65,9 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
     rest = {name: data[name] for name in fields if name != column}
     of = InArrow(source.name, rest, source.place)
     of.decimal, of.marks_formulas = source.decimal, source.marks_formulas
-    return finished(of, rows, own, {column: "label"})
+    long = finished(of, rows, own, {column: "label"})
+    long.found_in = source, column
+    return long
 
 
 def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:

@@ -44,16 +44,25 @@ def melt(source: Source, annotators: Sequence[str]) -> Source:
     own["annotator"] = pa.chunked_array([pa.array(columns, pa.large_string()).take(pa.array(who))])
     if source.find("item", "task") is None:
         own = {"item": pa.chunked_array([pa.array(np.arange(n)[rows])])} | own
-    return _Melted(source, rows, own, columns)
+    return _Melted(source, rows, own, columns, who)
 
 
 class _Melted(Long):
     """A long table without the columns that were melted."""
 
-    def __init__(self, of: Source, rows: Any, own: dict[str, Any], melted: list[str]):
+    def __init__(self, of: Source, rows: Any, own: dict[str, Any], melted: list[str], who: NDArray[np.int64]):
         super().__init__(of, rows, own)
         gone = set(melted)
         self.columns = [name for name in self.columns if name in own or self._names[name] not in gone]
+        self.positions = [of.columns.index(name) for name in melted]
+        self._melted, self._who = melted, who
+
+    def cell(self, row: int, label: str) -> tuple[int, str] | None:
+        return int(self._rows[row]), self._melted[self._who[row]]
+
+    @property
+    def file(self) -> Source:
+        return self._of.file
 
 
 def _columns(source: Source, annotators: Sequence[str]) -> list[str]:

@@ -38,6 +38,7 @@ class Source:
     columns: list[str]
     aliases: Mapping[str, str] = MappingProxyType({})  # other names of columns
     guess: Guess | None = None  # of an export, which says what its columns are
+    positions: list[int] | None = None  # of a wide table: the numbers of the columns that hold answers
     decimal: str = "."  # or a comma: what stands before the decimals of a number
     marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
 
@@ -88,6 +89,15 @@ class Source:
     def place(self, row: int) -> str:
         """Where the user finds row `row` (counted from 0)."""
         return f"{self.name}, row {row} (counted from 0)"
+
+    def cell(self, row: int, label: str) -> tuple[int, str] | None:
+        """Row and column of `file` in which the label of row `row` stands; None if others stand there too."""
+        return row, label
+
+    @property
+    def file(self) -> "Source":
+        """What the rows were read from."""
+        return self
 
     def require(self, column: str, purpose: str) -> str:
         """`column` itself when there is exactly one such column, else an error that lists the columns there are."""

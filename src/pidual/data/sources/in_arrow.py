@@ -57,6 +57,7 @@ class Long(Source):
         self._of, self._rows, self._own = of, rows, own
         self._names = {f"data_{name}" if name in own or name in taken else name: name for name in of.columns}
         self.columns = [*own, *self._names]
+        self.found_in: tuple[Source, str] | None = None  # the file of which `rows` are rows, and its column of labels
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         theirs = {column: self._names[column] for column in columns if column in self._names}
@@ -72,6 +73,22 @@ class Long(Source):
 
     def place(self, row: int) -> str:
         return self._of.place(int(self._rows[row]))
+
+    def cell(self, row: int, label: str) -> tuple[int, str] | None:
+        if self.found_in is None:
+            return row, label
+        record = int(self._rows[row])
+        neighbours = self._rows[max(0, row - 1) : row + 2]  # rows of one record follow each other
+        return (record, self.found_in[1]) if (neighbours == record).sum() == 1 else None
+
+    @property
+    def file(self) -> Source:
+        return self.found_in[0].file if self.found_in else self
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The columns that belong to items, with what the other source calls them."""
+        return {name: theirs for name, theirs in self._names.items() if name in self}
 
     def name_of(self, theirs: str) -> str:
         """What a column of the other source is called here."""
