@@ -144,6 +144,10 @@ def test_fit_an_export(folder):
     assert run.config["data"]["n_rows"] == 180
     assert run.summary["evaluation"]["detection_auc"] is not None
     assert len(run.predictions) == 180
+    write_json(folder / "new.json", [task(n, [], text=text) for n, text in ((7, "love great"), (9, "sad awful"))])
+    code, out, err = run_cli(["predict", "run", "new.json"])
+    assert code == 0, err
+    assert [line.split(",")[0] for line in out.splitlines()] == ["item", "7", "9"]
     without_addresses(folder, but=["export.json"])
 
 

@@ -21,6 +21,7 @@ from ...messages import listed, quoted
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from . import argilla, doccano, hugging_face, label_studio
+from .answers import Answers
 from .json_records import JsonRecords
 from .label_studio_table import is_annotation_table, read_annotation_table
 from .store import Store
@@ -41,7 +42,7 @@ def check_format(form: str | None) -> None:
         raise UsageError(f"There is no format {quoted(form)}; use one of {', '.join(FORMATS)}.")
 
 
-def open_json(path: str | Path, form: str | None, label: str | None) -> Source | None:
+def open_json(path: str | Path, form: str | None, label: str | None, items: bool = False) -> Source | None:
     """The table in a JSON file; None for plain JSON Lines, which has a reader of its own.
 
     Parameters
@@ -51,11 +52,13 @@ def open_json(path: str | Path, form: str | None, label: str | None) -> Source |
         One of `FORMATS`; by default what the first record looks like.
     label : str, optional
         The control or question whose answers are the labels.
+    items : bool
+        Read items, a row for each, whether they have answers or not.
     """
     records = JsonRecords(path)
     is_list = records.starts_with() == "["
     if form in NESTED:
-        return NESTED[form][1](records, records.name, label)
+        return _table(NESTED[form][1](records, records.name), label, items)
     if form is None:
         try:
             first = next(iter(records), None)
@@ -65,12 +68,16 @@ def open_json(path: str | Path, form: str | None, label: str | None) -> Source |
             return None
         for recognise, read in NESTED.values():
             if first is not None and recognise(first):
-                return read(records, records.name, label)
+                return _table(read(records, records.name), label, items)
         if not is_list and not (first and is_annotation_table(first)):
             return None
     elif not is_list and form == "table":
         return None
-    return _flat(records, form, label)
+    return _flat(records, "table" if items else form, label)
+
+
+def _table(answers: Answers, label: str | None, items: bool) -> Source:
+    return answers.items() if items else answers.source(label)
 
 
 def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
@@ -80,7 +87,7 @@ def open_folder(path: Path, form: str | None, label: str | None) -> Source | Non
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
     if form in (None, "doccano") and files:
         named = [(file.stem, JsonRecords(file)) for file in files]
-        return doccano.read_examples(_of_annotators(named), str(path), label)
+        return doccano.read_examples(_of_annotators(named), str(path)).source(label)
     return None
 
 
@@ -92,7 +99,7 @@ def open_zip(path: Path, form: str | None, label: str | None) -> Source:
             if form not in (None, "doccano") or not names:
                 raise UsageError(f"{path} is a .zip file without JSON in it; unpack it, and give a file of it.")
             named = [(Path(name).stem, _Member(archive, name)) for name in names]
-            return doccano.read_examples(_of_annotators(named), str(path), label)
+            return doccano.read_examples(_of_annotators(named), str(path)).source(label)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # damaged, or with a password
         raise DataError(f"{path} cannot be read as .zip ({error}); unpack it, and give a file of it.") from None
 

@@ -118,8 +118,15 @@ class Answers:
             raise self.error(field, f"this is {kind(value)}, not {wanted}")
         return value
 
+    def items(self) -> Source:
+        """The fields of every record, answered or not."""
+        records = self._records.columns()
+        return InArrow(
+            self.name, {name: column for name, column in records.items() if name not in self._records.nested}
+        )
+
     def source(self, label: str | None) -> Source:
-        """The long table of the answers to one control."""
+        """The long table of the answers to one control, which must be named where there are several."""
         control = self._choose(label)
         rows = self._rows.columns()
         if len(self._controls) > 1:

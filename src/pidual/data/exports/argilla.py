@@ -7,7 +7,6 @@ question. Drafts and discarded responses are left out.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..sources.base import Source
 from .answers import Answers
 
 
@@ -16,7 +15,7 @@ def is_record(record: dict[str, Any]) -> bool:
     return isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), list | dict)
 
 
-def read_responses(records: Iterable[dict[str, Any]], name: str, label: str | None) -> Source:
+def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
     """The responses in records of Argilla.
 
     Parameters
@@ -24,8 +23,6 @@ def read_responses(records: Iterable[dict[str, Any]], name: str, label: str | No
     records : iterable of dict
     name : str
         What messages call the file.
-    label : str, optional
-        The question whose answers are the labels, where there are several.
     """
     answers = Answers(name, "Argilla", "record", "question")
     for number, record in enumerate(records, 1):
@@ -36,7 +33,7 @@ def read_responses(records: Iterable[dict[str, Any]], name: str, label: str | No
         suggested = _suggestions(record.get("suggestions"), answers)
         for question, response in _responses(record.get("responses"), answers):
             _read_response(question, response, suggested, answers)
-    return answers.source(label)
+    return answers
 
 
 def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:

@@ -7,7 +7,6 @@ in `annotations` with the user who gave each.
 from collections.abc import Iterable
 from typing import Any
 
-from ..sources.base import Source
 from .answers import Answers
 
 _LABELS = ("label", "labels", "cats")
@@ -24,7 +23,7 @@ def is_example(record: dict[str, Any]) -> bool:
     return listed or isinstance(record.get("cats"), dict)
 
 
-def read_examples(records: Iterable[dict[str, Any]], name: str, label: str | None) -> Source:
+def read_examples(records: Iterable[dict[str, Any]], name: str) -> Answers:
     """The labels of examples of doccano.
 
     Parameters
@@ -33,8 +32,6 @@ def read_examples(records: Iterable[dict[str, Any]], name: str, label: str | Non
         Where the examples of every annotator are in a file of its own, `annotator` says who.
     name : str
         What messages call the file.
-    label : str, optional
-        `label`, `labels` or `cats`, where there are several.
     """
     answers = Answers(name, "doccano", "example", "field")
     for number, example in enumerate(records, 1):
@@ -43,7 +40,7 @@ def read_examples(records: Iterable[dict[str, Any]], name: str, label: str | Non
         answers.expect(item, (int, str), "id", "a number or text")
         answers.record({key: value for key, value in example.items() if key not in _LEFT})
         _read_example(example, answers)
-    return answers.source(label)
+    return answers
 
 
 def _read_example(example: dict[str, Any], answers: Answers) -> None:

@@ -8,7 +8,6 @@ import datetime
 from collections.abc import Iterable
 from typing import Any
 
-from ..sources.base import Source
 from .answers import Answers
 
 _KEYS = {"choices": "choices", "taxonomy": "taxonomy", "rating": "rating", "pairwise": "selected"}
@@ -20,7 +19,7 @@ def is_task(record: dict[str, Any]) -> bool:
     return "data" in record and any(isinstance(record.get(key), list) for key in ("annotations", "completions"))
 
 
-def read_tasks(records: Iterable[dict[str, Any]], name: str, label: str | None) -> Source:
+def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
     """The answers in tasks of Label Studio.
 
     Parameters
@@ -29,14 +28,12 @@ def read_tasks(records: Iterable[dict[str, Any]], name: str, label: str | None) 
         The tasks.
     name : str
         What messages call the file.
-    label : str, optional
-        The control (`from_name`) whose answers are the labels, where there are several.
     """
     answers = Answers(name, "Label Studio", "task", "control")
     for number, task in enumerate(records, 1):
         answers.begin(task.get("id", number))
         _read_task(task, answers)
-    return answers.source(label)
+    return answers
 
 
 def _read_task(task: dict[str, Any], answers: Answers) -> None:

@@ -28,11 +28,11 @@ def melt(source: Source, annotators: Sequence[str]) -> Source:
     """
     columns = _columns(source, annotators)
     n = n_names = 0
-    coded: list[NDArray[np.int64]] = []
+    coded: list[NDArray[np.int32]] = []
     names: list[Any] = []
     for column, values in source.read(columns).items():
         found = keys(source, column, values)
-        coded.append(np.where(found.codes < 0, -1, found.codes + n_names).astype(np.int64))
+        coded.append(np.where(found.codes < 0, -1, found.codes + n_names).astype(np.int32))
         names.append(found.names.cast(pa.large_string()))
         n, n_names = len(found.codes), n_names + len(found.names)
     cells = np.stack(coded, axis=1)

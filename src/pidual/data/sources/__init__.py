@@ -36,6 +36,7 @@ def open_source(
     format: str | None = None,
     label: str | None = None,
     annotators: Sequence[str] | None = None,
+    items: bool = False,
 ) -> Source:
     """Open a table: a file, a pandas frame, or an export of a labelling tool.
 
@@ -49,12 +50,14 @@ def open_source(
         In an export, the control or question whose answers are the labels.
     annotators : sequence of str, optional
         Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
+    items : bool
+        Open the items of an export, a row for each, for inputs; of other tables, the rows they have.
     """
     from .. import exports  # which builds on this package
 
     exports.check_format(format)
-    opened = Frame(source) if isinstance(source, pd.DataFrame) else _open(source, format, label)
-    opened = exports.recognised_table(opened, format, label) if opened.guess is None else opened
+    opened = Frame(source) if isinstance(source, pd.DataFrame) else _open(source, format, label, items)
+    opened = opened if items or opened.guess is not None else exports.recognised_table(opened, format, label)
     if not annotators:
         return opened
     if label is not None:
@@ -64,7 +67,7 @@ def open_source(
     return exports.melt(opened, annotators)
 
 
-def _open(source: str | Path, form: str | None, label: str | None) -> Source:
+def _open(source: str | Path, form: str | None, label: str | None, items: bool) -> Source:
     from .. import exports
 
     path = Path(source)
@@ -88,7 +91,7 @@ def _open(source: str | Path, form: str | None, label: str | None) -> Source:
             return exports.open_zip(path, form, label)
         if kind is None:
             return exports.hugging_face.read_arrow_file(path)
-        return (exports.open_json(source, form, label) if kind is JsonLines else None) or kind(source)
+        return (exports.open_json(source, form, label, items) if kind is JsonLines else None) or kind(source)
     except (OSError, EOFError, zlib.error) as error:  # pa.ArrowException for a broken file is handled inside
         raise DataError(
             f"{source} cannot be read ({first_line(error)}); check its permissions, or write it again."
