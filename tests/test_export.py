@@ -204,6 +204,16 @@ def test_tasks_for_label_studio(fitted_tasks, folder):
         assert result["value"] == {"choices": [items.loc[item, "consensus_label"]]}
 
 
+def test_tasks_are_valid_to_label_studio_itself(fitted_tasks, folder):
+    sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="needs label-studio-sdk")
+    export_run(Run.open(fitted_tasks / "run"), "tasks.json", "label-studio", table=fitted_tasks / "export.json")
+    choices = '<Choices name="sentiment" toName="text"><Choice value="Positive"/><Choice value="Negative"/></Choices>'
+    interface = sdk.LabelInterface(f'<View><Text name="text" value="$text"/>{choices}</View>')
+    for task in json.loads((folder / "tasks.json").read_text()):
+        interface.validate_task({"data": task["data"]})
+        assert all(map(interface.validate_prediction, task["predictions"]))
+
+
 def test_an_export_of_label_studio_as_a_table(fitted_tasks, folder):
     _, changes = export(fitted_tasks, fitted_tasks / "export.json", "clean.csv", "--to", "csv")
     clean = pd.read_csv("clean.csv")

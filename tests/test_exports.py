@@ -321,6 +321,29 @@ def test_responses_of_argilla(folder, version):
     assert source.place(0).endswith("record 'r1'")
 
 
+@pytest.mark.parametrize("ending", ["json", "parquet", "arrow"])
+def test_flat_records_of_argilla(folder, ending):
+    records = [
+        {"id": "r1", "status": "completed", "_server_id": "s", "text": "a fine day", "mood.suggestion": "good"},
+        {"id": "r2", "status": "pending", "_server_id": "s", "text": "a bad day", "mood.suggestion": None},
+    ]
+    records[0] |= {"mood.responses": ["good", "bad"], "mood.responses.users": ["u1", "u2"]}
+    records[0] |= {"mood.responses.status": ["submitted", "submitted"], "mood.suggestion.score": 0.5}
+    records[1] |= {"mood.responses": None, "mood.responses.users": None, "mood.responses.status": None}
+    path, table = folder / f"records.{ending}", pa.Table.from_pylist(records)
+    if ending == "json":
+        write_json(path, records)
+    elif ending == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    source = open_source(path)
+    found = rows_of(source, "item", "label", "annotator", "pre_annotated", "text")
+    assert found == [("r1", "good", "u1", "accepted", "a fine day"), ("r1", "bad", "u2", "changed", "a fine day")]
+    assert source.columns == ["item", "label", "annotator", "pre_annotated", "text"]
+
+
 def test_several_questions_of_argilla(folder):
     record = {"id": 1, "fields": {"text": "x y"}, "responses": {}}
     record["responses"] = {"mood": [{"value": 3, "user_id": "u"}], "why": [{"value": "because", "user_id": "u"}]}

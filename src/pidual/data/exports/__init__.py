@@ -20,6 +20,7 @@ from ...errors import DataError, DataWarning, UsageError
 from ...messages import listed, quoted
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
+from ..sources.parquet import ParquetFile
 from . import argilla, doccano, hugging_face, label_studio
 from .answers import Answers
 from .json_records import JsonRecords
@@ -83,7 +84,7 @@ def _table(answers: Answers, label: str | None, items: bool) -> Source:
 def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
     """The table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
-        return hugging_face.read_saved_dataset(path)
+        return hugging_face.read_saved_dataset(path, label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
     if form in (None, "doccano") and files:
         named = [(file.stem, JsonRecords(file)) for file in files]
@@ -105,9 +106,11 @@ def open_zip(path: Path, form: str | None, label: str | None) -> Source:
 
 
 def recognised_table(source: Source, form: str | None, label: str | None) -> Source:
-    """A table of columns, made long if it is a flat export of Label Studio."""
+    """A table of columns, made long if it is a flat export of Label Studio or Argilla."""
     if form == "label-studio-min" or (form is None and is_annotation_table(source.columns)):
         return read_annotation_table(source, label)
+    if isinstance(source, ParquetFile) and argilla.is_flat(source.columns) and form in (None, "argilla"):
+        return hugging_face.as_source(source.name, source.whole(), {}, label)
     return source
 
 

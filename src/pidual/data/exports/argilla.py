@@ -1,18 +1,29 @@
 """Argilla's JSON: records with the responses of every user.
 
 Version 1 has a list of responses, each with the answers to all questions; version 2 a list of responses to each
-question. Drafts and discarded responses are left out.
+question, or flat columns (`mood.responses`, `mood.responses.users`), as its datasets on disk have. Drafts and discarded
+responses are left out.
 """
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from .answers import Answers
 
+_RESPONSES = ".responses"
+
 
 def is_record(record: dict[str, Any]) -> bool:
     """Whether a record looks like one of Argilla."""
-    return isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), list | dict)
+    return is_flat(record) or (
+        isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), list | dict)
+    )
+
+
+def is_flat(columns: Collection[str]) -> bool:
+    """Whether these are the columns of flat records."""
+    return any(f"{name}.users" in columns for name in columns if name.endswith(_RESPONSES))
 
 
 def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
@@ -26,6 +37,8 @@ def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
     """
     answers = Answers(name, "Argilla", "record", "question")
     for number, record in enumerate(records, 1):
+        if is_flat(record):
+            record = _unflattened(record)
         item = record.get("external_id") or record.get("id") or number
         answers.begin(item)
         answers.expect(item, (int, str), "id", "a number or text")
@@ -34,6 +47,22 @@ def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
         for question, response in _responses(record.get("responses"), answers):
             _read_response(question, response, suggested, answers)
     return answers
+
+
+def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
+    """A flat record as version 2 has it otherwise."""
+    questions = [name.removesuffix(_RESPONSES) for name in record if name.endswith(_RESPONSES)]
+    about = tuple(f"{question}.{part}" for question in questions for part in ("responses", "suggestion"))
+    known = {name for name in record if name.startswith(about)} | {"id", "status", "_server_id"}
+    responses, suggestions = {}, {}
+    for question in questions:
+        parts = [record.get(f"{question}.responses{part}") for part in ("", ".users", ".status")]
+        given = itertools.zip_longest(*(part if isinstance(part, list) else [] for part in parts))
+        responses[question] = [{"value": value, "user_id": who, "status": status} for value, who, status in given]
+        if record.get(f"{question}.suggestion") is not None:
+            suggestions[question] = {"value": record[f"{question}.suggestion"]}
+    fields = {name: value for name, value in record.items() if name not in known}
+    return {"id": record.get("id"), "fields": fields, "responses": responses, "suggestions": suggestions}
 
 
 def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:

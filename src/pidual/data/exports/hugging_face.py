@@ -14,6 +14,7 @@ from ..sources.base import Guess, Source
 from ..sources.hf_features import class_names, with_names
 from ..sources.in_arrow import InArrow
 from .answers import guess_inputs
+from .argilla import is_flat, read_responses
 from .store import vector_columns
 
 _MARKS = ("state.json", "dataset_dict.json")
@@ -24,8 +25,16 @@ def is_saved_dataset(path: Path) -> bool:
     return any((path / name).is_file() for name in _MARKS)
 
 
-def read_saved_dataset(path: Path) -> Source:
-    """The rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`."""
+def read_saved_dataset(path: Path, label: str | None = None) -> Source:
+    """The rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    label : str, optional
+        Of a dataset that Argilla wrote, the question whose answers are the labels.
+    """
     try:
         from datasets import DatasetDict, load_from_disk
     except ImportError:
@@ -44,11 +53,11 @@ def read_saved_dataset(path: Path) -> Source:
     if len(tables) > 1:
         tables = {name: table.append_column("split", pa.array([name] * len(table))) for name, table in tables.items()}
     table = pa.concat_tables(tables.values(), promote_options="permissive")
-    return _source(str(path), table, class_names(next(iter(tables.values())).schema.metadata))
+    return as_source(str(path), table, class_names(next(iter(tables.values())).schema.metadata), label)
 
 
-def read_arrow_file(path: Path) -> Source:
-    """The rows of one Arrow file, in the streaming format or the other."""
+def read_arrow_file(path: Path, label: str | None = None) -> Source:
+    """The rows of one Arrow file, in the streaming format or the other; `label` is as for `read_saved_dataset`."""
     try:
         with pa.memory_map(str(path)) as file:
             try:
@@ -58,11 +67,17 @@ def read_arrow_file(path: Path) -> Source:
                 table = pa.ipc.open_file(file).read_all()
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read as Arrow ({first_line(error)}); write it again.") from None
-    return _source(str(path), table, class_names(table.schema.metadata))
+    return as_source(str(path), table, class_names(table.schema.metadata), label)
 
 
-def _source(name: str, table: Any, classes: Mapping[str, list[str]]) -> Source:
-    """The columns of numbers and text, names in place of numbers of classes, vectors as a column for each number."""
+def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: str | None) -> Source:
+    """The answers in a table of Argilla, or all columns of numbers and text.
+
+    Numbers of classes become their names, and vectors a column for each number.
+    """
+    if is_flat(table.column_names):
+        rows = (row for batch in table.to_batches(max_chunksize=10_000) for row in batch.to_pylist())
+        return read_responses(rows, name).source(label)
     scratch = InArrow(name, {})
     data, left = {}, []
     for column, values in _columns(table):

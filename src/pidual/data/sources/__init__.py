@@ -84,13 +84,16 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
         raise UsageError(
             f"{source} has the ending {path.suffix!r}, which pidual does not read; convert it to {FORMATS}."
         )
-    if form is not None and form not in ("table", "label-studio-min") and kind is not JsonLines and ending != ".zip":
+    flat = form in (None, "table", "label-studio-min") or (
+        form == "argilla" and ending in (".parquet", ".pq", ".arrow")
+    )
+    if not flat and kind is not JsonLines and ending != ".zip":
         raise UsageError(f"{source} cannot be of the format {form}, which is JSON; leave --format out.")
     try:
         if ending == ".zip":
             return exports.open_zip(path, form, label)
         if kind is None:
-            return exports.hugging_face.read_arrow_file(path)
+            return exports.hugging_face.read_arrow_file(path, label)
         return (exports.open_json(source, form, label, items) if kind is JsonLines else None) or kind(source)
     except (OSError, EOFError, zlib.error) as error:  # pa.ArrowException for a broken file is handled inside
         raise DataError(

@@ -31,6 +31,11 @@ class ParquetFile(Source):
         found = {column: plain_type(self, column, table.column(column)) for column in columns}
         return found | {name: with_names(found[name], names) for name, names in self._classes.items() if name in found}
 
+    def whole(self) -> Any:
+        """All columns, as they are in the file."""
+        with self._errors():
+            return pyarrow.parquet.ParquetFile(self._path).read()
+
     def numeric_columns(self) -> list[str]:
         """Names of the columns that hold numbers."""
         return [field.name for field in self._schema if is_numeric(field.type) and field.name not in self._classes]
