@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidual.data import open_source
+from pidual.errors import DataError
 from pidual.export import decide, export_run
 from pidual.export.cells import Edit, edit_csv, edit_json_lines
 from pidual.run import Run
@@ -266,6 +268,19 @@ def test_what_cannot_be_exported(fitted, folder):
         export_run(run, "o.csv", "csv", sure=2)
 
 
+def test_quotes_within_cells_and_other_labels(folder):
+    (folder / "t.csv").write_text('item,label,size\n1,cat,5" disk\n2,dog,7\n3,"cat",a"b"c\n4,dog,"x\ny"\n5,cat,1\n')
+    names = ["item", "label", "size"]
+    edits = [Edit((4, "label"), (1, "label"), "cat", "dog"), Edit((3, "label"), (2, "label"), "dog", "cat")]
+    edit_csv(folder / "t.csv", folder / "o.csv", names, ",", edits)
+    expected = 'item,label,size\n1,cat,5" disk\n2,dog,7\n3,"cat",a"b"c\n4,"cat","x\ny"\n5,dog,1\n'
+    assert (folder / "o.csv").read_text() == expected
+    with pytest.raises(DataError, match=r"t\.csv, record 2, column 'label' holds 'dog' where the run has 'owl'"):
+        edit_csv(folder / "t.csv", folder / "o.csv", names, ",", [Edit((1, "label"), (0, "label"), "owl", "cat")])
+    with pytest.raises(DataError, match="fewer records than the run"):
+        edit_csv(folder / "t.csv", folder / "o.csv", names, ",", [Edit((9, "label"), (0, "label"), "dog", "cat")])
+
+
 # --- cells, against files of which every cell is known ---
 
 PLAIN = st.text(
@@ -291,6 +306,12 @@ def files(draw):
     )
 
 
+def content(raw):
+    """What a raw cell holds."""
+    text = raw[1:-1].replace('""', '"') if raw.startswith('"') else raw
+    return re.sub(r"^'('*[=+\-@\t\r])", r"\1", text.strip())
+
+
 def text_of(rows, separator, end, blank, bom):
     header = separator.join(f"c{number}" for number in range(len(rows[0])))
     lines = [bom + header, *(separator.join(cells) for cells in rows)]
@@ -305,7 +326,11 @@ def test_cells_of_separated_values(tmp_path_factory, case):
     bom = "\ufeff" if blank else ""
     (folder / "t.csv").write_bytes(text_of(rows, separator, end, blank, bom).encode())
     names = [f"c{number}" for number in range(len(rows[0]))]
-    edits = [Edit((row, names[column]), (to[0], names[to[1]])) for (row, column), to in pairs.items()]
+    held = {(row, column): content(rows[row][column]) for row in range(len(rows)) for column in range(len(rows[0]))}
+    edits = [
+        Edit((cell[0], names[cell[1]]), (like[0], names[like[1]]), held[cell], held[like])
+        for cell, like in pairs.items()
+    ]
     edit_csv(folder / "t.csv", folder / "out.csv", names, separator, edits)
     expected = [list(cells) for cells in rows]
     for (row, column), (other_row, other_column) in pairs.items():
@@ -332,7 +357,11 @@ def test_values_of_json_lines(tmp_path_factory, rows, data):
 
     (folder / "t.jsonl").write_bytes("".join(map(line, rows)).encode())
     row, like = (data.draw(st.integers(0, len(rows) - 1)) for _ in range(2))
-    edit_json_lines(folder / "t.jsonl", folder / "out.jsonl", [Edit((row, "b"), (like, "b"))])
+    edit_json_lines(
+        folder / "t.jsonl",
+        folder / "out.jsonl",
+        [Edit((row, "b"), (like, "b"), *(str(rows[number][1]).strip() for number in (row, like)))],
+    )
     expected = [list(pair) for pair in rows]
     expected[row][1] = rows[like][1]
     assert (folder / "out.jsonl").read_bytes() == "".join(map(line, expected)).encode()

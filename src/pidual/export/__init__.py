@@ -124,16 +124,17 @@ def _other(path: str | Path, run: RunFiles) -> RunError:
 
 def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> list[Edit | None]:
     """Which cell of the file becomes like which other one; None for a label that has no cell of its own."""
-    frame = run.predictions.frame.sort_values("row")
+    frame = run.predictions.frame
+    given, rows = frame["given_label"].astype(str).to_numpy(), frame["row"].to_numpy()
     like: dict[str, Cell] = {}
-    wanted = set(changes["new_label"].astype(str))
-    for row, label in zip(frame["row"].tolist(), frame["given_label"].astype(str).tolist(), strict=True):
-        if label in wanted and label not in like and (cell := source.cell(row, roles.label)) is not None:
+    for label in changes["new_label"].astype(str).unique():
+        cells = (source.cell(row, roles.label) for row in rows[given == label].tolist())
+        if (cell := next(filter(None, cells), None)) is not None:
             like[label] = cell
     found: list[Edit | None] = []
-    for row, label in zip(changes["row"].tolist(), changes["new_label"].astype(str).tolist(), strict=True):
+    for row, old, new in zip(changes["row"].tolist(), changes["given_label"], changes["new_label"], strict=True):
         cell = source.cell(row, roles.label)
-        found.append(Edit(cell, like[label]) if cell is not None and label in like else None)
+        found.append(Edit(cell, like[str(new)], str(old), str(new)) if cell and str(new) in like else None)
     return found
 
 

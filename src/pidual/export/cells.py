@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from ..data import spelled_like
+from ..data.people import shown
 from ..errors import DataError
-from ..messages import quoted
+from ..messages import FORMULA_MARK, quoted
 
 Cell = tuple[int, str]  # record, counted from 0 without the header, and column
 
 
 class Edit(NamedTuple):
-    """A cell that is to be written like another one."""
+    """A cell that is to be written like another one, and the labels that are expected in both."""
 
     cell: Cell
     like: Cell
+    old: str
+    new: str
 
 
 def edit_csv(path: Path, out: Path, columns: list[str], delimiter: str, edits: list[Edit]) -> None:
@@ -37,7 +41,7 @@ def edit_csv(path: Path, out: Path, columns: list[str], delimiter: str, edits: l
     edits : list of Edit
     """
     place = {name: number for number, name in enumerate(columns)}
-    cell = re.compile(rf'"(?:[^"]|"")*"[^{re.escape(delimiter)}\r\n]*|[^{re.escape(delimiter)}\r\n]*')
+    cell = _cell(delimiter)
 
     def span(record: str, column: str) -> tuple[int, int]:
         position = 0
@@ -49,7 +53,7 @@ def edit_csv(path: Path, out: Path, columns: list[str], delimiter: str, edits: l
             raise DataError(f"{path} has no cell {quoted(column)} in the line {quoted(record)}; check the file.")
         return found.span()
 
-    _edit(path, out, lambda: _csv_records(path, len(columns)), span, edits)
+    _edit(path, out, lambda: _csv_records(path, len(columns), delimiter), span, _csv_label, edits)
 
 
 def edit_json_lines(path: Path, out: Path, edits: list[Edit]) -> None:
@@ -61,7 +65,7 @@ def edit_json_lines(path: Path, out: Path, edits: list[Edit]) -> None:
             raise DataError(f"{path} has no value {quoted(column)} in the line {quoted(record)}; check the file.")
         return found
 
-    _edit(path, out, lambda: _json_records(path), span, edits)
+    _edit(path, out, lambda: _json_records(path), span, lambda raw: str(json.loads(raw)).strip(), edits)
 
 
 def _edit(
@@ -69,29 +73,55 @@ def _edit(
     out: Path,
     records: Callable[[], Iterator[tuple[int | None, str]]],
     span: Callable[[str, str], tuple[int, int]],
+    label: Callable[[str], str],
     edits: list[Edit],
 ) -> None:
-    """Two passes: the first finds how labels are written, the second writes."""
-    wanted: dict[int, set[str]] = {}
+    """Two passes: the first finds how labels are written, the second writes; a cell with another label is an error."""
+
+    def found(record: str, cell: Cell, expected: str) -> tuple[int, int]:
+        start, end = span(record, cell[1])
+        held = label(record[start:end])
+        if spelled_like([held], [expected])[held] != expected:
+            raise DataError(
+                f"{path}, record {cell[0] + 1}, column {quoted(cell[1])} holds {shown(cell[1], held)} where the run "
+                f"has {quoted(expected)}; give the table as it was."
+            )
+        return start, end
+
+    wanted: dict[int, dict[str, str]] = {}
+    changes: dict[int, list[Edit]] = {}
     for edit in edits:
-        wanted.setdefault(edit.like[0], set()).add(edit.like[1])
+        wanted.setdefault(edit.like[0], {})[edit.like[1]] = edit.new
+        changes.setdefault(edit.cell[0], []).append(edit)
     spelled: dict[Cell, str] = {}
     for number, record in records():
-        if number is None:
-            continue
-        for column in wanted.get(number, ()):
-            start, end = span(record, column)
-            spelled[number, column] = record[start:end]
-    changes: dict[int, dict[str, Cell]] = {}
-    for edit in edits:
-        changes.setdefault(edit.cell[0], {})[edit.cell[1]] = edit.like
+        for column, expected in wanted.pop(number, {}).items() if number is not None else ():
+            start, end = found(record, (number or 0, column), expected)
+            spelled[number or 0, column] = record[start:end]
+        if not wanted:
+            break
     with out.open("w", encoding="utf-8", newline="") as file:
         for number, record in records():
-            if number is not None and number in changes:
-                new = [(*span(record, column), spelled[like]) for column, like in changes[number].items()]
-                for start, end, text in sorted(new, reverse=True):
-                    record = record[:start] + text + record[end:]
+            mine = changes.pop(number, []) if number is not None else []
+            new = [(*found(record, edit.cell, edit.old), spelled[edit.like]) for edit in mine]
+            for start, end, text in sorted(new, reverse=True):
+                record = record[:start] + text + record[end:]
             file.write(record)
+    if changes or wanted:
+        raise DataError(f"{path} has fewer records than the run; give the table as it was.")
+
+
+def _cell(delimiter: str) -> re.Pattern[str]:
+    """A cell of a record: quoted, where the quote is its first character, or up to the next separator."""
+    other = rf"[^{re.escape(delimiter)}\r\n]*"
+    return re.compile(rf'"(?:[^"]|"")*+"{other}|{other}')
+
+
+def _csv_label(raw: str) -> str:
+    """The label in a cell, without quotes, spaces and the mark of a formula."""
+    if quoted_part := re.fullmatch(r'"((?:[^"]|"")*+)"([^"]*)', raw):
+        raw = quoted_part[1].replace('""', '"') + quoted_part[2]
+    return re.sub(FORMULA_MARK, r"\1", raw.strip())
 
 
 def _open(path: Path) -> IO[str]:
@@ -100,14 +130,14 @@ def _open(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", newline="")
 
 
-def _csv_records(path: Path, width: int) -> Iterator[tuple[int | None, str]]:
+def _csv_records(path: Path, width: int, delimiter: str) -> Iterator[tuple[int | None, str]]:
     """Every record with its number, None for the header and for blank lines; a quoted cell may span lines."""
-    number = -1
+    number, cell = -1, _cell(delimiter)
     with _open(path) as lines:
         record = ""
         for line in lines:
             record += line
-            if record.count('"') % 2:
+            if '"' in record and _is_open(record, cell):
                 continue
             blank = not record.strip("\r\n\ufeff") or (width > 1 and not record.strip("\ufeff \t\r\n"))
             yield (None if blank or number < 0 else number), record
@@ -115,6 +145,19 @@ def _csv_records(path: Path, width: int) -> Iterator[tuple[int | None, str]]:
             record = ""
         if record:
             yield None, record
+
+
+def _is_open(record: str, cell: re.Pattern[str]) -> bool:
+    """Whether the last quoted cell of a record goes on in the next line; a quote within a cell means nothing."""
+    position = 1 if record.startswith("\ufeff") else 0
+    while True:
+        found = cell.match(record, position)
+        assert found is not None  # the pattern matches nothing at all too
+        if record.startswith('"', position) and not re.match(r'"(?:[^"]|"")*+"', record[position:]):
+            return True
+        position = found.end() + 1
+        if position > len(record) or record[found.end()] in "\r\n":
+            return False
 
 
 def _json_records(path: Path) -> Iterator[tuple[int | None, str]]:
