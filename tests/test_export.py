@@ -179,6 +179,29 @@ def test_the_run_of_a_wide_table_names_nobody(fitted_wide):
     assert "--annotators ..." in Run.open(fitted_wide / "run").config["source"]["command"]
 
 
+def test_names_of_annotators(fitted, folder):
+    words = ["annotators", fitted / "run"]
+    code, out, err = run_cli(words)
+    assert code == 0, err
+    assert "@example.org" not in out
+    code, out, err = run_cli([*words, "--names", "--table", fitted / "labels.csv", "--out", "who.csv"])
+    assert code == 0, err
+    who = pd.read_csv("who.csv")
+    assert sorted(who["name"]) == PEOPLE
+    assert who["annotator"].str.startswith("a-").all()
+    assert who.sort_values("annotator_quality")["name"].iloc[0] == PEOPLE[3]
+    (folder / "labels.csv").write_bytes((fitted / "labels.csv").read_bytes())
+    code, _, err = run_cli([*words, "--names"])
+    assert code == 2
+    assert "there is no key at .pidual.key" in err
+    assert not (folder / ".pidual.key").exists()
+    write_key(folder)
+    (folder / ".pidual.key").write_text("77" * 32)
+    code, _, err = run_cli([*words, "--names"])
+    assert code == 2
+    assert "the key does not fit: 4 of 4 pseudonyms" in err
+
+
 def test_tasks_for_label_studio(fitted_tasks, folder):
     code, out, err = run_cli(
         ["export", fitted_tasks / "run", "tasks.json", "--to", "label-studio", "--table", fitted_tasks / "export.json"]

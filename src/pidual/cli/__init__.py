@@ -12,7 +12,7 @@ import click
 
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
-from . import benchmark, data, demo, detect, export, fit, methods, predict, sweep
+from . import annotators, benchmark, data, demo, detect, export, fit, methods, predict, sweep
 from .allocator import keep_freed_memory
 from .common import is_first_process, said_warnings, say
 
@@ -78,6 +78,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(annotators.annotators)
 cli.add_command(benchmark.benchmark)
 cli.add_command(data.data)
 cli.add_command(demo.demo)

@@ -3,6 +3,7 @@
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
 label_studio    tasks with predictions, doubtful items first
+names           whose pseudonym is whose
 """
 
 from pathlib import Path
@@ -30,7 +31,7 @@ from .label_studio import write_tasks
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
-__all__ = ["FORMATS", "changes_path", "decide", "export_run"]
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "open_table"]
 
 
 def export_run(
