@@ -33,6 +33,7 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "predict runs/labels new.npy": 0,
         "detect runs/labels --budget 100": 0,
         "detect runs/labels --fail-over 5%": 3,
+        "export runs/labels clean.csv --to csv": 0,
         "fit labels.csv ... --resume": 0,
         "methods": 0,
         "fit labels.csv ... --method pi_dual --out runs/pi_dual": 0,

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import write_key
 from export_files import annotation, result, review_tasks, task, write_json, write_min
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pidual import read_table
 from pidual.cli.job import FORMATS as NAMES_IN_HELP
@@ -156,6 +158,12 @@ def test_vectors_are_inputs(folder):
     assert source.guess.columns == ["embedding_0", "embedding_1"]
     inputs = table_inputs(source, columns=source.guess.columns)
     assert inputs.array.tolist() == [[1, 0.5], [2, 0.5]]
+
+
+def test_numbers_that_are_no_vector_are_no_inputs(folder):
+    source = label_studio(folder, [task(n, [annotation("a")], price_1=n, price_2=5, text="two words") for n in (1, 2)])
+    assert source.guess.columns == []
+    assert source.guess.text == "text"
 
 
 def test_fields_of_lists_and_objects_are_told(folder):
@@ -525,6 +533,17 @@ def test_wide_tables_with_items_and_numbers(folder):
     assert table.frame["item"].tolist() == [7, 7, 8, 9]
     assert table.frame["label"].tolist() == [1, 2, 1, 2]
     assert table.frame["y"].tolist() == [1, 1, 2, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(["cat", "dog", "", "7"]), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_melting_is_that_of_pandas(rows):
+    frame = pd.DataFrame(rows, columns=["ann", "bob", "cho"]).replace("", None)
+    if frame.notna().to_numpy().any():
+        found = rows_of(open_source(frame, annotators=["ann", "bob", "cho"]), "item", "annotator", "label")
+        long = frame.reset_index(names="item").melt("item", var_name="annotator", value_name="label").dropna()
+        expected = long.sort_values("item", kind="stable")[["item", "annotator", "label"]]
+        assert found == list(expected.itertuples(index=False, name=None))
 
 
 @pytest.mark.parametrize(

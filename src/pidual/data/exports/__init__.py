@@ -144,7 +144,9 @@ def _flat(records: Iterable[dict[str, Any]], form: str | None, label: str | None
     data = store.columns()
     if not data:
         raise DataError(f"{records.name} is empty; it needs a list of objects with the columns of a table.")
-    source = recognised_table(InArrow(records.name, data, _place(records.name)), form, label)
+    whole = InArrow(records.name, data, _place(records.name))
+    whole.vectors = store.vectors
+    source = recognised_table(whole, form, label)
     if not isinstance(source, InArrow):
         return source
     left = sorted(store.nested)

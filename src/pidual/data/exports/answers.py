@@ -12,7 +12,6 @@ records.
 """
 
 import collections
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -146,7 +145,9 @@ class Answers:
         def place(row: int) -> str:
             return f"{self.name}, {self.unit} {shown('', items[row].as_py())}"
 
-        return finished(InArrow(self.name, fields, place), number, own, {control: "label"})
+        of = InArrow(self.name, fields, place)
+        of.vectors = self._records.vectors
+        return finished(of, number, own, {control: "label"})
 
     def _choose(self, label: str | None) -> str:
         """The control whose answers are the labels."""
@@ -224,10 +225,8 @@ def guess_inputs(of: Source) -> tuple[str | None, list[str], str | None]:
 
     A field is text if most of its values are of several words. Of several such fields, `text` is taken, or none.
     """
-    vectors = [name for name in of.columns if re.fullmatch(r".+_\d+", name) and name in of.numeric_columns()]
-    if vectors:
-        stem = vectors[0].rpartition("_")[0]
-        return None, [name for name in vectors if name.rpartition("_")[0] == stem], None
+    if of.vectors:
+        return None, list(of.vectors[0]), None
     texts, images = [], []
     for name in of.columns:
         column = of.read([name])[name]

@@ -80,6 +80,7 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
         return read_responses(rows, name).source(label)
     scratch = InArrow(name, {})
     data, left = {}, []
+    vectors: list[list[str]] = []
     for column, values in _columns(table):
         if column in classes:
             data[column] = with_names(values, classes[column])
@@ -87,6 +88,7 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
             data[column] = plain_type(scratch, column, values)
         elif (numbers := vector_columns(column, values)) is not None:
             data |= numbers
+            vectors.append(list(numbers))
         else:
             left.append(column)
     if left:
@@ -94,6 +96,7 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
             f"{name}: the columns {listed(left, 5)} hold lists or objects and are not used.", DataWarning, stacklevel=4
         )
     source = InArrow(name, data)
+    source.vectors = vectors
     source.guess = Guess(None, *guess_inputs(source))
     return source
 

@@ -64,6 +64,7 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
         own["created_at"] = data["created_at"].take(pa.array(rows))
     rest = {name: data[name] for name in fields if name != column}
     of = InArrow(source.name, rest, source.place)
+    of.vectors = source.vectors
     of.decimal, of.marks_formulas = source.decimal, source.marks_formulas
     long = finished(of, rows, own, {column: "label"})
     long.found_in = source, column

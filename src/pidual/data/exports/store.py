@@ -27,6 +27,7 @@ class Store:
     def __init__(self, name: str):
         self.name, self._n = name, 0
         self.nested: set[str] = set()  # columns that hold lists or objects as JSON text
+        self.vectors: list[list[str]] = []  # columns that were vectors, known after `columns`
         self._waiting: dict[str, list[Any]] = {}
         self._arrays: dict[str, list[Any]] = {}
         self._done = 0  # rows in arrays
@@ -60,6 +61,7 @@ class Store:
                 found[name] = column
             elif (numbers := vector_columns(name, column)) is not None:
                 found |= numbers
+                self.vectors.append(list(numbers))
             else:
                 self.nested.add(name)
         return found
