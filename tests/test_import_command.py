@@ -180,6 +180,18 @@ def test_fit_images_of_an_export(folder):
     assert Run(folder / "run").items["item"].tolist()[0] == "/data/upload/3/p00.png"
 
 
+def test_fit_vectors_of_an_export(folder):
+    tasks = [task(n, [annotation("ab"[n % 2], w) for w in (1, 2)], embedding=[n % 2, n / 9]) for n in range(24)]
+    write_json(folder / "export.json", tasks)
+    code, out, err = run_cli(["data", "import", "export.json", "table.csv"])
+    assert code == 0, err
+    assert "Next: pidual fit table.csv --x-columns 'embedding_*'\n" in out
+    for words in (["export.json"], ["table.csv", "--x-columns", "embedding_*"]):
+        code, _, err = run_cli(["fit", *words, "--out", words[0][:-4], *FEW])
+        assert code == 0, err
+        assert Run(folder / words[0][:-4]).config["data"]["x_shape"] == [24, 2]
+
+
 def test_fit_a_wide_table(folder):
     rows = [f"{n},{n % 2 * 3 + n / 100},{'ab'[n % 2]},{'ab'[n % 2]},{'ab'[n % 3 == 0]}" for n in range(24)]
     (folder / "wide.csv").write_text("\n".join(["item,size,ann,bob,cho", *rows]) + "\n")

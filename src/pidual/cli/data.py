@@ -95,7 +95,7 @@ def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
     pi = [name for name in (guess.pi if guess else None) or [] if name in frame]
     words = ["pidual", "fit", str(out)]
     if guess and guess.columns:
-        words += ["--x-columns", ",".join(guess.columns)] if len(guess.columns) <= 5 else ["--x-columns", "..."]
+        words += ["--x-columns", guess.columns[0].rpartition("_")[0] + "_*"]
     elif guess and guess.text:
         words += ["--x-text", guess.text]
     else:

@@ -1,5 +1,6 @@
 """What `fit` and `sweep` share: their options, and reading the data and settings these name."""
 
+import fnmatch
 import re
 import shlex
 import sys
@@ -57,7 +58,8 @@ data_options = together(
         "columns",
         callback=names,
         metavar="A,B,...",
-        help="Input columns, of --x or (without --x) of TABLE itself; a name with a comma in double quotes of its own.",
+        help="Input columns, of --x or (without --x) of TABLE itself, there also by a pattern such as 'embedding_*'; a "
+        "name with a comma in double quotes of its own.",
     ),
     click.option(
         "--x-text",
@@ -221,6 +223,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     pi = [name for name, _ in given] if options["pi"] is not None else None
     keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
     columns, text, x = [unquoted(part)[0] for part in options["columns"] or []], options["text"], options["x"]
+    columns = columns if x is not None else matching(opened, columns)
     here = [*columns, *([text] if text else [])] if x is None else None
     if here:
         expect_inputs(opened, options["item"], columns, text)
@@ -294,6 +297,15 @@ def guess_options(opened: Any, options: dict[str, Any]) -> None:
         return
     options["text"] = guess.text
     options["columns"] = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in guess.columns]
+
+
+def matching(opened: Any, columns: list[str]) -> list[str]:
+    """The columns of the table that are named, or that are like a pattern."""
+    found: list[str] = []
+    for name in columns:
+        like = [] if name in opened else [each for each in opened.columns if fnmatch.fnmatchcase(each, name)]
+        found += like or [name]
+    return found
 
 
 def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:
