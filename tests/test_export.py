@@ -94,7 +94,7 @@ def export(run, table, *words):
     """What `pidual export` prints, and the changes it has written."""
     code, out, err = run_cli(["export", run / "run", *words, "--table", table])
     assert code == 0, err
-    return out, pd.read_csv(words[0].split(".")[0] + ".changes.csv").set_index("row")
+    return out, pd.read_csv(words[0].rpartition(".")[0] + ".changes.csv").set_index("row")
 
 
 def cells(path):
@@ -119,6 +119,14 @@ def test_a_csv_file_differs_in_the_changed_cells_alone(fitted, folder):
     lines = list(zip(before.split(b"\r\n"), after.split(b"\r\n"), strict=True))
     assert sum(one != other for one, other in lines) == len(changes)
     assert "annotator" in open_source("clean.csv")
+
+
+def test_the_name_of_the_file_is_made_of_that_of_the_table(fitted, folder):
+    table = fitted / "labels.csv"
+    assert run_cli(["export", fitted / "run", "--to", "csv", "--table", table])[0] == 0
+    assert run_cli(["export", fitted / "run", "--to", "label-studio", "--table", table])[0] == 0
+    names = ["labels.clean.changes.csv", "labels.clean.csv", "labels.tasks.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
 
 
 def test_labels_stay_where_the_consensus_is_not_sure_enough(fitted, folder):

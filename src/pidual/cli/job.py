@@ -1,8 +1,6 @@
 """What `fit` and `sweep` share: their options, and reading the data and settings these name."""
 
-import fnmatch
 import re
-import shlex
 import sys
 from collections.abc import Callable, Container
 from functools import reduce
@@ -14,6 +12,7 @@ from click.core import ParameterSource
 
 from ..errors import UsageError
 from ..paper.grids import METHOD_GRIDS
+from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_settings, unquoted
 
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
@@ -272,40 +271,6 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         },
     }
     return read, inputs, fit_options, source
-
-
-def without_names(command: str) -> str:
-    """A command line without the columns of annotators, whose names say who they are."""
-    words = iter(shlex.split(command))
-    kept = []
-    for word in words:
-        kept.append("--annotators=..." if word.startswith("--annotators=") else word)
-        if word == "--annotators":
-            next(words, None)
-            kept.append("...")
-    return shlex.join(kept)
-
-
-def guess_options(opened: Any, options: dict[str, Any]) -> None:
-    """Fill in the inputs of an export where none are given, and the item where images are named by a field."""
-    guess = opened.guess
-    if guess is None:
-        return
-    if options["x"] and guess.image and options["item"] is None and Path(options["x"]).is_dir():
-        options["item"] = guess.image
-    if any(options.get(name) for name in ("x", "columns", "text", "probs", "no_x", "image_size")):
-        return
-    options["text"] = guess.text
-    options["columns"] = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in guess.columns]
-
-
-def matching(opened: Any, columns: list[str]) -> list[str]:
-    """The columns of the table that are named, or that are like a pattern."""
-    found: list[str] = []
-    for name in columns:
-        like = [] if name in opened else [each for each in opened.columns if fnmatch.fnmatchcase(each, name)]
-        found += like or [name]
-    return found
 
 
 def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:

@@ -91,7 +91,7 @@ def export_run(
 
 def changes_path(out: Path) -> Path:
     """The file beside an exported table that lists what was changed."""
-    return out.with_name(f"{out.name.split('.')[0]}.changes.csv")
+    return out.with_name(f"{out.stem}.changes.csv")
 
 
 def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
