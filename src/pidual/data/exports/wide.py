@@ -111,7 +111,10 @@ def alike(source: Source, label: str | None) -> list[str]:
 
 def hint(source: Source, label: str | None) -> str:
     """What an error says to a user whose table may be a wide one; nothing if it does not look like that."""
-    columns = alike(source, label)
+    try:
+        columns = alike(source, label)
+    except DataError:  # of a column that nobody asked for
+        return ""
     if not columns:
         return ""
     return (
