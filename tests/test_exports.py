@@ -578,7 +578,7 @@ def test_the_error_on_a_wide_table_says_what_to_do(folder, options):
 
 
 def test_other_tables_are_not_taken_for_wide_ones(folder):
-    (folder / "t.csv").write_text("item,label,day\n1,,mon\n2,a,tue\n3,b,mon\n")
+    (folder / "t.csv").write_text("item,label,y,day\n1,,a,mon\n2,a,b,tue\n3,b,a,mon\n")
     with pytest.raises(DataError) as caught:
         read_table(folder / "t.csv")
     assert "--annotators" not in str(caught.value)

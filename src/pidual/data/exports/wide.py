@@ -94,7 +94,8 @@ def alike(source: Source, label: str | None) -> list[str]:
         The column that was taken for the labels; without it the largest group of columns that are alike counts.
     """
     sets: dict[str, set[str]] = {}
-    names = [name for name in dict.fromkeys(source.columns) if source.columns.count(name) == 1][:_LOOKED_AT]
+    known = [name for name in source.columns if name.casefold() not in _NAMED]
+    names = [name for name in dict.fromkeys(known) if source.columns.count(name) == 1][:_LOOKED_AT]
     for name, column in source.read(names).items():
         if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
             continue
@@ -127,4 +128,5 @@ def _same(one: set[str], other: set[str]) -> bool:
     return 2 * len(one & other) >= max(len(one), len(other))
 
 
+_NAMED = ("item", "task", "label", "y", "gold", "split")  # columns that say themselves what they are
 _LOOKED_AT, _MOST = 200, 50  # columns that are looked at, and different values of one
