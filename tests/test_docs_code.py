@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from command_line import run_cli, write_key
 from contract import SPEC, TRAINING
+from export_files import review_tasks, write_json
 
 from pidual.cli import cli
 from pidual.datasets.synthetic import make_crowd
@@ -32,6 +33,7 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "predict runs/labels new.npy": 0,
         "detect runs/labels --budget 100": 0,
         "detect runs/labels --fail-over 5%": 3,
+        "export runs/labels clean.csv --to csv": 0,
         "fit labels.csv ... --resume": 0,
         "methods": 0,
         "fit labels.csv ... --method pi_dual --out runs/pi_dual": 0,
@@ -46,7 +48,16 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "fit labels.csv --no-x --out runs/no_x": 0,
     },
     "docs/benchmark_command.md": {"benchmark --list": 0},
+    "docs/bring_your_labels.md": {
+        "fit export.json": 0,
+        "data import export.json table.csv": 0,
+        "fit wide.csv --annotators 'rater_*' --no-x": 0,
+    },
+    "docs/llm_judges.md": {
+        "fit judgments.jsonl --annotator model --pi model,prompt,order,length,logprob --x-text text --keep-ids": 0
+    },
 }
+WRITES = {"docs/llm_judges.md"}  # pages whose code writes the files that their calls read
 
 
 @pytest.fixture
@@ -62,6 +73,9 @@ def names(tmp_path, monkeypatch):
     labels = frame.drop_duplicates("item").sort_values("item")["label"].to_numpy()
     for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs, "y": labels}.items():
         np.save(f"{name}.npy", array)
+    write_json(tmp_path / "export.json", review_tasks(40))
+    wide = frame.pivot_table(index="item", columns="annotator", values="label").add_prefix("rater_")
+    wide.to_csv("wide.csv")
     write_key(tmp_path)
     (tmp_path / "data").mkdir()
     of_rows = {"X": crowd.x[frame["item"]], "y": frame["label"].to_numpy()}
@@ -70,6 +84,11 @@ def names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "```python" in text])
 def test_every_python_block_runs(page, names):
+    run_blocks(page, names)
+
+
+def run_blocks(page, names):
+    """Run the python blocks of a page in order."""
     for block in BLOCK.finditer(PAGES[page]):
         line = PAGES[page].count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], page, "exec"), names)
@@ -94,6 +113,8 @@ def test_every_call_of_the_command_line_is_understood(page, names):
 @pytest.mark.parametrize("page", RUN)
 def test_calls_that_need_no_more_than_a_small_table_run(page, names):
     assert [call for call in RUN[page] if call not in calls(page)] == []
+    if page in WRITES:
+        run_blocks(page, names)
     for call, expected in RUN[page].items():
         code, _, said = run_cli(arguments(call))
         assert code == expected, f"pidual {call}: {said}"

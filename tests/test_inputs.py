@@ -224,6 +224,7 @@ def test_text_that_is_empty(tmp_path):
     with pytest.warns(DataWarning, match="1 of 3 texts"):
         inputs = load_inputs(pd.DataFrame({"t": ["one two", None, "two three"]}), text="t")
     assert not inputs.array[1].any()
+    assert load_inputs(pd.DataFrame({"t": ["one", "one"]}), text="t").array.tolist() == [[1], [1]]
     with pytest.raises(DataError, match="column 't' holds no words"):
         load_inputs(pd.DataFrame({"t": ["?", "!"]}), text="t")
     with pytest.raises(UsageError, match="no column 'text'"):
@@ -278,7 +279,15 @@ def test_folder_of_images(tmp_path):
 
 @pytest.mark.parametrize(
     "items",
-    [["a/one.png", "b/two.jpg"], ["a/one", "b/two"], ["one.png", "two.jpg"], ["one", "./b/two.jpg"], ["a\\one", "two"]],
+    [
+        ["a/one.png", "b/two.jpg"],
+        ["a/one", "b/two"],
+        ["one.png", "two.jpg"],
+        ["one", "./b/two.jpg"],
+        ["a\\one", "two"],
+        ["https://example.org/x/one.png?key=5", "s3://bucket/two.jpg"],
+        ["/data/upload/3/1f2e3d4c-one.png", "/data/local-files/?d=photos%2Ftwo.jpg"],
+    ],
 )
 def test_images_are_found_by_any_unambiguous_name(tmp_path, items):
     draw(tmp_path, "a/one.png")
@@ -293,6 +302,8 @@ def test_ambiguous_and_unknown_image_names(tmp_path):
     with pytest.raises(DataError, match=r"'one' could be 'a/one.png' or 'b/one.png'"):
         x_rows(inputs, table_of(["one", "a/one"] * 2))
     assert x_rows(inputs, table_of(["b/one", "a/one"] * 2)).tolist() == [1, 0, 1, 0]
+    with pytest.raises(DataError, match=r"no input for 1 of the 2 items"):
+        x_rows(inputs, table_of(["c/one.png", "a/one"] * 2))  # a folder that is not there is no address
 
 
 def test_image_sizes(tmp_path):

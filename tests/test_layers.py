@@ -19,6 +19,7 @@ LAYERS = [
     {"report", "review"},
     {"settings", "paper.recipes", "paper.plots"},
     {"run"},
+    {"export"},
     {"paper"},
     {"estimator"},
     {"demo"},

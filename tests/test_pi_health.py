@@ -107,6 +107,18 @@ def test_neighbours_by_plain_loops():
     assert leaking_share(number[:40], labels[:40], item[:40]) is None
 
 
+def test_leaks_and_ids_of_large_tables_are_found_in_a_sample(monkeypatch):
+    monkeypatch.setattr("pidual.run.pi_health.SAMPLE", 400)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 5000)
+    assert leaking_share(labels + rng.uniform(0, 0.99, 5000), labels, np.arange(5000)) > 0.99
+    assert leaking_share(rng.normal(size=5000), labels, np.arange(5000)) is None
+    ids = np.arange(5000.0)
+    assert is_row_id(pd.Series(ids), ids)
+    ids[4000] = 4500
+    assert not is_row_id(pd.Series(ids), ids)
+
+
 def test_an_imbalanced_table_does_not_look_like_a_leak():
     rng = np.random.default_rng(0)
     labels = (rng.random(5000) < 0.005).astype(int)

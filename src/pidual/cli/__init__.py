@@ -12,7 +12,7 @@ import click
 
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
-from . import benchmark, data, demo, detect, fit, methods, predict, sweep
+from . import annotators, benchmark, data, demo, detect, export, fit, methods, predict, sweep
 from .allocator import keep_freed_memory
 from .common import is_first_process, said_warnings, say
 
@@ -78,11 +78,13 @@ def cli() -> None:
     """
 
 
+cli.add_command(annotators.annotators)
 cli.add_command(benchmark.benchmark)
 cli.add_command(data.data)
 cli.add_command(demo.demo)
 cli.add_command(detect.detect)
 cli.add_command(detect.report)
+cli.add_command(export.export)
 cli.add_command(fit.fit)
 cli.add_command(methods.methods)
 cli.add_command(predict.predict)

@@ -1,17 +1,23 @@
-"""`pidual data check` and `pidual data relabel`."""
+"""`pidual data import`, `pidual data check` and `pidual data relabel`."""
 
 import json
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError
-from .common import terminal_progress
+from ..errors import DataError, UsageError
+from .common import check_ending, terminal_progress, unquoted, write_table
+from .job import annotators_option, format_option
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @click.group()
 def data() -> None:
-    """Check the datasets of the benchmarks, and make the one that is not published."""
+    """Import labels from other tools; check the datasets of the benchmarks, and make the one that is not published."""
 
 
 DATA_FOLDER = click.option(
@@ -25,6 +31,86 @@ DATA_FOLDER = click.option(
     metavar="DIR",
     help="Where the datasets lie in their authors' file formats.",
 )
+
+
+@data.command("import")
+@click.argument("table", metavar="SOURCE", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@format_option
+@annotators_option
+@click.option("--label", metavar="NAME", help="The control or question that gives the label, where there are several.")
+@click.option("--item", metavar="COLUMN", help="Column that names the item.  [default: item or task]")
+@click.option("--annotator", metavar="COLUMN", help="Column of the annotator.  [default: as for `pidual fit`]")
+@click.option("--keep-ids", is_flag=True, help="Keep ids of people as they are instead of pseudonyms.")
+@click.option(
+    "--key-file",
+    type=click.Path(path_type=Path),
+    help="Secret key of the pseudonyms, made if there is none.  [default: .pidual.key beside SOURCE]",
+)
+@click.option("--force", is_flag=True, help="Replace OUT.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
+def import_(
+    table: Path,
+    out: Path,
+    format: str | None,
+    annotators: list[str] | None,
+    label: str | None,
+    item: str | None,
+    annotator: str | None,
+    keep_ids: bool,
+    key_file: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the labels in SOURCE to OUT (.csv or .parquet), a row for every answer.
+
+    SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla or doccano, a dataset of Hugging Face, a table
+    with a column for each annotator (--annotators), or any table that `pidual fit` reads. OUT has the columns item,
+    label and annotator, what else is known of an answer (seconds, trial, hour, pre_annotated), clean labels as y, and
+    the fields of the items. The command that fits it is printed.
+    """
+    import functools
+
+    from ..data import KEY_NAME, load_key, long_frame, open_source
+
+    check_ending(out)
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists; choose another name, or replace it with --force.")
+    listed = [unquoted(part)[0] for part in annotators or []]
+    opened = open_source(table, format=format, label=label, annotators=listed)
+    key = functools.cache(lambda: load_key(key_file or table.with_name(KEY_NAME)))
+    frame = long_frame(opened, None if keep_ids else key, item=item, label=label, annotator=annotator)
+    write_table(frame, out)
+    made = describe(frame, opened.guess, out)
+    if as_json:
+        click.echo(json.dumps(made, indent=2))
+        return
+    parts = {"answers": "rows", "items": "items", "annotators": "annotators", "classes": "classes", "clean": "clean"}
+    counts = ", ".join(f"{what} {made[key]:,}" for what, key in parts.items() if made[key])
+    click.echo(f"{out}: {counts}\nNext: {made['next']}")
+
+
+def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
+    """What an imported table holds, and the command that fits it."""
+    pi = [name for name in (guess.pi if guess else None) or [] if name in frame]
+    words = ["pidual", "fit", str(out)]
+    if guess and guess.columns:
+        words += ["--x-columns", guess.columns[0].rpartition("_")[0] + "_*"]
+    elif guess and guess.text:
+        words += ["--x-text", guess.text]
+    else:
+        words += ["--item", guess.image] if guess and guess.image else []
+        words += ["--x", "..."]
+    words += ["--pi", ",".join(pi)] if pi and pi != ["annotator"] else []
+    return {
+        "out": str(out),
+        "rows": len(frame),
+        "items": int(frame["item"].nunique()),
+        "annotators": int(frame["annotator"].nunique()) if "annotator" in frame else 0,
+        "classes": int(frame["label"].nunique()),
+        "clean": int(frame.loc[frame["y"].notna(), "item"].nunique()) if "y" in frame else 0,
+        "next": shlex.join(words),
+    }
 
 
 @data.command()

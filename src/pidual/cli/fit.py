@@ -49,9 +49,10 @@ def fit(
 ) -> None:
     """Train on an annotation TABLE; find wrong labels; write a report.
 
-    TABLE (CSV, Parquet or JSON Lines) has a row for every annotation: an item, the label it was given, who gave it, and
-    whatever else is known of how the label was made. The result is a run directory with the classifier, predictions,
-    annotators and report.html.
+    TABLE (CSV, Parquet, JSON or JSON Lines) has a row for every annotation: an item, the label it was given, who gave
+    it, and whatever else is known of how the label was made. Exports of Label Studio, Argilla and doccano, and datasets
+    of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result is a run
+    directory with the classifier, predictions, annotators and report.html.
 
     Exits with 1 where the fit failed: where what was learned has nothing to do with the labels.
     """
@@ -61,6 +62,8 @@ def fit(
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     with collected_warnings() as notes:
         read, inputs, fit_options, source = load_job(table, **options)
+    if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
+        say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
     from ..data import KEY_NAME
     from ..run import fit_table
 

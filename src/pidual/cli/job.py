@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from ..errors import UsageError
 from ..paper.grids import METHOD_GRIDS
+from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_settings, unquoted
 
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
@@ -31,6 +32,18 @@ threads_option = click.option(
     metavar="N",
     help="Threads of the processor.  [default: 1 for small networks, else OMP_NUM_THREADS or all cores]",
 )
+FORMATS = ("label-studio", "label-studio-min", "argilla", "doccano", "hf", "table")
+format_option = click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="What wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: by what is in it]",
+)
+annotators_option = click.option(
+    "--annotators",
+    callback=names,
+    metavar="A,B,...",
+    help="Of a wide TABLE: the columns that hold the answers of one annotator each, or patterns such as 'rater_*'.",
+)
 data_options = together(
     click.argument("table", type=click.Path(path_type=Path)),
     click.option(
@@ -44,7 +57,8 @@ data_options = together(
         "columns",
         callback=names,
         metavar="A,B,...",
-        help="Input columns, of --x or (without --x) of TABLE itself; a name with a comma in double quotes of its own.",
+        help="Input columns, of --x or (without --x) of TABLE itself, there also by a pattern such as 'embedding_*'; a "
+        "name with a comma in double quotes of its own.",
     ),
     click.option(
         "--x-text",
@@ -55,8 +69,14 @@ data_options = together(
     click.option(
         "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels a side."
     ),
+    format_option,
+    annotators_option,
     click.option("--item", metavar="COLUMN", help="Column that names the item.  [default: item or task]"),
-    click.option("--label", metavar="COLUMN", help="Column of the given label.  [default: label]"),
+    click.option(
+        "--label",
+        metavar="COLUMN",
+        help="Column of the given label; of an export, the control or question.  [default: label]",
+    ),
     click.option(
         "--annotator",
         metavar="COLUMN",
@@ -69,7 +89,7 @@ data_options = together(
         metavar="A,B,...",
         help="Privileged information: what is known of how each label was made. NAME or NAME:KIND, where KIND is "
         "category, number, duration or raw; a name with a comma or colon in double quotes of its own, as in "
-        """'"time, s":number'.  [default: the annotator]""",
+        """'"time, s":number'.  [default: the annotator; of an export, all it has]""",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(
@@ -195,11 +215,14 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
     from ..data.features import expect_inputs
 
-    opened = open_source(table)
+    listed = [unquoted(part)[0] for part in options["annotators"] or []]
+    opened = open_source(table, format=options["format"], label=options["label"], annotators=listed)
+    guess_options(opened, options)
     given = [name_and_kind(opened, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
     keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
     columns, text, x = [unquoted(part)[0] for part in options["columns"] or []], options["text"], options["x"]
+    columns = columns if x is not None else matching(opened, columns)
     here = [*columns, *([text] if text else [])] if x is None else None
     if here:
         expect_inputs(opened, options["item"], columns, text)
@@ -214,9 +237,15 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     elif options.get("no_x"):
         x, inputs = "none", no_inputs()
     else:
+        image = opened.guess and opened.guess.image
         raise UsageError(
             "There is no input to learn from; give it with --x, --x-columns or --x-text, or give a classifier's "
             "probabilities with --probs, or judge labels without any input with --no-x."
+            + (
+                f" (The items are images: give the folder that the files in {image!r} are in with --x.)"
+                if image
+                else ""
+            )
         )
     from ..run import FitOptions
 
@@ -231,7 +260,16 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         accelerator=options["accelerator"],
         threads=options["threads"],
     )
-    source = {"table": str(table), "x": x or f"{table} ({text or ','.join(columns)})", "command": command_line()}
+    source = {
+        "table": str(table),
+        "x": x or f"{table} ({text or ','.join(columns)})",
+        "command": command_line() if options["keep_ids"] or not listed else without_names(command_line()),
+        "read": {
+            "format": options["format"],
+            "annotators": opened.positions,
+            **{key: options[key] for key in keys[:5]},
+        },
+    }
     return read, inputs, fit_options, source
 
 

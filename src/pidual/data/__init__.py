@@ -1,6 +1,7 @@
 """Data as it comes, read and checked: annotation tables and inputs, from files, frames and arrays.
 
 sources/        files and frames, by column
+exports/        what labelling tools write, and wide tables, as long tables
 columns         a column as categories, numbers or moments
 people          which columns hold people
 roles, build, classes, pseudonyms, in_memory  ->  table        AnnotationTable, read_table
@@ -11,10 +12,11 @@ join            which input belongs to which annotation
 from .build import SPLITS
 from .columns import as_text, keys, spelled_like
 from .images import LazyImages
+from .importing import long_frame
 from .inputs import Inputs, no_inputs
 from .join import rows_by_name, x_rows
 from .load import load_inputs, load_probabilities, table_inputs
-from .pseudonyms import KEY_NAME, pseudonym
+from .pseudonyms import KEY_NAME, load_key, pseudonym
 from .sources import open_source
 from .table import AnnotationTable, read_table
 
@@ -27,7 +29,9 @@ __all__ = [
     "as_text",
     "keys",
     "load_inputs",
+    "load_key",
     "load_probabilities",
+    "long_frame",
     "no_inputs",
     "open_source",
     "pseudonym",

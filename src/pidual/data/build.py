@@ -12,11 +12,13 @@ from ..errors import DataError, UsageError
 from ..messages import quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
+from .exports.wide import hint
 from .people import HIDDEN, has_address, holds_people, is_address, names_annotator, shown
 from .pseudonyms import pseudonyms
 from .roles import Roles
 from .sources import Source
 
+LOOKED_THROUGH = 1_000_000  # rows of a table that is looked at as a whole to explain an error
 SPLITS = ("train", "valid", "test")
 _SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
 
@@ -103,10 +105,9 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
             how += f", which means that; {'an' if what[0] in 'ai' else 'a'} {what} of this name needs another"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
-        raise DataError(
-            f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}; fill it in "
-            f"or delete the row{other}."
-        )
+        wide = hint(source, name) if what == "label" and len(column) <= LOOKED_THROUGH else ""
+        way_out = f"{wide.removesuffix('.')}; else fill it in." if wide else f"; fill it in or delete the row{other}."
+        raise DataError(f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}{way_out}")
     return found
 
 

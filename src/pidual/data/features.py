@@ -86,7 +86,7 @@ def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | Non
     Those called like people are left out: as input these are refused.
     """
     numbers = [column for column in columns or () if not names_people(column) and not has_address(column)]
-    name = item or source.find("item", "task")
+    name = source.called(item) or source.find("item", "task")
     source.expect([*([text] if text else numbers), *([name] if name else [])], numeric=() if text else numbers)
 
 

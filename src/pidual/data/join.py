@@ -1,9 +1,11 @@
 """Which row of the inputs belongs to which annotation."""
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from .inputs import Inputs
 from .people import shown
 from .table import AnnotationTable
 
+_ADDRESS = r"^/|^\w+://"
 _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
 
 
@@ -69,13 +72,35 @@ def rows_by_name(
     items : pandas.Index of str
         What to look for.
     paths : bool
-        Names are paths of files; an item may leave out the folder or the ending where that is not ambiguous.
+        Names are paths of files; an item may leave out the folder or the ending where that is not ambiguous. Of an
+        address, such as https://example.org/a/cat.png or /data/upload/1/3f2a9c1e-cat.png, the name of the file counts.
     source : str
         What messages call x.
     """
     known: pd.Index[str] = pd.Index(np.asarray(names, dtype=np.str_).tolist())
     if not paths:
         return np.asarray(known.get_indexer(items), np.int64)
+    rows = _rows_of_paths(known, items, source)
+    for shorten in (_file_of_address, _file_as_uploaded):
+        lost = np.flatnonzero((rows < 0) & items.str.contains(_ADDRESS))
+        if len(lost):
+            rows[lost] = _rows_of_paths(known, items[lost].map(shorten), source)
+    return rows
+
+
+def _file_of_address(item: str) -> str:
+    """The name of the file that an address ends in."""
+    path = item.partition("?d=")[2] or item.partition("?")[0]
+    return unquote(path).rpartition("/")[2]
+
+
+def _file_as_uploaded(item: str) -> str:
+    """The name that a file had before Label Studio put eight digits before it."""
+    return re.sub(r"^[0-9a-f]{8}-", "", _file_of_address(item))
+
+
+def _rows_of_paths(known: "pd.Index[str]", items: "pd.Index[str]", source: str) -> NDArray[np.int64]:
+    """Row of x for every item that is a path, or part of one."""
     rows = np.full(len(items), -1, np.int64)
     items = items.str.replace("\\", "/").str.removeprefix("./")
     forms: list[Callable[[PurePosixPath], str]] = [

@@ -76,7 +76,7 @@ def load_inputs(
     elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
         inputs = Inputs.from_array(*load_numpy(source), source=str(source))
     else:
-        opened = open_source(source)
+        opened = open_source(source, items=True)
         item = item if item is not None and item in opened else opened.find("item", "task")
         inputs = inputs_from_source(opened, item, False, columns, text, schema, tensors)
     if schema is None:

@@ -4,6 +4,7 @@ import contextlib
 import fnmatch
 import hashlib
 import os
+import re
 import secrets
 import shlex
 import stat
@@ -19,6 +20,7 @@ from ..errors import DataError, KeyNotice, UsageError
 from .people import has_address
 
 KEY_NAME = ".pidual.key"
+_MADE = re.compile("a-[0-9a-f]{12}")
 
 
 def pseudonym(name: str, key: bytes) -> str:
@@ -27,10 +29,13 @@ def pseudonym(name: str, key: bytes) -> str:
 
 
 def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
-    """Keyed hashes of the ids, which cannot be undone or made again without the key; not `whole`: of addresses only."""
-    if key is None:
-        return ids
+    """Keyed hashes of the ids, which cannot be undone or made again without the key; not `whole`: of addresses only.
+
+    Ids that are all pseudonyms already stay as they are.
+    """
     names = ids.to_pylist()
+    if key is None or all(_MADE.fullmatch(name) for name in names):  # of a table that was imported
+        return ids
     made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
     if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
         raise DataError(

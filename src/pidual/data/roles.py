@@ -7,6 +7,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from .columns import values
+from .exports.wide import hint
 from .people import holds_people, listed, names_annotator
 from .sources import Source
 
@@ -42,7 +43,11 @@ def find_roles(
 
     The source is told which columns the table will read.
     """
+    item, label, annotator, y, split = map(source.called, (item, label, annotator, y, split))
     pi_asked = [pi] if isinstance(pi, str) else pi
+    if pi_asked is None and source.guess is not None and source.guess.pi is not None:
+        pi_asked = [name for name in source.guess.pi if name not in {item, label, y, split, *(x_columns or ())}]
+    pi_asked = pi_asked if pi_asked is None else [source.aliases.get(name, name) for name in pi_asked]
     pi = list(pi_asked or ())
     wanted = {"item": item, "label": label, "y": y, "split": split}
     named = {column for column in (*wanted.values(), annotator) if column}
@@ -64,7 +69,7 @@ def find_roles(
         why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
             f"{source.name} {why}; name the column that holds the labels with label= (--label). "
-            f"Its columns: {listed(source.columns)}."
+            f"Its columns: {listed(source.columns)}{hint(source, None) or '.'}"
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
@@ -73,6 +78,7 @@ def find_roles(
 
 def find_item(source: Source, item: str | None) -> str | None:
     """The column of items: the one asked for, else `item` or crowd-kit's `task`, else None."""
+    item = source.called(item)
     return source.require(item, "the items") if item else source.find("item", "task")
 
 

@@ -186,10 +186,12 @@ def read_table(
     y: str | None = None,
     split: str | None = None,
     x_columns: Sequence[str] | None = None,
+    format: str | None = None,
+    annotators: Sequence[str] | None = None,
     keep_ids: bool = False,
     key_file: str | Path | None = None,
 ) -> AnnotationTable:
-    """Read an annotation table from a CSV, TSV, Parquet or JSON Lines file.
+    """Read an annotation table from a CSV, TSV, Parquet, JSON or JSON Lines file, or an export of a labelling tool.
 
     Parameters
     ----------
@@ -206,6 +208,11 @@ def read_table(
         such as `reviewer` or one of e-mail addresses, holds pseudonyms too.
     x_columns : sequence of str, optional
         Columns that hold inputs, and are not taken for anything else by default: a coordinate called `y` is no label.
+    format : str, optional
+        `label-studio`, `label-studio-min` (JSON_MIN and CSV), `argilla`, `doccano`, `hf` or `table`; by default it is
+        recognised. In an export, `label` names the control or question, and `pi` is all that is known of an answer.
+    annotators : sequence of str, optional
+        Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
     keep_ids : bool
         Keep ids of people as they are instead of replacing them by pseudonyms.
     key_file : str or Path, optional
@@ -225,7 +232,7 @@ def read_table(
         Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
         and labels that are e-mail addresses are among them unless ids are kept: items and labels are never replaced.
     """
-    source = path if isinstance(path, Source) else open_source(path)
+    source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
     key = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
     return AnnotationTable(*build_parts(source, roles, None if keep_ids else functools.cache(lambda: load_key(key))))

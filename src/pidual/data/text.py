@@ -48,11 +48,14 @@ def encode_text(
             weights = vectoriser.fit_transform(texts)
         except ValueError:
             raise DataError(f"{source.name}, column {quoted(column)} holds no words; name a column of text.") from None
-        with threadpool_limits(1):  # so that the features do not depend on the number of threads
-            svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
-        # Directions the texts do not have hold rounding errors, which standardising would make as large as the rest.
-        real = svd.singular_values_ > NO_DIRECTION * svd.singular_values_.max()
-        components = svd.components_[real].astype(np.float32)
+        if weights.shape[1] == 1:  # one word in all texts, which the decomposition refuses
+            components = np.ones((1, 1), np.float32)
+        else:
+            with threadpool_limits(1):  # so that the features do not depend on the number of threads
+                svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
+            # Directions texts do not have hold rounding errors, which standardising would make as large as the rest.
+            real = svd.singular_values_ > NO_DIRECTION * svd.singular_values_.max()
+            components = svd.components_[real].astype(np.float32)
         terms = vectoriser.get_feature_names_out().tolist()
     fitted = {"text": column, "vocabulary": terms}
     kept = {"idf": vectoriser.idf_.astype(np.float32), "components": components}

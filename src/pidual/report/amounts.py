@@ -18,7 +18,12 @@ OPEN_CLASSES = 6
 def amounts(run: RunFiles, predictions: Predictions) -> Context | None:
     """The estimate with its interval, and what looking at so many labels should find; None in older runs."""
     detection, noise = section(run.summary, "detection"), section(run.summary, "noise")
+    precision, n_issues = number(detection.get("expected_precision")), predictions.n_issues
     curve = _curve(detection.get("curve"))
+    if precision is not None and n_issues and curve:  # between two points of the curve it may bend just here
+        curve = sorted(
+            [*(point for point in curve if point[0] != n_issues), (n_issues, precision * n_issues, precision)]
+        )
     classes = _classes(detection.get("classes"))
     rate = noise_rate(run.summary)
     if not curve and not classes and not noise:
@@ -28,11 +33,11 @@ def amounts(run: RunFiles, predictions: Predictions) -> Context | None:
         "wrong": None if rate is None else rate * len(predictions),
         "interval": between(number(noise.get("low")), number(noise.get("high"))),
         "counts": _counts(noise, len(predictions)),
-        "precision": number(detection.get("expected_precision")),
+        "precision": precision,
         "precision_interval": between(number(detection.get("precision_low")), number(detection.get("precision_high"))),
-        "n_issues": predictions.n_issues,
-        "svg": _curve_svg(curve, predictions.n_issues) if len(curve) > 1 else None,
-        "milestones": _milestones(curve, predictions.n_issues),
+        "n_issues": n_issues,
+        "svg": _curve_svg(curve, n_issues) if len(curve) > 1 else None,
+        "milestones": _milestones(curve, n_issues),
         "classes": classes[:OPEN_CLASSES],
         "more_classes": classes[OPEN_CLASSES:MAX_CLASSES],
         "n_classes": len(classes),

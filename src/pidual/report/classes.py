@@ -7,7 +7,7 @@ import numpy as np
 from ..predictions import Predictions
 from .words import Array, Context, clean, number, records, section, texts
 
-MAX_PAIRS = 10
+MAX_PAIRS = 8
 MAX_ADVICE = 10
 MAX_HEAT_CLASSES = 12
 MAX_TRANSITION_CLASSES = 20

@@ -19,7 +19,7 @@ VERDICTS = {
         "Fit again with other settings, another method or more telling inputs before you use any of it.",
     ),
 }
-FAILED = "All numbers below come from a fit that failed. They are here for whoever finds out why, not to act on."
+FAILED = "All numbers on this page come from a fit that failed. They are here for whoever finds out why, not to act on."
 IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from .words import Context, clean, cleaned, measured, number, percent, records, section
 
 MAX_ANNOTATORS = 50
-OPEN_ANNOTATORS = 6
+OPEN_ANNOTATORS = 5
 MAX_AGREEING = 20
 AXIS_STEP = 0.05  # the axis of intervals begins and ends at a multiple of this
 GOOD, FAIR = 0.8, 0.667  # of Krippendorff's alpha, by his own advice

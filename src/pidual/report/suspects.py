@@ -11,7 +11,7 @@ from ..predictions import REASON_PARTS, Predictions, column_names, join_parts, t
 from ..run.files import RunFiles
 from .words import Context, clean, cleaned
 
-OPEN_SUSPECTS = 8  # listed at once; the others unfold
+OPEN_SUSPECTS = 6  # listed at once; the others unfold
 MAX_THUMBNAIL_BYTES = 2_000_000  # of all together
 
 

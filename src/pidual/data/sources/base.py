@@ -6,9 +6,10 @@ import functools
 import gzip
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,11 +22,24 @@ BLOCK = 16 << 20  # bytes; no record of a text file may be longer
 DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
 
 
+class Guess(NamedTuple):
+    """What the columns of an export are, for a user who does not say: privileged information, and one kind of input."""
+
+    pi: list[str] | None  # None: as for any table
+    text: str | None = None
+    columns: Sequence[str] = ()
+    image: str | None = None  # file names or addresses
+
+
 class Source:
-    """A table that can be read by column; the base of the four kinds below."""
+    """A table that can be read by column; the base of all kinds."""
 
     name: str
     columns: list[str]
+    aliases: Mapping[str, str] = MappingProxyType({})  # other names of columns
+    guess: Guess | None = None  # of an export, which says what its columns are
+    vectors: Sequence[Sequence[str]] = ()  # columns that were one column of vectors
+    positions: list[int] | None = None  # of a wide table: the numbers of the columns that hold answers
     decimal: str = "."  # or a comma: what stands before the decimals of a number
     marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
 
@@ -77,6 +91,15 @@ class Source:
         """Where the user finds row `row` (counted from 0)."""
         return f"{self.name}, row {row} (counted from 0)"
 
+    def cell(self, row: int, label: str) -> tuple[int, str] | None:
+        """Row and column of `file` in which the label of row `row` stands; None if others stand there too."""
+        return row, label
+
+    @property
+    def file(self) -> "Source":
+        """What the rows were read from."""
+        return self
+
     def require(self, column: str, purpose: str) -> str:
         """`column` itself when there is exactly one such column, else an error that lists the columns there are."""
         count = self._counts.get(column, 0)
@@ -102,6 +125,10 @@ class Source:
             if name in self._spellings:
                 return self._spellings[name]
         return None
+
+    def called(self, name: str | None) -> str | None:
+        """The column that is meant by a name, which may be another one of it."""
+        return self.aliases.get(name, name) if name is not None else None
 
     def __contains__(self, column: object) -> bool:
         return column in self._counts

@@ -27,7 +27,7 @@ class CsvFile(TextFile):
 
     def __init__(self, path: str | Path):
         super().__init__(path)
-        self._delimiter = self._find_delimiter()
+        self.delimiter = self._find_delimiter()
         try:
             header = next(self._records(), None)
         except csv.Error as error:
@@ -50,7 +50,7 @@ class CsvFile(TextFile):
                     column_names=self.columns, skip_rows_after_names=self._header_line, block_size=BLOCK
                 ),
                 pyarrow.csv.ParseOptions(
-                    delimiter=self._delimiter,
+                    delimiter=self.delimiter,
                     newlines_in_values=self._quoted,  # allowing for them costs a third of the time
                     invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
                 ),
@@ -89,7 +89,7 @@ class CsvFile(TextFile):
 
         More of them must do so than hold 1.5, and not all of them be like 1,036, which may be a thousand and more.
         """
-        if self._delimiter != ";":
+        if self.delimiter != ";":
             return "."
         cells = [cell.strip() for cell in itertools.chain.from_iterable(self._sample())]
         points = sum("." in cell and is_float(cell) for cell in cells)
@@ -118,7 +118,7 @@ class CsvFile(TextFile):
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """First line and cells of every record, the header first; blank lines are left out."""
         with self._open("replace") as lines:
-            reader = csv.reader(lines, delimiter=self._delimiter, strict=strict)
+            reader = csv.reader(lines, delimiter=self.delimiter, strict=strict)
             line, width = 1, 0
             for cells in reader:
                 blank = not cells or (len(cells) == 1 != width and not cells[0].strip())
@@ -153,7 +153,7 @@ class CsvFile(TextFile):
                 if len(cells) != len(self.columns):
                     raise DataError(
                         f"{self.name}, line {line} has {len(cells)} cells where the header has {len(self.columns)}; "
-                        f"correct the line (a cell that holds {self._delimiter!r} needs double quotes around it)."
+                        f"correct the line (a cell that holds {self.delimiter!r} needs double quotes around it)."
                     )
                 for column, cell in zip(self.columns, cells, strict=True):
                     if column in numeric and cell not in MISSING and not is_float(cell, self.decimal):

@@ -18,6 +18,7 @@ from .arrow_types import is_numeric
 from .base import BLOCK, TextFile, arrow_message
 
 MAX_DEPTH = 500  # of lists and objects within each other in JSON; Python's reader takes 990, Arrow's crashes at 10,000
+_NULL = re.compile(rb"[\r\n][ \t]*null[ \t]*(?=[\r\n]|$)")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -51,13 +52,19 @@ class JsonLines(TextFile):
         return super().place(row)
 
     def _check_depth(self) -> None:
-        """Raise for lists and objects within each other more deeply than the readers take.
+        """Raise for lists and objects within each other more deeply than the readers take, and for null as a line.
+
+        Arrow crashes where null is the first line of a block.
 
         Brackets within text are counted too at first, which is fast; where these are too many, lines are looked at.
         """
         depth = deepest = 0
+        before = b"\n"
         with self._binary() as stream:
             for block in iter(lambda: stream.read(BLOCK), b""):
+                if _NULL.search(before + block):
+                    self._explain(ValueError("null"))
+                before = block[-32:]
                 brackets = np.frombuffer(block.translate(None, _NO_BRACKET), np.uint8)
                 if len(brackets):  # [ and { are 91 and 123, ] and } two more
                     steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1).cumsum() + depth

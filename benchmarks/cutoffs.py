@@ -1,0 +1,131 @@
+"""Which score finds wrong labels, and where to cut it: rules that need no clean label, compared by clean labels.
+
+    PIDUAL_DATA=DIR python benchmarks/cutoffs.py [--only cheap,...] [--cache FOLDER] [--out FILE]
+
+The sets are those of detection.py, and so is `--cache`; the method is the default, seed 0. Scores: the quality of a
+label where it counts half itself (what a run has), in full, and not at all; the network's probability of the label and
+its log-margin, by the input alone; the gate. Rules, all on the first of them but the last three:
+
+    expected F1      the cut of largest expected F1, at most 2/3: what `pidual` does
+    one half         quality below one half
+    expected count   as many of the lowest as are expected to be wrong
+    by class         the cut of largest expected F1 in each given class by itself
+    mixture          where two normal components of one width on the logit scale are equally likely
+    consensus        labels that are not the consensus of their item
+    model            labels that the network does not predict
+    gate             labels with a gate above one half
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from common import RESULTS, write_result
+from detection import Cache, load
+from detection_scores import best_f1, f1
+from detection_sets import GROUPS, OPTIONS, Stored
+
+from pidual.data import AnnotationTable, load_probabilities
+from pidual.detect.cutoff import auto_cutoff, lowest
+from pidual.engine import make_fabric
+from pidual.metrics import detection_auc
+from pidual.paper.score import prepare_data
+from pidual.run import FitOptions, train
+from pidual.run.predict import predict
+from pidual.run.without_x import prepare_judging
+
+CLIP = 1e-3
+
+
+def by_class(quality, given):
+    """The cut of largest expected F1 in each class by itself."""
+    found = np.zeros(len(quality), bool)
+    for label in np.unique(given):
+        rows = np.flatnonzero(given == label)
+        found[rows] = quality[rows] < auto_cutoff(quality[rows]).value
+    return found
+
+
+def mixture(quality, steps=500):
+    """Expectation-maximisation of two normal components of one width, begun at one half."""
+    z = np.log(np.clip(quality, CLIP, 1 - CLIP)) - np.log1p(-np.clip(quality, CLIP, 1 - CLIP))
+    low = (z < 0).astype(float)
+    if not 0 < low.sum() < len(z):
+        return z < 0
+    for _ in range(steps):
+        share = low.mean()
+        means = (low * z).sum() / low.sum(), ((1 - low) * z).sum() / (1 - low).sum()
+        width = max(0.25, np.sqrt((low * (z - means[0]) ** 2 + (1 - low) * (z - means[1]) ** 2).mean()))
+        slope = (means[0] - means[1]) / width**2
+        logit = slope * (z - sum(means) / 2) + np.log(share / (1 - share))
+        before, low = low, 1 / (1 + np.exp(-np.clip(logit, -500, 500)))
+        if np.abs(low - before).max() < 1e-6 or not 1e-6 < low.mean() < 1 - 1e-6:
+            break
+    return low > 0.5
+
+
+def answers_of(name, data, cache):
+    """What the default says of every label, before any is judged."""
+    fabric = make_fabric("cpu")
+    if isinstance(data, Stored):
+        table = AnnotationTable.from_frame(data.frame.drop(columns="y"), pi=list(data.pi), keep_ids=True)
+        job = prepare_judging(table, load_probabilities(data.p, table.classes))
+        return predict(job, train(job, fabric=fabric), fabric)
+    job = prepare_data(data, FitOptions(method="auto", accelerator="cpu", options=OPTIONS.get(name, {})))
+    fitted, _ = cache.get(f"{name}.auto.0", lambda: train(job, fabric=fabric))
+    return predict(job, fitted, fabric)
+
+
+def compare(name, cache):
+    """AUC of every score, and of every rule its F1 over the best of any cut of the quality."""
+    data = load(name, 0)
+    answers = answers_of(name, data, cache)
+    predictions, scores = answers.predictions, answers.scores
+    frame, quality = predictions.frame, predictions.label_quality.astype(np.float64)
+    given, gate = predictions.given, predictions.gate
+    known = data.frame["y"].notna().to_numpy()
+    wrong = (data.frame["label"] != data.frame["y"]).to_numpy(bool, na_value=False)[known]
+    expected = np.zeros(len(quality), bool)
+    expected[lowest(quality, round(float((1 - quality).sum())))] = True
+    rules = {
+        "expected F1": quality < auto_cutoff(quality).value,
+        "one half": quality < 0.5,
+        "expected count": expected,
+        "by class": by_class(quality, given),
+        "mixture": mixture(quality),
+        "consensus": predictions.suggested != given,
+        "model": predictions.predicted != given,
+    }
+    values = {
+        "half": quality,
+        "full": scores.full,
+        "none": scores.unaided,
+        "probability": frame["given_probability"].to_numpy(),
+        "margin": frame["given_margin"].to_numpy(),
+    }
+    if gate is not None:
+        rules["gate"], values["gate"] = gate > 0.5, 1 - gate
+    best = best_f1(quality[known], wrong)
+    shares = {
+        rule: round(float(f1((found[known] & wrong).sum(), found[known].sum(), wrong.sum()) / best), 4)
+        for rule, found in rules.items()
+    }
+    aucs = {score: round(float(detection_auc(value[known], wrong)), 4) for score, value in values.items()}
+    print(name, aucs, shares, flush=True)
+    return {"set": name, "wrong": round(float(wrong.mean()), 4), "best_f1": round(float(best), 4)} | {
+        "auc": aucs,
+        "share": shares,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=["cheap"])
+    parser.add_argument("--cache", type=Path, help="folder that keeps fits")
+    parser.add_argument("--out", type=Path, default=RESULTS / "cutoffs.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    names = [name for each in arguments.only for name in GROUPS.get(each, [each])]
+    kept = Cache(arguments.cache)
+    write_result(arguments.out, [compare(name, kept) for name in names], only=arguments.only)

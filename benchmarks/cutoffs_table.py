@@ -1,0 +1,48 @@
+"""Tables of docs/detection.md that are made of results/cutoffs.json: which score, and where to cut it."""
+
+import numpy as np
+from detection_sets import TITLES
+
+SCORES = {
+    "half": "quality",
+    "full": "counted in full",
+    "none": "not counted",
+    "probability": "network alone",
+    "margin": "its log-margin",
+    "gate": "gate",
+}
+
+
+def tables(rows):
+    """Name -> Markdown."""
+    return {"detection scores": scores_table(rows), "detection rules": rules_table(rows)}
+
+
+def title(name):
+    """A set as the page calls it."""
+    return TITLES.get(name, f"`{name}`")
+
+
+def markdown(head, rows):
+    """A table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def scores_table(rows):
+    """AUC of every score."""
+    made = [[title(row["set"]), *(f"{row['auc'][s]:.3f}" if s in row["auc"] else "" for s in SCORES)] for row in rows]
+    means = [f"{np.mean([row['auc'][score] for row in rows if score in row['auc']]):.3f}" for score in SCORES]
+    return markdown(["set", *SCORES.values()], [*made, ["mean", *means]])
+
+
+def rules_table(rows):
+    """Mean and least share of the best F1 of every rule, and on how many sets it is below .95 and .85."""
+    made = []
+    for rule in rows[0]["share"]:
+        shares = [row["share"].get(rule) for row in rows]
+        known = np.array([share for share in shares if share is not None])
+        worst = rows[int(np.argmin([np.inf if share is None else share for share in shares]))]["set"]
+        cells = [f"{known.mean():.3f}", f"{known.min():.2f} ({title(worst)})"]
+        made.append([rule, *cells, *(f"{(known < least).sum()} of {len(known)}" for least in (0.95, 0.85))])
+    return markdown(["rule", "mean", "least", "below .95", "below .85"], made)

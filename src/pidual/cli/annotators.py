@@ -1,0 +1,46 @@
+"""`pidual annotators`: what a run says of each annotator."""
+
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from .common import check_ending, print_table, write_table
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--names", is_flag=True, help="Add who they are: needs the table, and the key of the pseudonyms.")
+@click.option("--table", type=click.Path(path_type=Path), help="Where the table is.  [default: where the run read it]")
+@click.option("--key-file", type=click.Path(path_type=Path), help="The key.  [default: .pidual.key beside the table]")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
+def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None, out: Path | None) -> None:
+    """Print what a RUN says of each annotator, as annotators.parquet has it.
+
+    With --names, a column tells who each pseudonym is: keep that to yourself.
+    """
+    from ..run import Run
+
+    check_ending(out)
+    opened = Run.open(run)
+    frame = opened.annotators
+    if frame is None or not len(frame):
+        raise UsageError(f"{run} does not know who gave the labels.")
+    if names:
+        from ..export import open_table
+        from ..export.names import names_of_annotators
+
+        known = names_of_annotators(*open_table(opened, table), key_file)
+        ids = frame["annotator"].astype(str)
+        lost = [name for name in ids if name not in known]
+        if lost:
+            raise UsageError(
+                f"the key does not fit: {len(lost)} of {len(ids)} pseudonyms of {run} are of nobody in the table; name "
+                "the key that the run was made with with --key-file."
+            )
+        frame = frame.assign(annotator=ids)
+        frame.insert(1, "name", [known[name] for name in ids])
+    if out is not None:
+        write_table(frame, out)
+    else:
+        print_table(frame)

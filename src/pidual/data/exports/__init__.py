@@ -1,0 +1,165 @@
+"""Exports of labelling tools, recognised by what is in them and read into long tables.
+
+open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
+open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
+label_studio_table, wide            flat tables that mean more than they say
+answers, store, json_records        what the readers share
+
+A reader yields a table with the columns item, label, annotator, what else is known of the answer, and the fields of the
+item; from there on it is read as any table.
+"""
+
+import io
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from ...errors import DataError, DataWarning, UsageError
+from ...messages import listed, quoted
+from ..sources.base import Source
+from ..sources.in_arrow import InArrow
+from ..sources.parquet import ParquetFile
+from . import argilla, doccano, hugging_face, label_studio
+from .answers import Answers
+from .json_records import JsonRecords
+from .label_studio_table import is_annotation_table, read_annotation_table
+from .store import Store
+from .wide import melt
+
+NESTED = {
+    "label-studio": (label_studio.is_task, label_studio.read_tasks),
+    "argilla": (argilla.is_record, argilla.read_responses),
+    "doccano": (doccano.is_example, doccano.read_examples),
+}
+FORMATS = (*NESTED, "label-studio-min", "hf", "table")
+__all__ = ["FORMATS", "check_format", "melt", "open_folder", "open_json", "open_zip", "recognised_table"]
+
+
+def check_format(form: str | None) -> None:
+    """Refuse a format that does not exist."""
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"There is no format {quoted(form)}; use one of {', '.join(FORMATS)}.")
+
+
+def open_json(path: str | Path, form: str | None, label: str | None, items: bool = False) -> Source | None:
+    """The table in a JSON file; None for plain JSON Lines, which has a reader of its own.
+
+    Parameters
+    ----------
+    path : str or Path
+    form : str, optional
+        One of `FORMATS`; by default what the first record looks like.
+    label : str, optional
+        The control or question whose answers are the labels.
+    items : bool
+        Read items, a row for each, whether they have answers or not.
+    """
+    records = JsonRecords(path)
+    is_list = records.starts_with() == "["
+    if form in NESTED:
+        return _table(NESTED[form][1](records, records.name), label, items)
+    if form is None:
+        try:
+            first = next(iter(records), None)
+        except DataError:
+            if is_list:
+                raise
+            return None
+        for recognise, read in NESTED.values():
+            if first is not None and recognise(first):
+                return _table(read(records, records.name), label, items)
+        if not is_list and not (first and is_annotation_table(first)):
+            return None
+    elif not is_list and form == "table":
+        return None
+    return _flat(records, "table" if items else form, label)
+
+
+def _table(answers: Answers, label: str | None, items: bool) -> Source:
+    return answers.items() if items else answers.source(label)
+
+
+def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
+    """The table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
+    if form in (None, "hf") and hugging_face.is_saved_dataset(path):
+        return hugging_face.read_saved_dataset(path, label)
+    files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
+    if form in (None, "doccano") and files:
+        named = [(file.stem, JsonRecords(file)) for file in files]
+        return doccano.read_examples(_of_annotators(named), str(path)).source(label)
+    return None
+
+
+def open_zip(path: Path, form: str | None, label: str | None) -> Source:
+    """The table in a .zip file of doccano, which has a file for each annotator."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = sorted(name for name in archive.namelist() if name.endswith((".jsonl", ".json")))
+            if form not in (None, "doccano") or not names:
+                raise UsageError(f"{path} is a .zip file without JSON in it; unpack it, and give a file of it.")
+            named = [(Path(name).stem, _Member(archive, name)) for name in names]
+            return doccano.read_examples(_of_annotators(named), str(path)).source(label)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # damaged, or with a password
+        raise DataError(f"{path} cannot be read as .zip ({error}); unpack it, and give a file of it.") from None
+
+
+def recognised_table(source: Source, form: str | None, label: str | None) -> Source:
+    """A table of columns, made long if it is a flat export of Label Studio or Argilla."""
+    if form == "label-studio-min" or (form is None and is_annotation_table(source.columns)):
+        return read_annotation_table(source, label)
+    if isinstance(source, ParquetFile) and argilla.is_flat(source.columns) and form in (None, "argilla"):
+        return hugging_face.as_source(source.name, source.whole(), {}, label)
+    return source
+
+
+class _Member(JsonRecords):
+    """A JSON file within a .zip file."""
+
+    def __init__(self, archive: zipfile.ZipFile, member: str):
+        super().__init__(f"{archive.filename}/{member}")
+        self._archive, self._member = archive, member
+
+    def _open(self, errors: str = "strict") -> IO[str]:
+        return io.TextIOWrapper(self._archive.open(self._member), "utf-8-sig", errors)
+
+    def _check_utf8(self) -> None:
+        raise DataError(f"{self.name} is not UTF-8 text; write it again as UTF-8.")
+
+
+def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[str, Any]]:
+    """The records of several files, whose names say who gave the labels; that of a single file does not."""
+    for stem, records in named:
+        for record in records:
+            yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}
+
+
+def _flat(records: Iterable[dict[str, Any]], form: str | None, label: str | None) -> Source:
+    """The table in a list of flat objects; columns of lists and objects are left out."""
+    assert isinstance(records, JsonRecords)
+    store = Store(records.name)
+    for record in records:
+        store.add(record)
+    data = store.columns()
+    if not data:
+        raise DataError(f"{records.name} is empty; it needs a list of objects with the columns of a table.")
+    whole = InArrow(records.name, data, _place(records.name))
+    whole.vectors = store.vectors
+    source = recognised_table(whole, form, label)
+    if not isinstance(source, InArrow):
+        return source
+    left = sorted(store.nested)
+    if left:
+        warnings.warn(
+            f"{records.name}: the columns {listed(left, 5)} hold lists or objects and are not used.",
+            DataWarning,
+            stacklevel=4,
+        )
+    return InArrow(
+        records.name, {name: column for name, column in data.items() if name not in store.nested}, _place(records.name)
+    )
+
+
+def _place(name: str) -> Any:
+    return lambda row: f"{name}, record {row + 1}"

@@ -1,0 +1,274 @@
+"""What the readers of exports share: answers are collected record by record, and become a long table.
+
+    answers = Answers("export.json", "Label Studio", "task", "control")
+    answers.begin(7)
+    answers.record({"text": "good"})
+    answers.add("sentiment", ["positive"], annotator=3, seconds=4.2, created_at="2024-05-01T10:00:00Z")
+    source = answers.source(label=None)
+
+The table has the columns item, label and, where they are known, annotator, seconds, trial (the order of the annotator's
+answers), hour (of the day, in UTC), pre_annotated and created_at, y where there are clean labels, and the fields of the
+records.
+"""
+
+import collections
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...errors import DataError, DataWarning, UsageError
+from ...messages import listed, quoted
+from ..columns import keys, values
+from ..people import is_address, shown
+from ..sources.base import Guess, Source
+from ..sources.in_arrow import InArrow, Long
+from .json_records import kind
+from .store import Store
+
+UNKNOWN = "unknown"  # who gave an answer, where others have a name
+PI = ("annotator", "seconds", "trial", "hour", "pre_annotated")
+_RESERVED = ("item", "label", "annotator", "y", "split")  # names that mean something in a table
+_FILE = r"(?i)^\S*\.(png|jpe?g|gif|bmp|webp|tiff?|ppm)(\?\S*)?$"
+_NAME = r"^\S*$"  # one word: a name, an address, a path
+_SOME = 1000  # items that show what a field holds
+
+
+class Answers:
+    """Answers of one export.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the file.
+    tool : str
+        The program that wrote it.
+    unit, question : str
+        What that program calls an item, and what an annotator answers.
+    """
+
+    def __init__(self, name: str, tool: str, unit: str, question: str):
+        self.name, self.tool, self.unit, self.question = name, tool, unit, question
+        self.left_out: collections.Counter[str] = collections.Counter()
+        self.skipped: collections.Counter[str] = collections.Counter()  # results that are no classes, by type
+        self._records, self._rows = Store(name), Store(name)
+        self._truths: dict[str, dict[int, Any]] = collections.defaultdict(dict)
+        self._controls: collections.Counter[str] = collections.Counter()
+        self._several: collections.Counter[str] = collections.Counter()  # answers of several labels, by control
+        self._contradicted: collections.Counter[str] = collections.Counter()
+        self._item: Any = None
+
+    def begin(self, item: Any) -> None:
+        """Say which item errors are about from now on."""
+        self._item = item
+
+    def record(self, fields: Mapping[str, Any]) -> None:
+        """Begin the record of the item; answers that follow are to it."""
+        item = self._item
+        self._records.add(
+            {"item": item, **{f"data_{name}" if name == "item" else name: fields[name] for name in fields}}
+        )
+
+    def add(
+        self,
+        control: str,
+        labels: Sequence[Any],
+        *,
+        annotator: Any = None,
+        seconds: float | None = None,
+        created_at: str | None = None,
+        pre_annotated: str | None = None,
+    ) -> None:
+        """Add an answer to the present record, with a row for each of its labels."""
+        self._controls[control] += 1
+        self._several[control] += len(labels) > 1
+        for label in labels:
+            self._rows.add(
+                {
+                    "record": len(self._records) - 1,
+                    "control": control,
+                    "label": label,
+                    "annotator": annotator,
+                    "seconds": None if seconds is None else float(seconds),
+                    "created_at": created_at,
+                    "pre_annotated": pre_annotated,
+                }
+            )
+
+    def add_truth(self, control: str, labels: Sequence[Any]) -> None:
+        """Add the clean label of the present record; one with several labels is none."""
+        known = self._truths[control]
+        if len(labels) == 1 and known.setdefault(len(self._records) - 1, labels[0]) != labels[0]:
+            self._contradicted[control] += 1
+
+    def error(self, field: str, what: str) -> DataError:
+        """What to raise for a field of the present record."""
+        where = f"{self.name}, {self.unit} {shown('', self._item)}"
+        return DataError(f"{where}, {field}: {what}; export it again from {self.tool}, or correct the file.")
+
+    def expect(self, value: Any, type_: type | tuple[type, ...], field: str, wanted: str) -> Any:
+        """The value if it is of the type; an error that names the field otherwise."""
+        if not isinstance(value, type_) or (isinstance(value, bool) and type_ is not bool):
+            raise self.error(field, f"this is {kind(value)}, not {wanted}")
+        return value
+
+    def items(self) -> Source:
+        """The fields of every record, answered or not."""
+        records = self._records.columns()
+        return InArrow(
+            self.name, {name: column for name, column in records.items() if name not in self._records.nested}
+        )
+
+    def source(self, label: str | None) -> Source:
+        """The long table of the answers to one control, which must be named where there are several."""
+        control = self._choose(label)
+        rows = self._rows.columns()
+        if len(self._controls) > 1:
+            chosen = pc.equal(rows["control"], control)
+            rows = {name: column.filter(chosen) for name, column in rows.items()}
+        records = self._records.columns()
+        number: NDArray[np.int64] = rows.pop("record").to_numpy().astype(np.int64)
+        items = records.pop("item")
+        own: dict[str, Any] = {"item": items.take(pa.array(number)), "label": rows["label"]}
+        own |= {name: rows[name] for name in ("annotator", "seconds", "pre_annotated", "created_at") if name in rows}
+        truths = self._truths.get(control, {})
+        if truths:
+            own["y"] = pa.chunked_array([pa.array([_as_text(truths.get(row)) for row in number.tolist()], pa.string())])
+        self._warn(control)
+        fields = {name: column for name, column in records.items() if name not in self._records.nested}
+
+        def place(row: int) -> str:
+            return f"{self.name}, {self.unit} {shown('', items[row].as_py())}"
+
+        of = InArrow(self.name, fields, place)
+        of.vectors = self._records.vectors
+        return finished(of, number, own, {control: "label"})
+
+    def _choose(self, label: str | None) -> str:
+        """The control whose answers are the labels."""
+        controls = list(self._controls)
+        names = ", ".join(map(quoted, controls[:10]))
+        if not controls:
+            why = f"all are left out ({_counts(self.left_out)})"
+            why = why if self.left_out else "there is no answer in it"
+            if any(self._truths.values()):
+                why = "all answers are marked as ground truth, so that none is left to judge"
+            elif self.skipped:
+                why = f"it has {_counts(self.skipped)}, and pidual needs one class for a whole item"
+            raise DataError(f"{self.name} holds no answers to learn from: {why}; export answers that give a class.")
+        if label in controls:
+            return label
+        if label not in (None, "label"):
+            raise UsageError(f"{self.name} has no answers to {quoted(label)}; it has answers to {names}.")
+        if len(controls) > 1:
+            raise UsageError(
+                f"{self.name} has answers to several {self.question}s: {names}; say which of them is the label with "
+                "label= (--label)."
+            )
+        return controls[0]
+
+    def _warn(self, control: str) -> None:
+        """Say what is not used, and what is not as one might think."""
+        told = []
+        if self.left_out:
+            told.append(f"annotations that are left out: {_counts(self.left_out)}.")
+        if self._several[control]:
+            told.append(
+                f"answers with several labels: {self._several[control]:,}; every label is a row of its own, although "
+                "an item has one class."
+            )
+        if contradicted := self._contradicted[control]:
+            told.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
+        if self._records.nested:
+            told.append(f"the fields {listed(sorted(self._records.nested), 5)} hold lists or objects and are not used.")
+        for text in told:
+            warnings.warn(f"{self.name}: {text}", DataWarning, stacklevel=4)
+
+
+def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
+    """The long table with what the answers tell of their order and time, and a guess what is what.
+
+    Parameters
+    ----------
+    of : Source
+        The fields of the items.
+    rows : array of int
+        The row of `of` that belongs to every answer.
+    own : dict of Arrow columns
+        item, label and what else is known of every answer.
+    aliases : dict
+        Names by which a user may call columns of `own`.
+    """
+    scratch = InArrow(of.name, own)
+    if "annotator" in own:
+        text = own["annotator"].cast(pa.large_string())
+        own["annotator"] = pc.fill_null(text, UNKNOWN)
+    if "created_at" in own:
+        own |= _times(scratch, own)
+    long = Long(of, rows, own, {*aliases, *_RESERVED})
+    long.aliases = {"id": "item", "completed_by": "annotator", "lead_time": "seconds", "user_id": "annotator"} | aliases
+    long.aliases = {name: column for name, column in long.aliases.items() if name not in long and column in long}
+    pi = [name for name in PI if name in own and pc.count_distinct(own[name]).as_py() > 1]
+    text, columns, image = guess_inputs(of)
+    named = [long.name_of(name) if name else None for name in (text, image)]
+    long.guess = Guess(pi, named[0], [long.name_of(name) for name in columns], named[1])
+    return long
+
+
+def guess_inputs(of: Source) -> tuple[str | None, list[str], str | None]:
+    """The field of text, the columns of a vector and the field of image files that an export has, if it has one.
+
+    A field is text if most of its values are of several words. Of several such fields, `text` is taken, or none.
+    """
+    if of.vectors:
+        return None, list(of.vectors[0]), None
+    texts, images = [], []
+    for name in of.columns:
+        column = of.read([name])[name]
+        if not pa.types.is_large_string(column.type) and not pa.types.is_string(column.type):
+            continue
+        some = column[:_SOME].drop_null()
+        if _share(some, _FILE) > 0.5:
+            images.append(name)
+        elif name == "text" or (_share(some, _NAME) < 0.5 and not all(map(is_address, some[:20].to_pylist()))):
+            texts.append(name)
+    text = texts[0] if len(texts) == 1 else "text" if "text" in texts else None
+    return text, [], images[0] if len(images) == 1 and text is None else None
+
+
+def _share(column: Any, pattern: str) -> float:
+    return float(pc.mean(pc.match_substring_regex(column, pattern).cast(pa.float64())).as_py() or 0.0)
+
+
+def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The place of every answer among those of its annotator, and the hour of the day."""
+    moments = values(scratch, "created_at", own["created_at"])
+    if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":
+        warnings.warn(
+            f"{scratch.name}: created_at holds what is no date, so that order and time of day are not known.",
+            DataWarning,
+            stacklevel=5,
+        )
+        return {}
+    known = ~np.isnat(moments)
+    micro = moments.astype("datetime64[us]").astype(np.int64)
+    hours = pa.array((micro // 3_600_000_000) % 24, mask=~known)
+    found = {"hour": pa.chunked_array([hours])}
+    if "annotator" in own:
+        who = keys(scratch, "annotator", own["annotator"]).codes
+        order = pd.Series(moments).groupby(who).rank(method="dense").fillna(0).to_numpy().astype(np.int64)
+        found["trial"] = pa.chunked_array([pa.array(order, mask=~known)])
+    return found
+
+
+def _counts(counter: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {what}" for what, n in counter.items())
+
+
+def _as_text(value: Any) -> str | None:
+    return None if value is None else str(value)

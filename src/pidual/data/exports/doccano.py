@@ -1,0 +1,84 @@
+"""doccano's JSON and JSON Lines: a text or file name with a list of labels.
+
+The labels are in `label` or `labels`, in `cats` (a list, or an object with a number for each class as spaCy has it), or
+in `annotations` with the user who gave each.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from .answers import Answers
+
+_LABELS = ("label", "labels", "cats")
+_WHO = ("annotator", "user", "username", "annotation_approver")
+_CONTENT = ("text", "data", "filename")
+_LEFT = (*_LABELS, *_WHO, "id", "annotations", "Comments", "comments", "entities", "relations")
+
+
+def is_example(record: dict[str, Any]) -> bool:
+    """Whether a record looks like an example of doccano."""
+    if not any(isinstance(record.get(key), str) for key in _CONTENT):
+        return False
+    listed = any(isinstance(record.get(key), list) for key in (*_LABELS, "annotations"))
+    return listed or isinstance(record.get("cats"), dict)
+
+
+def read_examples(records: Iterable[dict[str, Any]], name: str) -> Answers:
+    """The labels of examples of doccano.
+
+    Parameters
+    ----------
+    records : iterable of dict
+        Where the examples of every annotator are in a file of its own, `annotator` says who.
+    name : str
+        What messages call the file.
+    """
+    answers = Answers(name, "doccano", "example", "field")
+    for number, example in enumerate(records, 1):
+        item = example.get("id", number)
+        answers.begin(item)
+        answers.expect(item, (int, str), "id", "a number or text")
+        answers.record({key: value for key, value in example.items() if key not in _LEFT})
+        _read_example(example, answers)
+    return answers
+
+
+def _read_example(example: dict[str, Any], answers: Answers) -> None:
+    who = next((example[key] for key in _WHO if example.get(key) is not None), None)
+    found = False
+    for field in _LABELS:
+        if example.get(field) is not None:
+            labels = _labels(example[field], field, answers)
+            found = found or bool(labels)
+            if labels:
+                answers.add(field, labels, annotator=_name(who, answers))
+    annotations = example.get("annotations")
+    for annotation in answers.expect([] if annotations is None else annotations, list, "annotations", "a list"):
+        given = answers.expect(annotation, dict, "annotations", "a list of objects")
+        label = answers.expect(given.get("label"), (str, int), "annotations.label", "a number or text")
+        answers.add("label", [label], annotator=_name(given.get("user", who), answers))
+        found = True
+    if not found:
+        answers.left_out["without a label"] += 1
+
+
+def _labels(value: Any, field: str, answers: Answers) -> list[Any]:
+    """The classes an example was given; spans of text are none."""
+    if isinstance(value, dict):
+        numbers = {
+            name: answers.expect(given, (int, float), field, "numbers of classes") for name, given in value.items()
+        }
+        largest = max(numbers.values(), default=0)
+        return [name for name, given in numbers.items() if given > 0 and given == largest]
+    if isinstance(value, str | int | float):
+        return [value]
+    for given in answers.expect(value, list, field, "a list"):
+        if isinstance(given, list):
+            answers.skipped["spans of text"] += 1
+            return []
+        answers.expect(given, (str, int), field, "a list of classes")
+    return list(value)
+
+
+def _name(who: Any, answers: Answers) -> str | None:
+    return None if who is None else str(answers.expect(who, (str, int), "annotator", "a number or text"))

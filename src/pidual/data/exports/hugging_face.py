@@ -1,0 +1,105 @@
+"""Datasets of Hugging Face: folders that `save_to_disk` wrote (extra `hf`), and single Arrow files of them."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import DataError, DataWarning, UsageError
+from ...messages import first_line, listed
+from ..sources.arrow_types import plain_type
+from ..sources.base import Guess, Source
+from ..sources.hf_features import class_names, with_names
+from ..sources.in_arrow import InArrow
+from .answers import guess_inputs
+from .argilla import is_flat, read_responses
+from .store import vector_columns
+
+_MARKS = ("state.json", "dataset_dict.json")
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Whether a folder is one that `save_to_disk` wrote."""
+    return any((path / name).is_file() for name in _MARKS)
+
+
+def read_saved_dataset(path: Path, label: str | None = None) -> Source:
+    """The rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    label : str, optional
+        Of a dataset that Argilla wrote, the question whose answers are the labels.
+    """
+    try:
+        from datasets import DatasetDict, load_from_disk
+    except ImportError:
+        raise UsageError(
+            f"{path} is a dataset of Hugging Face, which needs the package datasets: install pidual[hf], or give one "
+            "of its .arrow files, or a Parquet file of it."
+        ) from None
+    try:
+        loaded = load_from_disk(str(path))
+        parts = loaded if isinstance(loaded, DatasetDict) else {"": loaded}
+        tables = {name: part.with_format("arrow")[:] for name, part in parts.items()}
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise DataError(
+            f"{path} cannot be read as a dataset of Hugging Face ({first_line(error)}); save it again."
+        ) from None
+    if len(tables) > 1:
+        tables = {name: table.append_column("split", pa.array([name] * len(table))) for name, table in tables.items()}
+    table = pa.concat_tables(tables.values(), promote_options="permissive")
+    return as_source(str(path), table, class_names(next(iter(tables.values())).schema.metadata), label)
+
+
+def read_arrow_file(path: Path, label: str | None = None) -> Source:
+    """The rows of one Arrow file, in the streaming format or the other; `label` is as for `read_saved_dataset`."""
+    try:
+        with pa.memory_map(str(path)) as file:
+            try:
+                table = pa.ipc.open_stream(file).read_all()
+            except pa.ArrowInvalid:
+                file.seek(0)
+                table = pa.ipc.open_file(file).read_all()
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path} cannot be read as Arrow ({first_line(error)}); write it again.") from None
+    return as_source(str(path), table, class_names(table.schema.metadata), label)
+
+
+def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: str | None) -> Source:
+    """The answers in a table of Argilla, or all columns of numbers and text.
+
+    Numbers of classes become their names, and vectors a column for each number.
+    """
+    if is_flat(table.column_names):
+        rows = (row for batch in table.to_batches(max_chunksize=10_000) for row in batch.to_pylist())
+        return read_responses(rows, name).source(label)
+    scratch = InArrow(name, {})
+    data, left = {}, []
+    vectors: list[list[str]] = []
+    for column, values in _columns(table):
+        if column in classes:
+            data[column] = with_names(values, classes[column])
+        elif not pa.types.is_nested(values.type):
+            data[column] = plain_type(scratch, column, values)
+        elif (numbers := vector_columns(column, values)) is not None:
+            data |= numbers
+            vectors.append(list(numbers))
+        else:
+            left.append(column)
+    if left:
+        warnings.warn(
+            f"{name}: the columns {listed(left, 5)} hold lists or objects and are not used.", DataWarning, stacklevel=4
+        )
+    source = InArrow(name, data)
+    source.vectors = vectors
+    source.guess = Guess(None, *guess_inputs(source))
+    return source
+
+
+def _columns(table: Any) -> Iterator[tuple[str, Any]]:
+    yield from zip(table.column_names, table.columns, strict=True)

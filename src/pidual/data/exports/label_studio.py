@@ -1,0 +1,126 @@
+"""Label Studio's JSON export: tasks with the annotations of everybody.
+
+Choices, taxonomy, rating and pairwise results are labels. An annotation marked as ground truth is the clean label of
+its task and no answer; cancelled (skipped) ones are left out. Exports before version 1.0 have `completions`.
+"""
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+from .answers import Answers
+
+_KEYS = {"choices": "choices", "taxonomy": "taxonomy", "rating": "rating", "pairwise": "selected"}
+_ORIGINS = {"manual": "no", "prediction": "accepted", "prediction-changed": "changed"}
+
+
+def is_task(record: dict[str, Any]) -> bool:
+    """Whether a record looks like a task of Label Studio."""
+    return "data" in record and any(isinstance(record.get(key), list) for key in ("annotations", "completions"))
+
+
+def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
+    """The answers in tasks of Label Studio.
+
+    Parameters
+    ----------
+    records : iterable of dict
+        The tasks.
+    name : str
+        What messages call the file.
+    """
+    answers = Answers(name, "Label Studio", "task", "control")
+    for number, task in enumerate(records, 1):
+        answers.begin(task.get("id", number))
+        _read_task(task, answers)
+    return answers
+
+
+def _read_task(task: dict[str, Any], answers: Answers) -> None:
+    answers.expect(task.get("id", 0), (int, str), "id", "a number or text")
+    answers.record(answers.expect(task.get("data"), dict, "data", "an object"))
+    old = "annotations" not in task
+    field = "completions" if old else "annotations"
+    annotations = task.get(field)
+    for annotation in answers.expect([] if annotations is None else annotations, list, field, "a list"):
+        _read_annotation(answers.expect(annotation, dict, field, "a list of objects"), answers)
+
+
+def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
+    if annotation.get("was_cancelled") or annotation.get("skipped"):
+        answers.left_out["cancelled"] += 1
+        return
+    found: dict[str, list[Any]] = {}
+    origins = []
+    results = annotation.get("result")
+    for result in answers.expect([] if results is None else results, list, "result", "a list"):
+        answers.expect(result, dict, "result", "a list of objects")
+        labels = _labels(result, answers)
+        if labels:
+            control = str(result.get("from_name", "label"))
+            found.setdefault(control, []).extend(label for label in labels if label not in found.get(control, ()))
+            origins.append(result.get("origin"))
+    if not found:
+        answers.left_out["without a label"] += 1
+    for control, labels in found.items():
+        if annotation.get("ground_truth"):
+            answers.add_truth(control, labels)
+        else:
+            answers.add(
+                control,
+                labels,
+                annotator=_who(annotation.get("completed_by"), answers),
+                seconds=_seconds(annotation.get("lead_time"), answers),
+                created_at=_moment(annotation.get("created_at"), answers),
+                pre_annotated=_pre_annotated(annotation.get("parent_prediction"), origins),
+            )
+
+
+def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
+    """The labels of a result; none if it is of another type, such as a rectangle."""
+    value = answers.expect(result.get("value"), dict, "result.value", "an object")
+    type_ = str(result.get("type", "")).lower()
+    key = _KEYS.get(type_) or next((key for key in _KEYS.values() if not type_ and key in value), None)
+    if key is None:
+        answers.skipped[type_ or "results of an unknown type"] += 1
+        return []
+    field = f"result.value.{key}"
+    given = value.get(key)
+    if key == "rating":
+        return [answers.expect(given, (int, float), field, "a number")]
+    given = [given] if isinstance(given, str) else answers.expect(given, list, field, "a list")
+    if key == "taxonomy":
+        paths = [answers.expect(path, list, field, "a list of lists") for path in given]
+        return [" / ".join(str(answers.expect(part, (str, int), field, "text")) for part in path) for path in paths]
+    return [str(answers.expect(label, (str, int, float), field, "a list of texts")) for label in given]
+
+
+def _who(completed_by: Any, answers: Answers) -> str | None:
+    """The annotator as text: an e-mail address where it is known, else a number."""
+    if isinstance(completed_by, dict):
+        completed_by = next((completed_by[key] for key in ("email", "username", "id") if completed_by.get(key)), None)
+    if completed_by is None:
+        return None
+    return str(answers.expect(completed_by, (int, str), "completed_by", "a number, text or object"))
+
+
+def _seconds(lead_time: Any, answers: Answers) -> float | None:
+    return None if lead_time is None else answers.expect(lead_time, (int, float), "lead_time", "a number")
+
+
+def _moment(created_at: Any, answers: Answers) -> str | None:
+    """When the answer was given; exports before 1.0 have seconds since 1970."""
+    if isinstance(created_at, int | float) and not isinstance(created_at, bool):
+        try:
+            return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
+        except (OverflowError, ValueError, OSError):
+            raise answers.error("created_at", "this is no time in seconds since 1970") from None
+    return None if created_at is None else answers.expect(created_at, str, "created_at", "text")
+
+
+def _pre_annotated(parent_prediction: Any, origins: list[Any]) -> str | None:
+    """Whether the annotator began with a prediction: no, accepted, changed, or yes where the rest is not known."""
+    known = [_ORIGINS[origin] for origin in origins if isinstance(origin, str) and origin in _ORIGINS]
+    if parent_prediction is None:
+        return known[0] if known else None
+    return "yes" if not known else "changed" if known[0] == "no" else known[0]

@@ -1,0 +1,154 @@
+"""Label Studio's JSON_MIN and CSV exports: a row for each annotation, with a column for each field and control.
+
+Which column is the control is not said. The fields of a task are the same in all of its rows, and the answers are not:
+where one column alone differs within tasks it holds the labels, else the one with few different values does.
+"""
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...errors import DataError, UsageError
+from ...messages import quoted
+from ..columns import as_floats, keys
+from ..people import listed, shown
+from ..sources.base import Source, is_float
+from ..sources.in_arrow import InArrow
+from .answers import finished
+
+_BOOKKEEPING = ("annotation_id", "updated_at", "updated_by", "agreement", "inner_id", "file_upload", "drafts", "meta")
+_KNOWN = ("id", "annotator", "created_at", "lead_time", *_BOOKKEEPING)
+_MOST = 100  # classes that are looked for
+
+
+def is_annotation_table(columns: Collection[str]) -> bool:
+    """Whether the columns are those that Label Studio writes beside fields and controls."""
+    return {"id", "annotation_id", "annotator", "lead_time"} <= set(columns)
+
+
+def read_annotation_table(source: Source, label: str | None) -> Source:
+    """The answers in a flat export of Label Studio.
+
+    Parameters
+    ----------
+    source : Source
+        The file.
+    label : str, optional
+        The column of the control; found where only one can be it.
+    """
+    missing = [name for name in ("id", "annotator") if name not in source]
+    if missing:
+        raise UsageError(
+            f"{source.name} has no column {quoted(missing[0])}, so that it is no flat export of Label Studio; leave "
+            f"--format out. Its columns: {listed(source.columns)}."
+        )
+    data = source.read(list(dict.fromkeys(source.columns)))
+    items = data["id"]
+    fields = [name for name in data if name not in _KNOWN]
+    if label in data:
+        column = str(label)
+    elif label not in (None, "label"):
+        raise UsageError(f"{source.name} has no column {quoted(label)}; it has {listed(fields)}.")
+    else:
+        column = _find_label(source, data, fields)
+    labels, rows = _labels(source, column, data[column])
+    own = {"item": items.take(pa.array(rows)), "label": labels, "annotator": data["annotator"].take(pa.array(rows))}
+    if "lead_time" in data:
+        own["seconds"] = _numbers(source, data["lead_time"]).take(pa.array(rows))
+    if "created_at" in data:
+        own["created_at"] = data["created_at"].take(pa.array(rows))
+    rest = {name: data[name] for name in fields if name != column}
+    of = InArrow(source.name, rest, source.place)
+    of.vectors = source.vectors
+    of.decimal, of.marks_formulas = source.decimal, source.marks_formulas
+    long = finished(of, rows, own, {column: "label"})
+    long.found_in = source, column
+    return long
+
+
+def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:
+    """The column that holds the labels."""
+    item = keys(source, "id", data["id"]).codes
+    _, first = np.unique(item, return_index=True)
+    few, varies = [], []
+    for name in fields:
+        codes = keys(source, name, data[name]).codes
+        n_values = len(np.unique(codes[codes >= 0]))
+        if 1 < n_values <= _MOST and 2 * n_values <= max(4, len(codes)):
+            few.append(name)
+        if item.min() >= 0 and (codes != codes[first[item]]).any():
+            varies.append(name)
+    found = [name for name in few if name in varies] or few
+    if len(found) != 1:
+        why = "several columns that may be the label" if found else "no column that looks like a label"
+        raise UsageError(f"{source.name} has {why}: {listed(found or fields)}; name the control with label= (--label).")
+    return found[0]
+
+
+def _labels(source: Source, name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
+    """A label for every row, and the row of the file it stands in; a cell with several is several rows.
+
+    Cells with no answer are left out: the annotator skipped that control.
+    """
+    text = column.cast(pa.large_string())
+    encoded = text.dictionary_encode().combine_chunks()
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    cells = encoded.dictionary.to_pylist()
+    first = {
+        code: int(np.flatnonzero(codes == code)[0]) for code, cell in enumerate(cells) if cell.lstrip()[:1] in "[{"
+    }
+    parsed = [_parsed(source, name, cell, first.get(code, 0)) for code, cell in enumerate(cells)]
+    counts = np.array([len(labels) for labels in parsed] + [0], np.int64)
+    offsets = np.concatenate([[0], counts[:-1].cumsum()])
+    rows = np.repeat(np.arange(len(codes)), counts[codes])
+    within = np.arange(len(rows)) - np.repeat(np.append(0, counts[codes].cumsum()[:-1]), counts[codes])
+    flat = pa.array([label for labels in parsed for label in labels], pa.large_string())
+    if not len(rows):
+        raise DataError(f"{source.name}, column {quoted(name)} holds no answer; name another control with --label.")
+    return pa.chunked_array([flat.take(pa.array(offsets[codes[rows]] + within))]), rows
+
+
+def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
+    """The labels in a cell: text as it is, or JSON, as is written for several choices, for taxonomy and rating."""
+    if cell.lstrip()[:1] not in ("[", "{"):
+        return [cell.strip()] if cell.strip() else []
+    try:
+        value = json.loads(cell)
+    except (ValueError, RecursionError):
+        return [cell.strip()]  # a class may be called [other]
+    found = []
+    for part in value if isinstance(value, list) else [value]:
+        given = part if not isinstance(part, dict) else next((part[key] for key in _JSON if key in part), None)
+        for label in given if isinstance(given, list) else [given]:
+            if isinstance(label, list):
+                label = " / ".join(map(str, label))
+            if isinstance(label, dict) or label is None:
+                raise DataError(
+                    f"{source.place(row)}, column {quoted(name)}: {shown(name, cell, 40)} is no class; name another "
+                    "control with label= (--label)."
+                )
+            found.append(str(label))
+    return list(dict.fromkeys(found))
+
+
+_JSON = ("choices", "taxonomy", "rating", "selected")
+
+
+def _numbers(source: Source, column: Any) -> Any:
+    """Seconds, which a CSV file has as text."""
+    if not pa.types.is_large_string(column.type) and not pa.types.is_string(column.type):
+        return as_floats(column)
+    trimmed = pc.utf8_trim_whitespace(column)
+    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:
+        wrong = [cell is not None and not is_float(cell) for cell in trimmed.to_pylist()]
+        row = wrong.index(True) if True in wrong else 0
+        value = quoted(trimmed[row].as_py())
+        raise DataError(f"{source.place(row)}, column 'lead_time': {value} is no number; correct it.") from None

@@ -1,0 +1,180 @@
+"""Out of a run: the table with its labels corrected, and tasks for a labelling tool.
+
+decide          which labels change, and to what
+cells           a text file with single cells changed, every other byte as it was
+label_studio    tasks with predictions, doubtful items first
+names           whose pseudonym is whose
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..data import keys, long_frame, open_source
+from ..data.exports import melt
+from ..data.roles import Roles, find_roles
+from ..data.sources import Source
+from ..data.sources.csv_file import CsvFile
+from ..data.sources.json_lines import JsonLines
+from ..data.sources.parquet import ParquetFile
+from ..errors import RunError, UsageError
+from ..files import replacing
+from ..messages import quoted, write_csv
+from ..run.files import RunFiles
+from .cells import Cell, Edit, edit_csv, edit_json_lines
+from .decide import decide
+from .label_studio import write_tasks
+
+FORMATS = ("csv", "parquet", "jsonl", "label-studio")
+_SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "open_table"]
+
+
+def export_run(
+    run: RunFiles, out: str | Path, to: str, *, sure: float = 0.0, table: str | Path | None = None
+) -> pd.DataFrame:
+    """Write the table of a run with the labels that look wrong replaced by the consensus, or tasks for Label Studio.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    out : str or Path
+        The file to write. What was changed is written beside it (`changes_path`), but for `label-studio`.
+    to : str
+        One of `FORMATS`. A table in the format it was read from has the same rows, order, columns and ids, and differs
+        in the changed labels alone, in text files byte for byte. In another format it is the long table of
+        `pidual data import`.
+    sure : float
+        Labels of items whose consensus is less likely than this stay as they are.
+    table : str or Path, optional
+        Where the table is, if not where the run read it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The changes, as `decide` makes them, with the annotators as the table names them and the `place` in the file.
+    """
+    if to not in FORMATS:
+        raise UsageError(f"There is no format {quoted(to)} to export to; use one of {', '.join(FORMATS)}.")
+    if not 0 <= sure <= 1:
+        raise UsageError(f"sure must be between 0 and 1, not {sure}.")
+    out = Path(out)
+    source, roles = open_table(run, table)
+    if out.resolve() == Path(source.name).resolve():
+        raise UsageError(f"{out} is the table itself; write to another file.")
+    if to == "label-studio":
+        write_tasks(run, source, roles, out)
+        return pd.DataFrame()
+    changes = decide(run, sure)
+    edits = _edits(source, roles, run, changes)
+    changes = _described(source, roles, changes[np.array([edit is not None for edit in edits], bool)])
+    made = [edit for edit in edits if edit is not None]
+    file = source.file
+    with replacing(out) as temporary:
+        if not isinstance(file, _SAME[to]):
+            _write_long(source, roles, run, changes, temporary, to)
+        elif isinstance(file, ParquetFile):
+            _write_parquet(file, made, temporary)
+        elif isinstance(file, CsvFile):
+            edit_csv(Path(file.name), temporary, file.columns, file.delimiter, made)
+        else:
+            edit_json_lines(Path(file.name), temporary, made)
+    with replacing(changes_path(out)) as temporary:
+        write_csv(changes, temporary)
+    return changes
+
+
+def changes_path(out: Path) -> Path:
+    """The file beside an exported table that lists what was changed."""
+    return out.with_name(f"{out.stem}.changes.csv")
+
+
+def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
+    """The table of a run, opened as the run read it, and which column is what; an error if it is not the same."""
+    about = run.config.get("source", {})
+    path, read = table or about.get("table"), about.get("read") or {}
+    if path is None or not Path(path).exists():
+        raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
+    wide = read.get("annotators")
+    source = open_source(path, format=read.get("format"), label=None if wide else read.get("label"))
+    if wide:
+        if max(wide) >= len(source.columns):
+            raise _other(path, run)
+        source = melt(source, [source.columns[number] for number in wide])
+    item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
+    roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
+    found = keys(source, roles.label, source.read([roles.label])[roles.label])
+    given = run.predictions.frame.set_index("row")["given_label"].sort_index()
+    now = np.array([*map(str, found.names.to_pylist()), ""], object)[found.codes]
+    if len(now) != run.config["data"]["n_rows"] or (now[given.index] != given.astype(str).to_numpy()).any():
+        raise _other(path, run)
+    return source, roles
+
+
+def _other(path: str | Path, run: RunFiles) -> RunError:
+    return RunError(
+        f"{path} does not hold the labels that {run.path} was made of, or has changed since; give the table as it was "
+        "with table= (--table)."
+    )
+
+
+def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> list[Edit | None]:
+    """Which cell of the file becomes like which other one; None for a label that has no cell of its own."""
+    frame = run.predictions.frame
+    given, rows = frame["given_label"].astype(str).to_numpy(), frame["row"].to_numpy()
+    like: dict[str, Cell] = {}
+    for label in changes["new_label"].astype(str).unique():
+        cells = (source.cell(row, roles.label) for row in rows[given == label].tolist())
+        if (cell := next(filter(None, cells), None)) is not None:
+            like[label] = cell
+    found: list[Edit | None] = []
+    for row, old, new in zip(changes["row"].tolist(), changes["given_label"], changes["new_label"], strict=True):
+        cell = source.cell(row, roles.label)
+        found.append(Edit(cell, like[str(new)], str(old), str(new)) if cell and str(new) in like else None)
+    return found
+
+
+def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFrame:
+    """The changes with annotators as the table names them: the export is its owner's."""
+    if roles.annotator is None or "annotator" not in changes:
+        return changes
+    names = source.read([roles.annotator])[roles.annotator].take(pa.array(changes["row"].to_numpy(np.int64)))
+    return changes.assign(annotator=names.to_pylist())
+
+
+def _write_long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame, out: Path, to: str) -> None:
+    """The long table of `pidual data import`, with ids as they are."""
+    item, label, annotator, y, split, _ = roles
+    frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
+    given = run.predictions.frame.drop_duplicates("given_label")
+    first = dict(zip(given["given_label"].astype(str), given["row"], strict=True))
+    labels = frame["label"].to_numpy(object)
+    labels[changes["row"]] = [labels[first[label]] for label in changes["new_label"].astype(str)]
+    frame["label"] = pd.Series(labels, dtype=frame["label"].dtype)
+    if to == "csv":
+        write_csv(frame, out)
+    elif to == "parquet":
+        frame.to_parquet(out, index=False)
+    else:
+        frame.to_json(out, orient="records", lines=True, force_ascii=False, date_format="iso")
+
+
+def _write_parquet(file: ParquetFile, edits: list[Edit], out: Path) -> None:
+    """The Parquet file with some cells changed; types and metadata stay."""
+    before: Any = pq.read_table(file.name)
+    table = before
+    for column in dict.fromkeys(edit.cell[1] for edit in edits):
+        mine = [edit for edit in edits if edit.cell[1] == column]
+        likes = list(dict.fromkeys([column, *(edit.like[1] for edit in mine)]))
+        place = table.schema.get_field_index(column)
+        kind = table.schema.field(place).type
+        pool = pa.chunked_array([chunk for like in likes for chunk in before.column(like).cast(kind).chunks], kind)
+        index = np.arange(len(table))
+        index[[edit.cell[0] for edit in mine]] = [likes.index(e.like[1]) * len(table) + e.like[0] for e in mine]
+        table = table.set_column(place, table.schema.field(place), pool.take(pa.array(index)))
+    pq.write_table(table, out)
