@@ -7,7 +7,8 @@ detection_sets.py has the sets, detection_scores.py the columns. `--cache` keeps
 that `--again`, which makes rows anew that are there already, only judges again. Without it such rows stay.
 
     auto, pi_dual, ce   default settings, as `pidual fit` has them (CIFAR-10-PI: network and epochs of its recipe at CPU
-                        scale, for cleanlab too); with stored probabilities `pidual.judge` (auto)
+                        scale, for cleanlab too); with stored probabilities `pidual.judge` (auto). on_top: how many of
+                        the planted annotators are that high in the table of annotators
     cleanlab            probabilities by 5-fold cross-validation with the network, epochs and batches of `ce`
                         (crowd_peers.py), one row an answer. AUC, AP and best F1 are those of its best score for each
                         set by clean labels, f1 that of its default filter, filter_f1 that of its best filter by clean
@@ -96,7 +97,12 @@ def ours(name, method, data, seed, cache):
     started = time.process_time()
     results = assess(job, fitted, fabric)
     seconds += prepared + time.process_time() - started
-    return described(results.predictions.frame, results.summary, seconds)
+    found = described(results.predictions.frame, results.summary, seconds)
+    bad = data.about.get("bad")
+    if bad and method == "auto":
+        worst = results.annotators["annotator"].astype(str)[: len(bad)]
+        found.more["on_top"] = f"{worst.isin(bad).sum()} of {len(bad)}"
+    return found
 
 
 def described(frame, summary, seconds):

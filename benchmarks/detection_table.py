@@ -63,6 +63,7 @@ def counted(name, lines):
         "expected precision is off by": points(auto, "gap"),
         "among as many as are wrong": points(auto, "gap_n"),
         "verdict": verdicts(auto),
+        "planted annotators on top": auto.get("on_top", ""),
     }
 
 
