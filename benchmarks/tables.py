@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+import cutoffs_table
 import detection_table
 import methods
 import pandas as pd
@@ -185,6 +186,13 @@ def information_table(results):
 # --- the page ---
 
 
+def detection_tables():
+    """Those of docs/detection.md."""
+    return detection_table.tables(read_rows(RESULTS / "detection.jsonl")) | cutoffs_table.tables(
+        load("cutoffs")["results"]
+    )
+
+
 def fill(page, made):
     """The page with its tables replaced."""
     for name, table in made.items():
@@ -193,7 +201,7 @@ def fill(page, made):
 
 
 if __name__ == "__main__":
-    detection = detection_table.tables(read_rows(RESULTS / "detection.jsonl"))
+    detection = detection_tables()
     for path, made in {PAGE: tables(), DETECTION_PAGE: detection}.items():
         path.write_text(fill(path.read_text(), made))
         print(f"written: {path}")
