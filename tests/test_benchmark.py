@@ -54,9 +54,10 @@ def test_scores_are_those_of_the_fit(data, result):
         if epoch == "last":
             fitted.method.load_state_dict(fitted.last)
         predictions = assess(job, fitted, fabric).predictions
+        confidence = predictions.frame["given_probability"]  # as in the paper
         trained = job.split == 0  # as in the paper, validation rows do not count
         wrong = (data.frame["label"] != data.frame["y"]).to_numpy()[trained]
-        assert result[epoch]["auc"] == pytest.approx(roc_auc_score(wrong, -predictions.label_quality[trained]))
+        assert result[epoch]["auc"] == pytest.approx(roc_auc_score(wrong, -confidence[trained]))
         assert result[epoch]["score_auc"]["gate"] == pytest.approx(roc_auc_score(wrong, predictions.gate[trained]))
         rows = score_module.test_rows(data)
         hits = predict_labels(fitted.method, rows, fabric) == data.y_test
@@ -122,9 +123,10 @@ def test_rows_without_a_clean_label_are_trained_on_and_not_scored(data):
     job = prepare_data(data, fit.options(data.noise_rate))
     fabric = make_fabric("cpu")
     predictions = assess(job, train(job, fabric=fabric), fabric).predictions
+    confidence = predictions.frame["given_probability"]
     judged = (job.split == 0) & ~unknown.to_numpy()
     wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
-    assert result["last"]["auc"] == pytest.approx(roc_auc_score(wrong[judged], -predictions.label_quality[judged]))
+    assert result["last"]["auc"] == pytest.approx(roc_auc_score(wrong[judged], -confidence[judged]))
     assert result["last"]["score_auc"]["gate"] == pytest.approx(roc_auc_score(wrong[judged], predictions.gate[judged]))
     assert result["data"]["noise_rate"] == pytest.approx(wrong[~unknown].mean(), abs=1e-4)
     for kind, rows in (("correct", judged & ~wrong), ("wrong", judged & wrong)):
