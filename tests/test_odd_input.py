@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import socket
 import uuid
 import warnings
