@@ -21,7 +21,8 @@ Floats = npt.NDArray[np.floating[Any]]
 Codes = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 
-AT_CHANCE = 3.0  # standard errors below which f ranks no better than chance
+AT_CHANCE = 3.0  # standard errors above one half, below which the AUC of f may be chance
+WEAK, SURELY = 0.6, 2.0  # and it is called so where it lies surely, by so many standard errors, below this AUC
 FEW_LABELS = 30
 SAMPLE = 200_000  # labels whose ranking is looked at
 FEW_ANSWERS = 1.5  # mean answers to an item, below which f alone can contradict one
@@ -77,8 +78,8 @@ def find_chance(
     answers_alone : bool
         Whether items have several answers, which count without f.
     """
-    z, auc = ranks_above(own, given, shuffled, shuffled_labels)
-    if z > AT_CHANCE:
+    auc, error = ranks_above(own, given, shuffled, shuffled_labels)
+    if not auc <= 0.5 + AT_CHANCE * error or not auc + SURELY * error < WEAK:
         return None, None
     text = f"The inputs say nothing of the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
@@ -87,7 +88,7 @@ def find_chance(
 
 
 def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes) -> tuple[float, float]:
-    """How many standard errors f's probability of the given label ranks above that of shuffled ones, and the mean AUC.
+    """The AUC of f's probability of given labels against that of shuffled ones, and its standard error by chance.
 
     Within each class: the chance that a row with this label has a higher probability of it than a row of another label
     that was given this one by shuffling. Class frequencies alone, however uneven, rank nothing.
@@ -108,8 +109,8 @@ def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Co
         variance += len(a) ** 2 * (len(a) + len(b) + 1) / (12 * len(a) * len(b))
         weight += len(a)
     if not weight:
-        return math.inf, math.nan
-    return excess / math.sqrt(variance), 0.5 + excess / weight
+        return math.nan, math.nan
+    return 0.5 + excess / weight, math.sqrt(variance) / weight
 
 
 def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) -> str | None:
