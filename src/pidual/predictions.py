@@ -20,7 +20,8 @@
     split             category    train, valid or test
     y                 category    clean label; only where it was given
     ...               the PI columns; one that has a name from above is called pi_<name>
-    reason            str         why the label looks wrong; "" where it does not
+    reason            str         why the label looks wrong; "" where it does not, and of more than 200,000 for those of
+                                  highest quality
     reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
                                   (reason_label), the item's other labels and its input (reason_votes), the annotator
                                   (reason_annotator), the pair of classes (reason_pair), PI (reason_pi), the gate
@@ -292,7 +293,12 @@ class Predictions:
         """Write to a Parquet file that is there in full or not at all."""
         write_frame(path, self.frame, pi_columns=self.pi_columns)
 
-    def with_issues(self, is_issue: npt.ArrayLike, reasons: Mapping[str, Sequence[str]] | None = None) -> "Predictions":
+    def with_issues(
+        self,
+        is_issue: npt.ArrayLike,
+        reasons: Mapping[str, Sequence[str]] | None = None,
+        explained: npt.ArrayLike | None = None,
+    ) -> "Predictions":
         """The same predictions with these annotations marked as issues.
 
         Parameters
@@ -301,19 +307,22 @@ class Predictions:
         reasons : mapping of name to list of str, optional
             Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say. A part
             called "whole" is the reason as one text; without it, the parts are joined as they come.
+        explained : bool array (N,), optional
+            Which annotations the reasons are of; all issues by default.
         """
         is_issue, own = np.asarray(is_issue, dtype=bool), {name: t for name, t in (reasons or {}).items() if any(t)}
+        explained = is_issue if explained is None else np.asarray(explained, dtype=bool)
         whole = own.pop("whole", None)
         parts = {f"reason_{name}": texts for name, texts in own.items()}
         for texts in (reasons or {}).values():
-            if len(texts) != np.count_nonzero(is_issue):
-                raise UsageError(f"{np.count_nonzero(is_issue)} issues need as many reasons, but got {len(texts)}.")
+            if len(texts) != np.count_nonzero(explained):
+                raise UsageError(f"{np.count_nonzero(explained)} issues need as many reasons, but got {len(texts)}.")
         frame = self.frame.drop(columns=self.reason_parts)
         frame["is_label_issue"] = is_issue
         joined = whole or [join_parts(row) for row in zip(*parts.values(), strict=True)]
         for name, texts in {"reason": joined, **parts}.items():
             column = np.full(len(self), "", dtype=object)
-            column[is_issue] = texts or ""
+            column[explained] = texts or ""
             frame[name] = pd.Series(column, dtype="str").array
         return Predictions(frame, self.classes, self.pi_columns)
 

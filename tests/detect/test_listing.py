@@ -129,3 +129,18 @@ def test_expected_precision():
     assert expected_precision(quality, {}) == pytest.approx((0.9 + 0.8 + 0.7) / 3)
     assert expected_precision(quality, {"label_quality": "confidence"}) is None
     assert expected_precision([], {}) is None
+
+
+def test_of_very_many_issues_the_worst_have_a_reason_and_a_list_tells_it_for_the_others(monkeypatch):
+    monkeypatch.setattr("pidual.detect.MOST_REASONS", 3)
+    rng = np.random.default_rng(0)
+    given, quality = rng.integers(0, 2, 40), np.r_[np.linspace(0.01, 0.2, 8), rng.uniform(0.9, 1, 32)]
+    frame = pd.DataFrame({"item": pd.Categorical(range(40)), "label": np.array(["cat", "dog"])[given]})
+    known = {"predicted": 1 - given, "predicted_probability": np.full(40, 0.8), "label_quality": quality}
+    marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
+    assert marked.n_issues == 8
+    assert np.flatnonzero(marked.frame["reason"] != "").tolist() == [0, 1, 2]
+    listed = list_labels(marked, Choice(budget=10))
+    assert len(listed) == 10
+    assert (listed["reason"] != "").all()
+    assert listed["reason"].str.count("The model says").max() == 1

@@ -2,12 +2,13 @@
 
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from ..predictions import Predictions
 from .annotators import annotators_table, describe_annotators
 from .class_accuracy import describe_annotator_classes
-from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
+from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff, lowest
 from .listing import Choice, expected_precision, list_labels
 from .noise import expected_findings, noise_rate
 from .people import describe_people
@@ -15,6 +16,8 @@ from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
 from .tables import Posteriors, items_table
 from .verdict import Verdict
+
+MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
 
 __all__ = [
     "Choice",
@@ -67,8 +70,12 @@ def mark_issues(
         The predictions with is_label_issue and reason filled in, and the cut-off used.
     """
     chosen = choose_cutoff(predictions.label_quality, cutoff=cutoff, budget=budget)
-    is_issue = find_issues(chosen, predictions.label_quality)
-    return predictions.with_issues(is_issue, reasons_for(predictions, is_issue, posterior=True)), chosen
+    is_issue = explained = find_issues(chosen, predictions.label_quality)
+    if np.count_nonzero(is_issue) > MOST_REASONS:
+        worst = lowest(np.where(is_issue, predictions.label_quality, 2.0), MOST_REASONS)
+        explained = np.bincount(worst, minlength=len(is_issue)) > 0
+    reasons = reasons_for(predictions, explained, posterior=True)
+    return predictions.with_issues(is_issue, reasons, explained), chosen
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:

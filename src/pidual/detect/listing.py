@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..messages import listed, quoted
-from ..predictions import Predictions, join_parts
+from ..predictions import Predictions
 from .cutoff import find_issues, fixed_cutoff
 from .reasons import reasons_for
 
@@ -66,14 +66,12 @@ def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
     """
     rows = choose_rows(predictions, choice)
     frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()
-    marked = predictions.is_issue[rows]
-    if not marked.all():
-        shown = predictions.is_issue.copy()
-        shown[rows] = True
-        parts = [texts for texts in reasons_for(predictions, shown, posterior=True).values() if any(texts)]
+    told = (frame["reason"] != "").to_numpy()
+    if not told.all():
+        shown = np.bincount(rows[~told], minlength=len(predictions)) > 0
         texts = np.full(len(predictions), "", dtype=object)
-        texts[shown] = [join_parts(row) for row in zip(*parts, strict=True)] or ""
-        frame["reason"] = pd.Series(np.where(marked, frame["reason"], texts[rows]), index=frame.index, dtype="str")
+        texts[shown] = reasons_for(predictions, shown, posterior=True)["whole"]
+        frame["reason"] = pd.Series(np.where(told, frame["reason"], texts[rows]), index=frame.index, dtype="str")
     return frame
 
 

@@ -96,6 +96,7 @@ def fit_table(
                     progress.note(f"Warning: {text}")
                 results.summary["seconds_total"] = time.monotonic() - started
                 write_run(folder, job, fitted, results)
+                del results  # the report reads what it needs from the files
     return Run(out)
 
 
