@@ -15,11 +15,13 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..detect import Choice, list_labels
 from ..errors import RunError
@@ -138,6 +140,11 @@ class Run(RunFiles):
         from .trained import load_method
 
         return load_method(self, weights)[0]
+
+    @cached_property
+    def trained(self) -> "dict[str, tuple[Method, dict[str, NDArray[Any]]]]":
+        """What `predict` has loaded, kept for the next time, by the name of the weights."""
+        return {}
 
     def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
         """What the classifier says of new inputs; no PI is needed.
