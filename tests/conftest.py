@@ -42,6 +42,7 @@ UNCHECKED = {
     "test_fuzz",
     "test_judge",
     "test_network_export",
+    "test_next",
     "test_odd_input",
     "test_people",
     "test_previews",

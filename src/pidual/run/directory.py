@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..detect import Choice, list_labels
+from ..detect import Choice, list_labels, next_answers
 from ..errors import RunError
 from ..files import write_json
 from ..predictions import write_frame
@@ -107,6 +107,18 @@ class Run(RunFiles):
         choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
         self.forget()  # what is there now counts
         return list_labels(self.predictions, choice)
+
+    def next_answers(self, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
+        """The items where one more answer is worth most, and who should give it; see `detect.next_answers`.
+
+        Parameters
+        ----------
+        budget : int
+            Answers that can be had, one for each item.
+        per_annotator : int, optional
+            Answers of one annotator at most.
+        """
+        return next_answers(self, budget, per_annotator=per_annotator)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
