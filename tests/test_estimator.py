@@ -216,6 +216,23 @@ def test_threads_are_those_asked_for_while_it_fits(X, y, monkeypatch):
     assert (set(seen), torch.get_num_threads()) == ({2}, 1)
 
 
+def test_plain_rows_are_predicted_as_any_others(fitted, X, monkeypatch):
+    rows = X.astype(np.float64)
+    expected = fitted.predict_proba(rows.tolist())  # checked by scikit-learn
+    monkeypatch.setattr("pidual.estimator.classifier.validate_data", None)
+    for plain in (rows, X, np.asfortranarray(rows), rows[::-1][::-1]):
+        np.testing.assert_array_equal(fitted.predict_proba(plain), expected)
+    np.testing.assert_allclose(fitted.predict_proba(X[:1]), expected[:1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_plain_rows_that_are_no_numbers_are_refused(fitted, X, bad):
+    rows = X.astype(np.float64)
+    rows[3, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity|too large"):
+        fitted.predict_proba(rows)
+
+
 def test_predicting_again_makes_no_second_fabric(X, y, monkeypatch):
     model = quick(epochs=1).fit(X, y)
     before = model.predict_proba(X)

@@ -82,6 +82,17 @@ def test_a_run_predicts_and_gives_its_method(finished):
     assert (np.array(["cat", "dog", "owl"])[logits.argmax(1)] == found["predicted_label"]).all()
 
 
+def test_what_predicts_is_loaded_once(finished, monkeypatch):
+    run = Run.open(finished.path)
+    x = np.load(finished.path.parent / "x_test.npy")
+    before = run.predict(x)
+    monkeypatch.setattr("pidual.run.trained.load_method", None)
+    assert run.predict(x).equals(before)
+    run.forget()
+    with pytest.raises(TypeError):
+        run.predict(x)
+
+
 def test_a_run_is_read_and_listed_without_torch(run):
     code = "import sys; from pidual.run import Run; assert len(Run.open(sys.argv[1]).detect(budget=3)) == 3\n"
     code += "assert 'torch' not in sys.modules"

@@ -296,11 +296,9 @@ class Rows:
         """
         n = len(x_row)
         rows = writable(x_row, np.int64)
-        if isinstance(x, np.memmap) and not x.flags.writeable:
-            x = Mapped(x)
         pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
         return cls(
-            writable(x, x.dtype) if isinstance(x, np.ndarray) else x,
+            stored(x),
             rows,
             writable(y_noisy, np.int64),
             writable(pi.codes, np.int32),
@@ -367,6 +365,13 @@ class Rows:
     def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:
         """Sizes of a training set made of these rows."""
         return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1], n_items=len(self.item.unique()))
+
+
+def stored(x: np.ndarray | Lazy) -> Tensor | Lazy:
+    """x as `Rows` holds it; nothing large is copied."""
+    if isinstance(x, np.memmap) and not x.flags.writeable:
+        return Mapped(x)
+    return writable(x, x.dtype) if isinstance(x, np.ndarray) else x
 
 
 def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:

@@ -1,7 +1,7 @@
 """The command line: parse, call the library, print. Data on stdout, everything else on stderr.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 too many issues, 130 interrupted. Every command is in the module of its
-name, `report` in that of `detect`. torch is imported inside the commands that need it.
+name, `report` in that of `detect`, `next` in `next_answers`. torch is imported inside the commands that need it.
 """
 
 import io
@@ -12,7 +12,7 @@ import click
 
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
-from . import annotators, benchmark, data, demo, detect, export, fit, methods, predict, sweep
+from . import annotators, benchmark, data, demo, detect, export, fit, methods, next_answers, predict, sweep
 from .allocator import keep_freed_memory
 from .common import is_first_process, said_warnings, say
 
@@ -87,5 +87,6 @@ cli.add_command(detect.report)
 cli.add_command(export.export)
 cli.add_command(fit.fit)
 cli.add_command(methods.methods)
+cli.add_command(next_answers.next_answers)
 cli.add_command(predict.predict)
 cli.add_command(sweep.sweep)

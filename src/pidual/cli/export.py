@@ -1,11 +1,18 @@
-"""`pidual export`: the labels of a run, corrected, in the form they came in."""
+"""`pidual export`: what a run says, for other programs: corrected labels, soft labels, the network."""
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..run import Run
+
+TABLES = ("csv", "parquet", "jsonl")
+ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
 
 
 @click.command()
@@ -14,9 +21,11 @@ from ..errors import UsageError
 @click.option(
     "--to",
     required=True,
-    type=click.Choice(["csv", "parquet", "jsonl", "label-studio"]),
-    help="csv, parquet, jsonl: the table with wrong labels corrected; label-studio: tasks to look at again.",
+    type=click.Choice([*TABLES, *ENDINGS]),
+    help="csv, parquet, jsonl: the table with wrong labels corrected; label-studio: tasks to look at again; "
+    "onnx, torch: the prediction network.",
 )
+@click.option("--soft", is_flag=True, help="Instead of the table: the probability of every class, a row for each item.")
 @click.option(
     "--sure",
     type=click.FloatRange(0, 1),
@@ -28,31 +37,73 @@ from ..errors import UsageError
 @click.option("--table", type=click.Path(path_type=Path), help="Where the table is.  [default: where the run read it]")
 @click.option("--force", is_flag=True, help="Replace OUT.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
-def export(run: Path, out: Path | None, to: str, sure: float, table: Path | None, force: bool, as_json: bool) -> None:
+def export(
+    run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
+) -> None:
     """Write the table of a RUN to OUT with the labels that look wrong replaced by the consensus.
 
     OUT is NAME.clean.csv by default, where NAME is that of the table.
     A table in the format it came in (CSV, Parquet, JSON Lines) keeps its rows, order, columns, ids and spelling, and
     differs in the changed labels alone, in CSV and JSON Lines byte for byte. A file .changes.csv beside OUT lists them
     with the old label and why. OUT has ids of people as the table has them.
+
+    --soft writes soft labels instead, NAME.soft.csv. --to onnx and --to torch write the prediction network, which takes
+    inputs as the run did and gives a probability of every class: as ONNX (extra onnx), or as a state dict with a Python
+    file beside it that loads it.
     """
-    from ..export import changes_path, export_run
     from ..run import Run
 
+    if soft and to not in TABLES:
+        raise UsageError(f"--soft writes a table; use it with --to {', '.join(TABLES)}.")
+    if (to in ("onnx", "torch") or soft) and (sure or table):
+        raise UsageError("--sure and --table are for the table with corrected labels; leave them out.")
     opened = Run.open(run)
     name = Path(opened.config["data"]["table"]).name.split(".")[0]
-    out = out or Path(f"{name}.tasks.json" if to == "label-studio" else f"{name}.clean.{to}")
-    for path in (out, *([] if to == "label-studio" else [changes_path(out)])):
+    out = out or Path(f"{name}.{ENDINGS.get(to) or ('soft.' if soft else 'clean.') + to}")
+    beside = _beside(out, to, soft)
+    for path in (out, *([beside] if beside else [])):
         if path.exists() and not force:
             raise UsageError(f"{path} exists; choose another name, or replace it with --force.")
-    changes = export_run(opened, out, to, sure=sure, table=table)
-    n_issues = int(opened.summary["n_issues"])
-    if as_json:
-        listed = None if to == "label-studio" else str(changes_path(out))
-        click.echo(json.dumps({"out": str(out), "changes": listed, "n_changed": len(changes), "n_issues": n_issues}))
-    elif to == "label-studio":
-        click.echo(f"{out}: a task for each of {len(opened.items):,} items, doubtful ones first")
-    else:
-        click.echo(
-            f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed\n{changes_path(out)}: which"
-        )
+    told, sentence = _write(opened, out, beside, to, soft, sure, table)
+    click.echo(json.dumps({"out": str(out)} | told) if as_json else sentence)
+
+
+def _beside(out: Path, to: str, soft: bool) -> Path | None:
+    """The second file that is written, if any."""
+    from ..export import changes_path, snippet_path
+
+    if to == "torch":
+        return snippet_path(out)
+    return changes_path(out) if to in TABLES and not soft else None
+
+
+def _write(
+    run: "Run", out: Path, beside: Path | None, to: str, soft: bool, sure: float, table: Path | None
+) -> tuple[dict[str, object], str]:
+    """Write what is asked for; what to say of it as JSON, and as text."""
+    if to == "onnx":
+        from ..export.network import write_onnx
+
+        worst = write_onnx(run, out)
+        checked = "not checked: onnxruntime is not installed" if worst is None else f"within {worst:.1g} of ours"
+        return {"max_difference": worst}, f"{out}: the prediction network; its probabilities are {checked}"
+    if to == "torch":
+        from ..export.network import write_state_dict
+
+        write_state_dict(run, out)
+        return {"loads": str(beside)}, f"{out}: weights of the prediction network\n{beside}: loads them"
+    from ..export import export_run, export_soft
+
+    if soft:
+        frame = export_soft(run, out, to)
+        return {"n_items": len(frame)}, f"{out}: the probability of every class for {len(frame):,} items"
+    changes = export_run(run, out, to, sure=sure, table=table)
+    n_issues = int(run.summary["n_issues"])
+    told: dict[str, object] = {
+        "changes": str(beside) if beside else None,
+        "n_changed": len(changes),
+        "n_issues": n_issues,
+    }
+    if to == "label-studio":
+        return told, f"{out}: a task for each of {len(run.items):,} items, doubtful ones first"
+    return told, f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed\n{beside}: which"

@@ -10,6 +10,7 @@ from .annotators import annotators_table, describe_annotators
 from .class_accuracy import describe_annotator_classes
 from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff, lowest
 from .listing import Choice, expected_precision, list_labels
+from .next_answers import next_answers
 from .noise import expected_findings, noise_rate
 from .people import describe_people
 from .reasons import find_reason_parts, find_reasons, reasons_for
@@ -43,6 +44,7 @@ __all__ = [
     "items_table",
     "list_labels",
     "mark_issues",
+    "next_answers",
     "noise_rate",
     "reasons_for",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..batch import Batch, Rows
+from ..batch import Batch, Lazy, Rows
 from ..methods.base import Method
 
 CHUNK = 1024
@@ -62,12 +62,28 @@ class Scored:
 
 def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
     """Logits of the given rows of x, in evaluation mode, on the CPU in float32."""
+    return logits_of(method, rows.take_x(x_rows), fabric)
+
+
+def logits_of(method: Method, x: Tensor, fabric: Fabric) -> Tensor:
+    """Logits of these inputs, in the same way."""
     was_training = method.training
-    method.eval()
+    if was_training:
+        method.eval()
     with torch.inference_mode(), fabric.autocast():
-        logits = method.logits(fabric.to_device(rows.take_x(x_rows))).float().cpu()
-    method.train(was_training)
+        logits = method.logits(fabric.to_device(x)).float().cpu()
+    if was_training:
+        method.train()
     return logits
+
+
+def placed(method: Method, fabric: Fabric) -> Method:
+    """The method on the device of a Fabric; looking through all of its parts takes longer than a small network."""
+    first = next(method.parameters(), None)
+    if first is not None and first.device == fabric.device:
+        return method
+    moved: Method = fabric.to_device(method)
+    return moved
 
 
 def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
@@ -113,10 +129,13 @@ def predict_members(method: Method, rows: Rows, fabric: Fabric) -> tuple[NDArray
     return torch.cat(answers, 1).numpy(), seen.numpy()
 
 
-def predict_probabilities(method: Method, rows: Rows, fabric: Fabric) -> Iterator[NDArray[np.float32]]:
-    """Class probabilities of every row of x, chunk by chunk."""
-    for x_rows in torch.arange(len(rows.x)).split(CHUNK):
-        yield predict_logits(method, rows, x_rows, fabric).softmax(1).numpy()
+def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> Iterator[NDArray[np.float32]]:
+    """Class probabilities of every row of x, chunk by chunk; the method is moved to the Fabric's device."""
+    method = placed(method, fabric)
+    for start in range(0, len(x), CHUNK):
+        stop = min(start + CHUNK, len(x))
+        part = x[start:stop] if isinstance(x, Tensor) else torch.from_numpy(x.take(np.arange(start, stop)))
+        yield logits_of(method, part, fabric).softmax(1).numpy()
 
 
 def score_rows(

@@ -1,9 +1,10 @@
-"""Out of a run: the table with its labels corrected, and tasks for a labelling tool.
+"""Out of a run: the table with its labels corrected, soft labels, tasks for a labelling tool, the network.
 
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
 label_studio    tasks with predictions, doubtful items first
 names           whose pseudonym is whose
+network         the prediction network as ONNX or as a state dict, with a `snippet` that loads it; these need torch
 """
 
 from pathlib import Path
@@ -31,7 +32,7 @@ from .label_studio import write_tasks
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
-__all__ = ["FORMATS", "changes_path", "decide", "export_run", "open_table"]
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "snippet_path"]
 
 
 def export_run(
@@ -89,9 +90,41 @@ def export_run(
     return changes
 
 
+def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
+    """Write the posterior of every item, to train on in the place of labels.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    out : str or Path
+        The file to write.
+    to : "csv", "parquet" or "jsonl"
+
+    Returns
+    -------
+    pandas.DataFrame
+        `item` and p_<class> for every class, in the order of the run's classes; with more than 20 classes, `top_1`,
+        `top_1_probability` and so on of the five most likely ones, as a run keeps no more.
+    """
+    items = run.items
+    posterior = [name for name in items.columns if name.startswith(("p_", "top_"))]
+    if not posterior:
+        raise RunError(f"{run.path} has no posterior: an older pidual wrote it; fit again.")
+    soft = items[["item", *posterior]]
+    with replacing(Path(out)) as temporary:
+        _write_frame(soft, temporary, to)
+    return soft
+
+
 def changes_path(out: Path) -> Path:
     """The file beside an exported table that lists what was changed."""
     return out.with_name(f"{out.stem}.changes.csv")
+
+
+def snippet_path(out: Path) -> Path:
+    """The Python file beside an exported state dict that loads it."""
+    return out.with_name(f"{out.stem}.py")
 
 
 def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
@@ -156,12 +189,16 @@ def _write_long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFra
     labels = frame["label"].to_numpy(object)
     labels[changes["row"]] = [labels[first[label]] for label in changes["new_label"].astype(str)]
     frame["label"] = pd.Series(labels, dtype=frame["label"].dtype)
+    _write_frame(frame, out, to)
+
+
+def _write_frame(frame: pd.DataFrame, out: Path, to: str) -> None:
     if to == "csv":
         write_csv(frame, out)
     elif to == "parquet":
         frame.to_parquet(out, index=False)
     else:
-        frame.to_json(out, orient="records", lines=True, force_ascii=False, date_format="iso")
+        frame.to_json(out, orient="records", lines=True, force_ascii=False, date_format="iso", double_precision=15)
 
 
 def _write_parquet(file: ParquetFile, edits: list[Edit], out: Path) -> None:

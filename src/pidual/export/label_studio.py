@@ -4,6 +4,7 @@ They are imported as they are. Nobody's id is in them: answers are told as label
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..files import replacing
 from ..run.files import RunFiles
 
 
-def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path) -> None:
+def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only: Sequence[str] | None = None) -> None:
     """Write a task for each item of a run.
 
     Parameters
@@ -30,6 +31,8 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path) -> None:
         Its table.
     out : Path
         The JSON file.
+    only : sequence of str, optional
+        The items to write, in this order, instead of all.
     """
     rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
     each = rows.groupby(rows["item"].astype(str), sort=False)
@@ -37,6 +40,8 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path) -> None:
     about["given"] = each["given_label"].agg(lambda labels: ", ".join(map(str, labels)))
     items = run.items.set_index(run.items["item"].astype(str))
     about = about.join(items[["consensus_label", "consensus_quality"]]).sort_values("quality", kind="stable")
+    if only is not None:
+        about = about.loc[list(only)]
     fields = _fields(source, roles, about["row"].to_numpy())
     control, shown = _names(source, list(fields))
     version = f"pidual {run.config['method']} {run.summary.get('run_id', '')}".strip()

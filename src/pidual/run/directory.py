@@ -15,13 +15,15 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
-from ..detect import Choice, list_labels
+from ..detect import Choice, list_labels, next_answers
 from ..errors import RunError
 from ..files import write_json
 from ..predictions import write_frame
@@ -106,6 +108,18 @@ class Run(RunFiles):
         self.forget()  # what is there now counts
         return list_labels(self.predictions, choice)
 
+    def next_answers(self, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
+        """The items where one more answer is worth most, and who should give it; see `detect.next_answers`.
+
+        Parameters
+        ----------
+        budget : int
+            Answers that can be had, one for each item.
+        per_annotator : int, optional
+            Answers of one annotator at most.
+        """
+        return next_answers(self, budget, per_annotator=per_annotator)
+
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
         name, summary = "thumbnails.parquet", dict(self.summary)
@@ -138,6 +152,11 @@ class Run(RunFiles):
         from .trained import load_method
 
         return load_method(self, weights)[0]
+
+    @cached_property
+    def trained(self) -> "dict[str, tuple[Method, dict[str, NDArray[Any]]]]":
+        """What `predict` has loaded, kept for the next time, by the name of the weights."""
+        return {}
 
     def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
         """What the classifier says of new inputs; no PI is needed.

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
-from ..batch import Rows, Spec
+from ..batch import Spec, stored
 from ..data import load_inputs
 from ..engine import predicting_fabric
 from ..engine.checkpoint import load_shapes, load_tensors, misfit
@@ -172,15 +172,15 @@ def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelera
     weights : "selected" or "last"
         Which epoch to predict with.
     """
-    method, arrays = load_method(run, weights)
+    if weights not in run.trained:
+        run.trained[weights] = load_method(run, weights)
+    method, arrays = run.trained[weights]
     model = run.model
     inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
     n, classes = len(inputs), model["classes"]
     fabric = predicting_fabric(accelerator)
-    rows = Rows.build(inputs.array, np.arange(n), np.zeros(n, np.int64))
-    p = np.concatenate(
-        [np.zeros((0, len(classes)), np.float32), *predict_probabilities(fabric.to_device(method), rows, fabric)]
-    )
+    parts = predict_probabilities(method, stored(inputs.array), fabric)
+    p = np.concatenate([np.zeros((0, len(classes)), np.float32), *parts])
     lost = np.flatnonzero(~np.isfinite(p).all(1))
     if len(lost):
         raise DataError(

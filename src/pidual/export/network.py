@@ -1,0 +1,216 @@
+"""The prediction network of a run, for programs that know nothing of pidual: ONNX, or a plain state dict.
+
+Both take inputs as the run took them, standardise them, and give a probability of every class; a population gives the
+average of its members.
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import RunError, UsageError
+from ..files import replacing, write_text
+from ..methods import LatentTruth, Method
+from ..nets import MLP, Standardize
+from ..nets.populations import MLPs
+from ..run import Run
+from ..run.trained import load_method
+from . import snippet_path
+from .snippet import snippet
+
+CLOSE = 1e-5  # how far probabilities of the exported network may be from ours
+N_CHECKED = 64  # made-up inputs that are compared
+DRAWING = ("afm", "het", "het_xl")  # methods that average over draws made in Python
+
+
+class Probabilities(nn.Module):
+    """What a method says of inputs.
+
+    Parameters
+    ----------
+    method : Method
+        A trained one.
+    """
+
+    def __init__(self, method: Method) -> None:
+        super().__init__()
+        self.method = method
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Class probabilities (B, K)."""
+        return self.method.logits(x).softmax(1)
+
+
+def load_network(run: Run) -> Method:
+    """The trained method of a run; an error where it reads no array of numbers."""
+    kind = run.model["inputs"]["kind"]
+    if kind == "none":
+        raise UsageError(f"{run.path} was fitted without inputs (--no-x): there is no network to export.")
+    if kind == "text":
+        raise UsageError(
+            f"{run.path} was fitted on text, which pidual turns into numbers first; predict with `pidual predict`."
+        )
+    if run.model["method"] in DRAWING:
+        raise UsageError(f"The method {run.model['method']} averages over random draws, which cannot be exported.")
+    return load_method(run)[0]
+
+
+def write_onnx(run: Run, out: Path) -> float | None:
+    """Write the prediction network as ONNX: `x` (any number of rows) to `probabilities`, classes in the metadata.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run.
+    out : Path
+        The file.
+
+    Returns
+    -------
+    float or None
+        The largest difference from our own probabilities in onnxruntime; None where that is not installed. One above
+        1e-5 is an error, and nothing is written.
+    """
+    missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
+    network = Probabilities(load_network(run)).eval()
+    x = made_up_inputs(run.model["inputs"], network)
+    program = trace(network, torch.from_numpy(x))
+    program.model.metadata_props["classes"] = json.dumps(run.model["classes"], ensure_ascii=False)
+    program.model.producer_name = "pidual"
+    with replacing(out) as temporary:
+        program.save(temporary)
+        return compare(network, temporary, x)
+
+
+def trace(network: Probabilities, x: Tensor) -> Any:
+    """The ONNX program of a network, for any number of rows."""
+    batch = torch.export.Dim("batch", min=1)
+    try:
+        with quiet_torch():
+            return torch.onnx.export(
+                network,
+                (x,),
+                dynamo=True,
+                input_names=["x"],
+                output_names=["probabilities"],
+                dynamic_shapes=({0: batch},),
+                verbose=False,
+            )
+    except (torch.onnx.errors.OnnxExporterError, RuntimeError, ValueError, TypeError) as error:
+        raise RunError(f"torch cannot write this network as ONNX ({type(error).__name__}); use --to torch.") from error
+
+
+@contextlib.contextmanager
+def quiet_torch() -> Iterator[None]:
+    """Inside, torch.onnx does not tell us what its own developers should know."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def compare(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None:
+    """The largest difference between what onnxruntime and we say, of all inputs at once and of one; None without it."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    if isinstance(session.get_inputs()[0].shape[0], int):
+        raise RunError("torch cannot write this network as ONNX for any number of rows; use --to torch.")
+    worst = 0.0
+    for rows in (x, x[:1]):
+        with torch.inference_mode():
+            ours = network(torch.from_numpy(rows)).numpy()
+        theirs = session.run(["probabilities"], {"x": rows})[0]
+        worst = max(worst, float(np.abs(ours - theirs).max()))
+    if not worst <= CLOSE:
+        raise RunError(f"The ONNX network differs from ours by up to {worst:.2g} in a probability; it is not written.")
+    return worst
+
+
+def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
+    """Inputs like those of the run: bytes for pictures, shares for probabilities, else numbers around the mean."""
+    rng = np.random.default_rng(0)
+    size = (N_CHECKED, *inputs["shape"])
+    if inputs["kind"] == "images":
+        return rng.integers(0, 256, size, np.uint8)
+    if inputs["kind"] == "probabilities":
+        return rng.dirichlet(np.ones(size[1]), N_CHECKED).astype(np.float32)
+    x = rng.normal(size=size)
+    standardize = next((module for module in network.modules() if isinstance(module, Standardize)), None)
+    if standardize is not None:
+        shape = (-1,) + (1,) * (x.ndim - 2)
+        x = x * standardize.std.numpy().reshape(shape) + standardize.mean.numpy().reshape(shape)
+    return x.astype(np.float32)
+
+
+def write_state_dict(run: Run, out: Path) -> None:
+    """Write the weights of the prediction network as a plain state dict, and beside it Python that loads them.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run.
+    out : Path
+        The file of weights; `torch.load` reads it. The program is at `snippet_path(out)`.
+    """
+    method = load_network(run)
+    if not isinstance(method, LatentTruth) and type(method).logits is not Method.logits:
+        raise UsageError(
+            f"The method {run.model['method']} predicts by more than its network; use --to onnx, or Run.load()."
+        )
+    if run.model["inputs"]["kind"] == "probabilities":
+        raise UsageError(f"{run.path} was fitted on given probabilities and has no network; use --to onnx.")
+    state = plain_state(method)
+    text = snippet(run.model, state, out.name)
+    with replacing(out) as temporary:
+        torch.save(state, temporary)
+    write_text(snippet_path(out), text)
+
+
+def plain_state(method: Method) -> dict[str, Tensor]:
+    """Weights by the names that the snippet has: `members.i`, `sharpness` and `share`; of an MLP `mean` and `std`."""
+    f: Any = method.f
+    one = torch.ones(1)
+    state = {"sharpness": one, "share": one.clone()}
+    members: list[Any] = [f]
+    if isinstance(method, LatentTruth):
+        state = {"sharpness": method.sharpness, "share": method.share}
+        f = method.f.stack
+        members = list(method.f.alone)
+    if isinstance(f, MLPs):
+        layers = list(zip(f.weights, f.biases, strict=True))
+        for i in range(f.n_members):
+            for at, (weights, bias) in enumerate(layers):
+                state[f"members.{i}.{2 * at}.weight"] = weights[i].T.contiguous()
+                state[f"members.{i}.{2 * at}.bias"] = bias[i, 0]
+    elif type(f) is MLP:
+        linear = [layer for layer in (*f.hidden, f.head) if isinstance(layer, nn.Linear)]
+        for at, layer in enumerate(linear):
+            state |= {f"members.0.{2 * at}.weight": layer.weight, f"members.0.{2 * at}.bias": layer.bias}
+    else:
+        state |= {f"members.{i}.{name}": v for i, one in enumerate(members) for name, v in one.state_dict().items()}
+    if isinstance(f, MLP | MLPs) and f.standardize is not None:
+        state |= {"mean": f.standardize.mean, "std": f.standardize.std}
+    return {name: value.detach().clone() for name, value in state.items()}
