@@ -62,7 +62,7 @@ def test_leave_one_out_leaves_the_answer_out(tau):
 def test_an_answer_is_judged_by_the_others_and_by_a_part_of_itself(tau, own):
     log_f, log_p, item, z = crowd(n=5)
     given = (z[item] + torch.arange(len(item))) % 3
-    quality = answer_quality(log_posterior(log_f, log_p, item, tau), log_p, item, given, tau, own)
+    (quality,) = answer_quality(log_posterior(log_f, log_p, item, tau), log_p, item, given, tau, [own])
     for j, i in enumerate(item.tolist()):
         joint = []
         for k in range(3):
@@ -76,7 +76,7 @@ def test_an_answer_is_judged_by_the_others_and_by_a_part_of_itself(tau, own):
 def test_an_answer_that_counts_in_full_has_its_share_of_the_posterior_and_without_it_that_of_f():
     log_f, log_p, item, z = crowd(answers=1)
     log_q = log_posterior(log_f, log_p, item)
-    full, none = (answer_quality(log_q, log_p, item, z, own=own) for own in (1.0, 0.0))
+    full, none = answer_quality(log_q, log_p, item, z, owns=(1.0, 0.0))
     torch.testing.assert_close(full, log_q.softmax(-1)[item, z])
     torch.testing.assert_close(none, log_f.softmax(-1)[item, z])
 

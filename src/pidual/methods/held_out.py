@@ -22,6 +22,8 @@ short by all that f and the others do not know. No likelihood of answers decides
 data with clean labels, where it is better than either or level (docs/detection.md).
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -46,11 +48,15 @@ def answer_quality(
     item: Int[Tensor, " R"],
     given: Int[Tensor, " R"],
     tau: float | Tensor = 1.0,
-    own: float = OWN_WEIGHT,
-) -> Float[Tensor, "*M R"]:
-    """q_ij(l_ij): the probability that each answer is right, where it counts `own` of what it counts for the item."""
-    log_own = log_q.index_select(-2, item) - (1 - own) * tau * log_p
-    return log_own.log_softmax(-1)[..., torch.arange(len(given), device=given.device), given].exp()
+    owns: Sequence[float] = (OWN_WEIGHT, 0.0),
+) -> list[Float[Tensor, "*M R"]]:
+    """q_ij(l_ij): the probability that each answer is right, where it counts each of `owns` of what it counts else."""
+    rows = torch.arange(len(item), device=item.device)
+    of_item = log_q if log_q.shape[-2] == len(item) and torch.equal(item, rows) else log_q.index_select(-2, item)
+    log_p = tau * log_p
+    others = of_item - log_p
+    joints = [others + own * log_p if own else others for own in owns]
+    return [(joint[..., rows, given] - joint.logsumexp(-1)).exp() for joint in joints]
 
 
 def leave_one_out(

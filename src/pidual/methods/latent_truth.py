@@ -21,7 +21,7 @@ from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
 from .base import Judged, Scan
 from .cross_fitted import CrossFitted
-from .held_out import OWN_WEIGHT, answer_quality, log_posterior
+from .held_out import answer_quality, log_posterior
 
 OWN_BELOW = 2**17  # numbers of own confusions, annotators x K^2
 TINY = 1e-12
@@ -106,10 +106,8 @@ class LatentTruth(CrossFitted):
         posterior = mean_by_share(judge_share, log_q.softmax(-1))
         truthful = posterior[batch.item, batch.y_noisy] * mean_by_share(judge_share, truthfulness(skill))
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
-        right, unaided = (
-            mean_by_share(judge_share, answer_quality(log_q, log_p, batch.item, batch.y_noisy, tau, own))
-            for own in (OWN_WEIGHT, 0.0)
-        )
+        qualities = answer_quality(log_q, log_p, batch.item, batch.y_noisy, tau)
+        right, unaided = (mean_by_share(judge_share, quality) for quality in qualities)
         return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided)
 
     @property

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ..batch import PI, Batch, Groups, Rows, Spec
 from ..encode import PIColumn, quantity
 from ..methods.answer_model import AnswerModel
-from ..methods.held_out import OWN_WEIGHT, answer_quality, find_tempers, log_posterior
+from ..methods.held_out import answer_quality, find_tempers, log_posterior
 from .effects import with_uncertainty
 from .splits import TEST, TRAIN, VALID
 
@@ -100,10 +100,8 @@ class Judge:
         log_f = self.members.log_f(temper(log_p, trained, self.power))[last] * self.sharpness
         log_l = self.members.answers(batch.a, batch.y_noisy, last) * batch.weight[:, None]
         log_q = log_posterior(log_f.log_softmax(-1), log_l, batch.item, self.tau)
-        right, unaided = (
-            answer_quality(log_q, log_l, batch.item, batch.y_noisy, self.tau, own)[0] for own in (OWN_WEIGHT, 0.0)
-        )
-        return log_q.softmax(-1)[0], right, unaided
+        right, unaided = answer_quality(log_q, log_l, batch.item, batch.y_noisy, self.tau)
+        return log_q.softmax(-1)[0], right[0], unaided[0]
 
 
 def fit_judge(
