@@ -1,4 +1,4 @@
-"""`pidual next`: which items to ask about again, and whom."""
+"""`pidual next`: which items to ask about again, and whom; `pidual simulate-review`."""
 
 import contextlib
 import io
@@ -119,3 +119,14 @@ def test_the_command_prints_a_table_or_writes_one(folder, tmp_path):
 def test_a_budget_of_nothing_is_refused(folder):
     with pytest.raises(UsageError, match="budget must be at least 1, not 0"):
         Run.open(folder / "run").next_answers(0)
+
+
+def test_what_a_review_finds_is_counted(folder, tmp_path):
+    code, out, err = run_cli(["simulate-review", folder / "run"])
+    assert (code, err) == (0, "")
+    printed = pd.read_csv(io.StringIO(out))
+    assert printed["looked_at"].tolist() == [10, 20, 50, 100, 180]
+    assert (printed["found"] >= printed["at_random"]).all()
+    assert run_cli(["simulate-review", folder / "run", "--out", tmp_path / "a.csv"])[:2] == (0, "")
+    assert (tmp_path / "a.csv").read_text() == out
+    assert "Clean labels are not known here" in run_cli(["simulate-review", folder / "many"])[2]

@@ -12,7 +12,20 @@ import click
 
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
-from . import annotators, benchmark, data, demo, detect, export, fit, methods, next_answers, predict, sweep
+from . import (
+    annotators,
+    benchmark,
+    data,
+    demo,
+    detect,
+    export,
+    fit,
+    methods,
+    next_answers,
+    predict,
+    simulate_review,
+    sweep,
+)
 from .allocator import keep_freed_memory
 from .common import is_first_process, said_warnings, say
 
@@ -89,4 +102,5 @@ cli.add_command(fit.fit)
 cli.add_command(methods.methods)
 cli.add_command(next_answers.next_answers)
 cli.add_command(predict.predict)
+cli.add_command(simulate_review.simulate_review)
 cli.add_command(sweep.sweep)

@@ -15,6 +15,7 @@ from .noise import expected_findings, noise_rate
 from .people import describe_people
 from .reasons import find_reason_parts, find_reasons, reasons_for
 from .scores import confidence_score, gate_score
+from .simulate_review import simulate_review
 from .tables import Posteriors, items_table
 from .verdict import Verdict
 
@@ -47,6 +48,7 @@ __all__ = [
     "next_answers",
     "noise_rate",
     "reasons_for",
+    "simulate_review",
 ]
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..detect import Choice, list_labels, next_answers
+from ..detect import Choice, list_labels, next_answers, simulate_review
 from ..errors import RunError
 from ..files import write_json
 from ..predictions import write_frame
@@ -119,6 +119,13 @@ class Run(RunFiles):
             Answers of one annotator at most.
         """
         return next_answers(self, budget, per_annotator=per_annotator)
+
+    def simulate_review(self) -> pd.DataFrame:
+        """Wrong labels that looking at the first so many would find, where clean labels are known.
+
+        See `detect.simulate_review`.
+        """
+        return simulate_review(self.predictions)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
