@@ -12,7 +12,7 @@ import click
 
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
-from . import annotators, benchmark, data, demo, detect, export, fit, methods, predict, sweep
+from . import annotators, benchmark, data, demo, detect, export, fit, methods, predict, review, sweep
 from .allocator import keep_freed_memory
 from .common import is_first_process, said_warnings, say
 
@@ -88,4 +88,5 @@ cli.add_command(export.export)
 cli.add_command(fit.fit)
 cli.add_command(methods.methods)
 cli.add_command(predict.predict)
+cli.add_command(review.review)
 cli.add_command(sweep.sweep)

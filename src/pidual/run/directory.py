@@ -26,6 +26,7 @@ from ..errors import RunError
 from ..files import write_json
 from ..predictions import write_frame
 from ..report import build_report
+from ..review import read_decisions
 from ..schemas import file_digest, sealed
 from .files import RunFiles
 from .lifecycle import locked, settle
@@ -105,6 +106,11 @@ class Run(RunFiles):
         choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
         self.forget()  # what is there now counts
         return list_labels(self.predictions, choice)
+
+    @property
+    def reviews(self) -> pd.DataFrame:
+        """What reviewers decided, see `pidual.review.read_decisions`; read anew each time."""
+        return read_decisions(self)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
