@@ -1,6 +1,7 @@
 """Runs to review; training is made up (tests/report/fabricated.py)."""
 
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from fabricated import change_files, fabricate_run, png
+from review_server import Server
 
 from pidual.predictions import write_frame
 from pidual.run import Run
@@ -39,3 +41,17 @@ def run(whole_run, tmp_path):
     """A copy that a test may decide on."""
     shutil.copytree(whole_run, tmp_path / "run")
     return Run.open(tmp_path / "run")
+
+
+@pytest.fixture
+def start(run):
+    """Starts servers of the run, and ends them."""
+    started = []
+
+    def start_one(*words):
+        started.append(Server(run.path, *words))
+        return started[-1]
+
+    yield start_one
+    for server in started:
+        server.stop(signal.SIGKILL)
