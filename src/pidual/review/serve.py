@@ -60,7 +60,9 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else every answer waits for 40 ms
+        return listening
     except OSError as error:
         raise UsageError(
             f"Cannot listen at {host}, port {port} ({error.strerror or error}); choose another --port or --host."

@@ -56,7 +56,7 @@ async function working(work) {
 
 // --- what is shown ---
 
-const percent = share => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)}%`;
+const percent = share => (share > 0.999 && share < 1 ? "over 99.9%" : `${(100 * share).toFixed(share > 0.99 && share < 1 ? 1 : 0)}%`);
 const count = number => number.toLocaleString("en");
 const short = (text, most = 80) => (text.length > most ? `${text.slice(0, most)}…` : text);
 const measured = value => (value === null ? "–" : String(Number(value.toPrecision(4))));
@@ -113,7 +113,8 @@ function showSaid(label) {
   at("predicted-row").hidden = !label.by_consensus;
   put("predicted", classes[label.predicted]);
   put("predicted-sure", label.predicted_probability === null ? "" : percent(label.predicted_probability));
-  put("quality", `${label.quality.toFixed(label.quality < 0.01 ? 4 : 2)}${label.looks_wrong ? "" : " (does not look wrong)"}`);
+  const quality = label.quality < 0.001 ? "under 0.001" : label.quality.toFixed(label.quality < 0.01 ? 3 : 2);
+  put("quality", `${quality}${label.looks_wrong ? "" : " (does not look wrong)"}`);
   at("answers-row").hidden = !label.answers.length;
   at("answers").replaceChildren(...label.answers.map(answer => {
     const line = make("li", `${classes[answer.label]} `);
