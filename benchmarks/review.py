@@ -13,6 +13,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -129,7 +130,11 @@ def measure(address, process, n, n_clients, n_decisions):
         what = "decisions with a look at each" if looked else "decisions"
         found[f"{what} a second"] = round(n_decisions / (time.perf_counter() - begun))
         found[f"{what} ms"] = percentiles([seconds for own in times for seconds in own])
-    return found | {"memory_mb at the end": round(process.memory_info().rss / 2**20)}
+    peak = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+    return found | {
+        "memory_mb at the end": round(process.memory_info().rss / 2**20),
+        "memory_mb peak": int(peak[1]) >> 10,
+    }
 
 
 def session(address, number, n_clients, n_decisions, looked, times):

@@ -12,6 +12,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
+from pidual.errors import RunError
 from pidual.metrics import wilson_interval
 from pidual.review import Store
 from pidual.review.app import make_app
@@ -226,6 +227,17 @@ def test_nothing_is_read_without_the_token(client, path):
     for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": TOKEN}, {"Authorization": "Bearer \xff"}):
         headers = {name: value.encode("latin-1") for name, value in headers.items()}
         assert client.http.get(f"/api/{path}", headers=headers).status_code == 401
+
+
+def test_a_decision_that_cannot_be_written_is_not_confirmed(run, client, monkeypatch):
+    def full(*args, **options):
+        raise RunError("/secret/place cannot be used (database or disk is full)")
+
+    monkeypatch.setattr(Store, "add", full)
+    answer = client.http.post("/api/decide", json=GOOD, headers=client.headers)
+    assert answer.status_code == 503
+    assert "secret" not in answer.text
+    assert len(run.reviews) == 0
 
 
 BAD = {

@@ -12,6 +12,7 @@ because its answer was lost, is made once. Errors are {error: one sentence}.
 """
 
 import json
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..errors import RunError
 from ..run.files import RunFiles
 from .guard import MAX_BODY, Guard
 from .store import DECISIONS, Store
@@ -61,7 +63,8 @@ def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1") -
         Route("/api/decide", review.decide, methods=["POST"]),
         Route("/api/undo", review.undo, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _said}), token, host)
+    handlers = {HTTPException: _said, RunError: _failed}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
 
 class Review:
@@ -212,3 +215,9 @@ def _static(name: str, kind: str) -> Handler:
 async def _said(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """The decisions cannot be read or written, such as on a full disk."""
+    logging.getLogger("uvicorn.error").error(error)
+    return JSONResponse({"error": "The file of decisions cannot be used; the server's terminal says why."}, 503)

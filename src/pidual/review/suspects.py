@@ -1,7 +1,7 @@
 """The labels of a run in the order of looking, and what is known of each.
 
-Of every label a few numbers are kept in memory. Its texts are in a file of their own, which is mapped and has no name,
-and are read when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
+Of every label a few numbers are kept in memory. Its texts are in a file of their own, which has no name, and are read
+when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
 """
 
 import base64
@@ -26,7 +26,7 @@ from .store import DECISIONS, Store
 SHOWS = ("undecided", "decided", "all")
 NUMBERS = ("row", "item", "annotator", "given_label", "predicted_label", "consensus_label")
 TEXTS = ("item", "annotator", "reason", "predicted_probability", "consensus_quality")
-BATCH = 1 << 16  # rows that are copied at a time
+BATCH = 1 << 12  # rows of which the texts are read to show one of them
 MAX_ANSWERS = 30  # others to the same item that are shown
 MAX_TEXT = 2_000  # characters of anything that is shown
 MAX_PEOPLE = 20  # annotators that a search finds
@@ -91,7 +91,8 @@ class Suspects:
         self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
         self.items = self.item[self.by_item]
         del read
-        self.texts, self.starts = _mapped(path, [name for name in TEXTS if name in column_names(path)])
+        self.texts, self.starts = _copied(path, [name for name in TEXTS if name in column_names(path)])
+        pa.default_memory_pool().release_unused()
         self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
         self.previews = _previews(run)
         self.state = np.zeros(len(self.order), np.int8)  # 0: undecided, else 1 + which of DECISIONS
@@ -146,13 +147,12 @@ class Suspects:
 
     def progress(self, mask: Mask) -> Record:
         """How many of the chosen labels are decided, and which share of those decided was wrong."""
-        counts = np.bincount(self.state[mask], minlength=4).tolist()
-        undecided, kept, changed, unsure = counts
-        told = kept + changed
+        kept, changed, unsure = (int(np.count_nonzero(mask & (self.state == code))) for code in (1, 2, 3))
+        total, told = int(np.count_nonzero(mask)), kept + changed
         low, high = wilson_interval(changed, told)
         precision = {"share": changed / told, "low": float(low), "high": float(high)} if told else None
         decided = {"kept": kept, "changed": changed, "unsure": unsure, "decided": told + unsure}
-        return {"total": sum(counts), "undecided": undecided, **decided, "precision": precision}
+        return {"total": total, "undecided": total - told - unsure, **decided, "precision": precision}
 
     def describe(self, place: int) -> Record:
         """All that a reviewer is shown of a label."""
@@ -229,8 +229,8 @@ def _names(column: Any) -> pa.Array:
     return pa.array([str(name) for name in column.cat.categories], pa.string())
 
 
-def _mapped(path: Path, columns: list[str]) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Columns of a Parquet file as batches that are mapped from a file without a name, and where each begins."""
+def _copied(path: Path, columns: list[str]) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Columns of a Parquet file as batches in a file without a name, and where each of them begins."""
     with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
         copy, sizes = str(Path(folder) / "texts.arrow"), [0]
         with pq.ParquetFile(path) as source, contextlib.ExitStack() as stack:
@@ -241,7 +241,7 @@ def _mapped(path: Path, columns: list[str]) -> tuple[Any, npt.NDArray[np.int64]]
                 writer = writer or stack.enter_context(pa.ipc.new_file(copy, plain.schema))
                 writer.write_batch(plain)
                 sizes.append(len(plain))
-        return pa.ipc.open_file(pa.memory_map(copy)), np.cumsum(sizes[:-1])
+        return pa.ipc.open_file(pa.OSFile(copy)), np.cumsum(sizes[:-1])
 
 
 def _previews(run: RunFiles) -> dict[int, Record]:
