@@ -233,7 +233,7 @@ def test_a_decision_that_cannot_be_written_is_not_confirmed(run, client, monkeyp
     def full(*args, **options):
         raise RunError("/secret/place cannot be used (database or disk is full)")
 
-    monkeypatch.setattr(Store, "add", full)
+    monkeypatch.setattr(Store, "add_all", full)
     answer = client.http.post("/api/decide", json=GOOD, headers=client.headers)
     assert answer.status_code == 503
     assert "secret" not in answer.text

@@ -30,6 +30,7 @@ from ..run.files import RunFiles
 from .guard import MAX_BODY, Guard
 from .store import DECISIONS, Store
 from .suspects import SHOWS, Filter, Suspects
+from .writer import Writer
 
 LOOKING_SECONDS = 120.0  # a label that somebody was shown is not shown to others for so long
 MAX_NAME = 60  # characters of a reviewer's name, and of a request
@@ -78,6 +79,7 @@ class Review:
 
     def __init__(self, run: RunFiles, store: Store):
         self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store)
+        self.writer = Writer(store)
         self.looking: dict[str, tuple[int, float]] = {}  # by reviewer: the place, and until when
 
     async def about(self, request: Request) -> Response:
@@ -123,7 +125,7 @@ class Review:
             raise HTTPException(400, "label must be null unless the decision is change.")
         label = {"keep": suspects.classes[given], "unsure": None}.get(decision)
         label = suspects.classes[code] if decision == "change" else label
-        number, is_new = self.store.add(row, decision, label, reviewer=reviewer, request=key)
+        number, is_new = await self.writer.add((row, decision, label, reviewer, key))
         suspects.sync()
         return JSONResponse({"id": number, "new": is_new})
 

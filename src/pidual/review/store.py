@@ -7,7 +7,7 @@ is the last decision on a label that was not taken back. A decision is on the di
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ DECISIONS = ("keep", "change", "unsure")
 UNDO = "undo"
 COLUMNS = ["row", "decision", "label", "reviewer", "at"]
 BUSY_SECONDS = 10.0  # another process may be writing
+Sent = tuple[int, str, str | None, str, str]  # row, decision, label, reviewer, request
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (fingerprint TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS decisions (
@@ -80,17 +81,16 @@ class Store:
         self.path = run.path / FILE
         if self.path.is_symlink():
             raise RunError(f"{self.path} is a link to another file; put the file itself there, or remove the link.")
-        self._lock = threading.Lock()
+        self._lock, self._reading_lock = threading.Lock(), threading.Lock()
         with _sqlite(self.path):
-            self._db = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=32
-            )
+            self._db = _connect(self.path)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")  # on the disk, also when the power fails
             self._db.executescript(_TABLES)
             with self._writing():
                 if self._db.execute("SELECT 1 FROM about").fetchone() is None:
                     self._db.execute("INSERT INTO about VALUES (?)", (_fingerprint(run),))
+            self._reader = _connect(self.path)  # reads while the other one waits for the disk
         try:
             with _sqlite(self.path):
                 _check_data(self._db, run)
@@ -100,6 +100,7 @@ class Store:
 
     def close(self) -> None:
         """Let the file go."""
+        self._reader.close()
         self._db.close()
 
     def add(self, row: int, decision: str, label: str | None, *, reviewer: str, request: str) -> tuple[int, bool]:
@@ -112,13 +113,20 @@ class Store:
         request : str
             Another text for every decision: one that is sent twice is written once.
         """
-        if decision not in DECISIONS:
-            raise UsageError(f"There is no decision {decision!r}; use one of {', '.join(DECISIONS)}.")
+        return self.add_all([(row, decision, label, reviewer, request)])[0]
+
+    def add_all(self, decisions: Sequence[Sent]) -> list[tuple[int, bool]]:
+        """Write decisions that come together, all or none; for each what `add` says."""
+        for _, decision, *_ in decisions:
+            if decision not in DECISIONS:
+                raise UsageError(f"There is no decision {decision!r}; use one of {', '.join(DECISIONS)}.")
+        written = []
         with self._lock, _sqlite(self.path), self._writing():
-            known = self._db.execute("SELECT id FROM decisions WHERE request = ?", (request,)).fetchone()
-            if known:
-                return int(known[0]), False
-            return self._insert(reviewer, row, decision, label, None, request), True
+            for row, decision, label, reviewer, request in decisions:
+                known = self._db.execute("SELECT id FROM decisions WHERE request = ?", (request,)).fetchone()
+                number = int(known[0]) if known else self._insert(reviewer, row, decision, label, None, request)
+                written.append((number, known is None))
+        return written
 
     def undo(self, *, reviewer: str, request: str) -> int | None:
         """Take back the reviewer's last decision that still stands; its row, or None where there is none."""
@@ -137,20 +145,20 @@ class Store:
 
     def of_row(self, row: int) -> Decision | None:
         """The decision that counts on a label."""
-        with self._lock, _sqlite(self.path):
-            found = self._db.execute(f"{_LATEST} AND row = ? GROUP BY row", (row,)).fetchone()
+        with self._reading_lock, _sqlite(self.path):
+            found = self._reader.execute(f"{_LATEST} AND row = ? GROUP BY row", (row,)).fetchone()
         return Decision(*found[:5]) if found else None
 
     def changed_since(self, number: int) -> tuple[list[int], int]:
         """Rows on which something was written after this number, by any process, and the number of the last of it."""
-        with self._lock, _sqlite(self.path):
-            found = self._db.execute("SELECT row, id FROM decisions WHERE id > ? ORDER BY id", (number,)).fetchall()
+        with self._reading_lock, _sqlite(self.path):
+            found = self._reader.execute("SELECT row, id FROM decisions WHERE id > ? ORDER BY id", (number,)).fetchall()
         return list({int(row) for row, _ in found}), int(found[-1][1]) if found else number
 
     def latest(self) -> list[Decision]:
         """The decisions that count, by row."""
-        with self._lock, _sqlite(self.path):
-            return [Decision(*found[:5]) for found in _latest(self._db)]
+        with self._reading_lock, _sqlite(self.path):
+            return [Decision(*found[:5]) for found in _latest(self._reader)]
 
     def _insert(self, reviewer: str, row: int, decision: str, label: str | None, undoes: int | None, key: str) -> int:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -171,6 +179,10 @@ class Store:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def read_decisions(run: RunFiles) -> pd.DataFrame:
