@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from pidual.data import open_source
 from pidual.errors import DataError
 from pidual.export import decide, export_run
 from pidual.export.cells import Edit, edit_csv, edit_json_lines
+from pidual.review import Store
 from pidual.run import Run
 
 PEOPLE = ["ann@example.org", "bob@example.org", "cho@example.org", "dan@example.org"]
@@ -137,6 +139,29 @@ def test_labels_stay_where_the_consensus_is_not_sure_enough(fitted, folder):
     _, changes = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv", "--sure", "1")
     assert len(changes) == 0
     assert (folder / "clean.csv").read_bytes() == (fitted / "labels.csv").read_bytes()
+
+
+def test_what_reviewers_decided_comes_before_the_consensus(fitted, folder):
+    shutil.copytree(fitted / "run", folder / "run")
+    run = Run.open("run")
+    before, frame = decide(run).set_index("row"), run.predictions.frame
+    kept, unsure, *_ = before.index
+    changed = int(frame.index[~frame["is_label_issue"]][0])
+    old = frame["given_label"].iloc[changed]
+    new = {"cat": "dog", "dog": "cat"}[old]
+    store = Store(run)
+    for row, decision, label in (
+        (kept, "keep", before.loc[kept, "given_label"]), (unsure, "unsure", None), (changed, "change", new)
+    ):  # fmt: skip
+        store.add(row, decision, label, reviewer="ann", request=str(row))
+    store.close()
+    _, changes = export(folder, fitted / "labels.csv", "clean.csv", "--to", "csv", "--sure", "0")
+    assert changes.index.tolist() == sorted({*before.index, changed} - {kept, unsure})
+    assert changes.loc[changed, ["given_label", "new_label", "source"]].tolist() == [old, new, "reviewed"]
+    assert set(changes["source"].drop(changed)) == {"consensus"}
+    assert cells(folder / "clean.csv")[changed][1].strip() == new
+    _, changes = export(folder, fitted / "labels.csv", "sure.csv", "--to", "csv", "--sure", "1")
+    assert changes.index.tolist() == [changed]
 
 
 def test_json_lines(fitted, folder):

@@ -23,6 +23,7 @@ from . import (
     methods,
     next_answers,
     predict,
+    review,
     simulate_review,
     sweep,
 )
@@ -102,5 +103,6 @@ cli.add_command(fit.fit)
 cli.add_command(methods.methods)
 cli.add_command(next_answers.next_answers)
 cli.add_command(predict.predict)
+cli.add_command(review.review)
 cli.add_command(simulate_review.simulate_review)
 cli.add_command(sweep.sweep)

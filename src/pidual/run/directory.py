@@ -28,6 +28,7 @@ from ..errors import RunError
 from ..files import write_json
 from ..predictions import write_frame
 from ..report import build_report
+from ..review import read_decisions
 from ..schemas import file_digest, sealed
 from .files import RunFiles
 from .lifecycle import locked, settle
@@ -126,6 +127,11 @@ class Run(RunFiles):
         See `detect.simulate_review`.
         """
         return simulate_review(self.predictions)
+
+    @property
+    def reviews(self) -> pd.DataFrame:
+        """What reviewers decided, see `pidual.review.read_decisions`; read anew each time."""
+        return read_decisions(self)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""

@@ -1,0 +1,50 @@
+"""`pidual review`: look at the labels that look wrong, in a browser."""
+
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from .common import say
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port.  [default: a free one]")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen at. With any other than the default, everybody who can reach this machine there and knows "
+    "the printed token can read and decide; what is sent is not encrypted.",
+)
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+def review(run: Path, port: int, host: str, no_browser: bool) -> None:
+    """Look at the labels of a RUN that look wrong, in a browser, and say which are right.
+
+    Prints the address of the page, with the token without which nobody reads or changes anything. Decisions are kept
+    in reviews.sqlite of RUN as they are made, with who and when; several people may review at once. Ctrl-C stops.
+    `pidual export` then writes the labels that were decided. Needs `pip install 'pidual[review]'`.
+    """
+    import webbrowser
+
+    from ..run.directory import Run
+
+    opened = Run.open(run)
+    try:
+        from ..review.guard import is_loopback
+        from ..review.serve import serve
+    except ImportError as error:
+        raise UsageError(f"The page needs a server ({error}); `pip install 'pidual[review]'` installs it.") from error
+
+    def ready(address: str) -> None:
+        if not is_loopback(host):
+            say(f"Whoever can reach {host} and has this address can read and decide; nothing is encrypted.")
+        click.echo(address)
+        say("Ctrl-C stops; every decision is kept as it is made.")
+        if not no_browser:
+            webbrowser.open(address)
+
+    n_decided = serve(opened, host, port, ready)
+    say(f"{n_decided:,} labels are decided: {run / 'reviews.sqlite'}")

@@ -1,0 +1,16 @@
+"""People look at the labels that look wrong, and say what is right.
+
+store      decisions, in one SQLite file of the run directory: rows are added and never changed
+suspects   the labels of a run in the order of looking, and all that is known of one of them
+writer     decisions that come at the same time, written together
+guard      who may ask: token, Host and Origin, sizes, and the headers of every answer
+app        the HTTP interface
+serve      the server, at an address with its token
+static     the page: HTML, a style sheet and a script of our own
+
+Only `app` and `serve` need the extra `review`.
+"""
+
+from .store import DECISIONS, FILE, Decision, Store, read_decisions
+
+__all__ = ["DECISIONS", "FILE", "Decision", "Store", "read_decisions"]

@@ -1,0 +1,260 @@
+"""The labels of a run in the order of looking, and what is known of each.
+
+Of every label a few numbers are kept in memory. Its texts are in a file of their own, which has no name, and are read
+when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
+"""
+
+import base64
+import contextlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..metrics import finite_or_none, wilson_interval
+from ..predictions import column_names
+from ..run.files import RunFiles
+from .store import DECISIONS, Store
+
+SHOWS = ("undecided", "decided", "all")
+NUMBERS = ("row", "item", "annotator", "given_label", "predicted_label", "consensus_label")
+TEXTS = ("item", "annotator", "reason", "predicted_probability", "consensus_quality")
+BATCH = 1 << 12  # rows of which the texts are read to show one of them
+MAX_ANSWERS = 30  # others to the same item that are shown
+MAX_TEXT = 2_000  # characters of anything that is shown
+MAX_PEOPLE = 20  # annotators that a search finds
+
+Record = dict[str, Any]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which labels to look at.
+
+    Parameters
+    ----------
+    show : str
+        One of `SHOWS`.
+    label : int, optional
+        The code of the given label.
+    annotator : int, optional
+        The code of the annotator.
+    low, high : float
+        The quality, both ends included.
+    everything : bool
+        Also labels that do not look wrong.
+    """
+
+    show: str = "undecided"
+    label: int | None = None
+    annotator: int | None = None
+    low: float = 0.0
+    high: float = 1.0
+    everything: bool = False
+
+
+class Suspects:
+    """The labels of a run, those most worth a look (1 - label_quality) first, and what was decided on them.
+
+    A label's *place* is where it is in this order.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    store : Store
+        Its decisions.
+    """
+
+    def __init__(self, run: RunFiles, store: Store):
+        path, self.store = run.path / "predictions.parquet", store
+        read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue"])
+        self.classes = [str(name) for name in read.classes]
+        self.people = _names(read.frame["annotator"]) if read.annotator is not None else None
+        self.rows = read.frame["row"].to_numpy(np.int64)
+        self.order = np.argsort(read.label_quality, kind="stable").astype(np.int32)
+        self.place = np.empty(len(self.order), np.int32)
+        self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
+        self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
+        self.given, self.predicted = read.given[self.order], read.predicted[self.order]
+        self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
+        self.annotator = read.annotator[self.order] if read.annotator is not None else None
+        self.item = read.item.astype(np.int32)
+        self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
+        self.items = self.item[self.by_item]
+        del read
+        self.texts, self.starts = _copied(path, [name for name in TEXTS if name in column_names(path)])
+        pa.default_memory_pool().release_unused()
+        self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
+        self.previews = _previews(run)
+        self.state = np.zeros(len(self.order), np.int8)  # 0: undecided, else 1 + which of DECISIONS
+        self._seen = store.changed_since(0)[1]
+        for decision in store.latest():
+            self._set(decision.row, 1 + DECISIONS.index(decision.decision))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def sync(self) -> None:
+        """Take in what was written since, also by other servers of the same run."""
+        rows, self._seen = self.store.changed_since(self._seen)
+        for row in rows:
+            decision = self.store.of_row(row)
+            self._set(row, 1 + DECISIONS.index(decision.decision) if decision else 0)
+
+    def place_of(self, row: int) -> int | None:
+        """The place of a row of the table; None where the run has none."""
+        position = row if 0 <= row < len(self) and self.rows[row] == row else None
+        if position is None:
+            found = np.flatnonzero(self.rows == row)
+            position = int(found[0]) if len(found) else None
+        return None if position is None else int(self.place[position])
+
+    def chosen(self, wanted: Filter) -> Mask:
+        """Which places a filter leaves, whether decided or not."""
+        first = int(np.searchsorted(self.quality, np.float32(wanted.low), "left"))
+        last = int(np.searchsorted(self.quality, np.float32(wanted.high), "right"))
+        mask = np.zeros(len(self), bool)
+        mask[first:last] = True if wanted.everything else self.issue[first:last]
+        if wanted.label is not None:
+            mask &= self.given == wanted.label
+        if wanted.annotator is not None and self.annotator is not None:
+            mask &= self.annotator == wanted.annotator
+        return mask
+
+    def find(self, wanted: Filter, mask: Mask, start: int, *, back: bool = False, taken: list[int]) -> int | None:
+        """The next place from `start` on, or the last one before it; at an end it goes on from the other.
+
+        Places that are `taken`, by reviewers who look at them now, come only when no other is left.
+        """
+        shown = mask if wanted.show == "all" else mask & ((self.state > 0) == (wanted.show == "decided"))
+        free = shown.copy()
+        free[taken] = False
+        for open_ in (free, shown):
+            parts = (open_[:start][::-1], open_[start:][::-1]) if back else (open_[start:], open_[:start])
+            for part, offset in zip(parts, (start - 1, len(self) - 1) if back else (start, 0), strict=True):
+                if len(part) and part[at := int(part.argmax())]:
+                    return offset - at if back else offset + at
+        return None
+
+    def progress(self, mask: Mask) -> Record:
+        """How many of the chosen labels are decided, and which share of those decided was wrong."""
+        kept, changed, unsure = (int(np.count_nonzero(mask & (self.state == code))) for code in (1, 2, 3))
+        total, told = int(np.count_nonzero(mask)), kept + changed
+        low, high = wilson_interval(changed, told)
+        precision = {"share": changed / told, "low": float(low), "high": float(high)} if told else None
+        decided = {"kept": kept, "changed": changed, "unsure": unsure, "decided": told + unsure}
+        return {"total": total, "undecided": total - told - unsure, **decided, "precision": precision}
+
+    def describe(self, place: int) -> Record:
+        """All that a reviewer is shown of a label."""
+        position = int(self.order[place])
+        row, texts = int(self.rows[position]), self._texts(position)
+        item = str(texts["item"])
+        decision = self.store.of_row(row)
+        probability = texts.get("consensus_quality") if self.has_consensus else texts["predicted_probability"]
+        return {
+            "row": row,
+            "place": place,
+            "item": _cut(item),
+            "annotator": _cut(texts.get("annotator")),
+            "given": int(self.given[place]),
+            "suggested": int(self.suggested[place]),
+            "suggested_probability": finite_or_none(probability),
+            "by_consensus": self.has_consensus,
+            "predicted": int(self.predicted[place]),
+            "predicted_probability": finite_or_none(texts["predicted_probability"]),
+            "quality": finite_or_none(self.quality[place]),
+            "looks_wrong": bool(self.issue[place]),
+            "reason": _cut(texts["reason"]),
+            "picture": self.pictures.get(item),
+            **self.previews.get(row, {"text": None, "unusual": []}),
+            **self._answers(position),
+            "decided": None if decision is None else vars(decision),
+        }
+
+    def find_people(self, text: str) -> list[str]:
+        """Annotators whose names hold this text."""
+        if self.people is None:
+            return []
+        found = self.people.filter(pc.match_substring(self.people, text, ignore_case=True))
+        return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
+
+    def person(self, name: str) -> int | None:
+        """The code of an annotator."""
+        code = -1 if self.people is None else pc.index(self.people, pa.scalar(name, self.people.type)).as_py()
+        return None if code < 0 else int(code)
+
+    def _answers(self, position: int) -> Record:
+        """The other answers to the same item."""
+        first, last = np.searchsorted(self.items, [self.item[position], self.item[position] + 1])
+        others = self.by_item[first:last]
+        others = others[others != position]
+        places = self.place[others[:MAX_ANSWERS]]
+        people: list[Any] = [None] * len(places)
+        if self.people is not None and self.annotator is not None:
+            people = self.people.take(pa.array(self.annotator[places].astype(np.int64))).to_pylist()
+        labels = self.given[places].tolist()
+        answers = [{"label": label, "annotator": _cut(who)} for label, who in zip(labels, people, strict=True)]
+        return {"answers": answers, "more_answers": max(0, len(others) - MAX_ANSWERS)}
+
+    def _texts(self, position: int) -> Record:
+        number = int(np.searchsorted(self.starts, position, "right")) - 1
+        (record,) = self.texts.get_batch(number).slice(position - self.starts[number], 1).to_pylist()
+        return dict(record)
+
+    def _set(self, row: int, state: int) -> None:
+        place = self.place_of(row)
+        if place is not None:
+            self.state[place] = state
+
+
+def _cut(text: Any) -> str | None:
+    """Text of bearable length."""
+    if text is None:
+        return None
+    text = str(text)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
+
+def _names(column: Any) -> pa.Array:
+    return pa.array([str(name) for name in column.cat.categories], pa.string())
+
+
+def _copied(path: Path, columns: list[str]) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Columns of a Parquet file as batches in a file without a name, and where each of them begins."""
+    with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
+        copy, sizes = str(Path(folder) / "texts.arrow"), [0]
+        with pq.ParquetFile(path) as source, contextlib.ExitStack() as stack:
+            writer: Any = None
+            for batch in source.iter_batches(batch_size=BATCH, columns=columns, use_threads=False):
+                arrays = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in batch.columns]
+                plain = pa.record_batch(arrays, names=batch.schema.names)
+                writer = writer or stack.enter_context(pa.ipc.new_file(copy, plain.schema))
+                writer.write_batch(plain)
+                sizes.append(len(plain))
+        return pa.ipc.open_file(pa.OSFile(copy)), np.cumsum(sizes[:-1])
+
+
+def _previews(run: RunFiles) -> dict[int, Record]:
+    """The text of a row's item, or those of its columns that are unusual."""
+    found: dict[int, Record] = {}
+    for record in run.previews.to_dict("records"):
+        about = found.setdefault(int(record["row"]), {"text": None, "unusual": []})
+        if record["text"]:
+            about["text"] = _cut(record["text"])
+        elif (value := finite_or_none(record["value"])) is not None:
+            about["unusual"].append({"column": _cut(record["column"]), "value": value, **_usual(record)})
+    return found
+
+
+def _usual(record: Mapping[Any, Any]) -> Record:
+    return {name: finite_or_none(record[name]) for name in ("low", "high")}

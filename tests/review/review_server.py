@@ -1,0 +1,57 @@
+"""`pidual review` started as a process of its own."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+from command_line import SRC
+
+
+class Server:
+    """A server of a run; `ask` gives status and JSON."""
+
+    def __init__(self, run, *words):
+        path = os.pathsep.join([str(SRC), *filter(None, [os.environ.get("PYTHONPATH")])])
+        command = [sys.executable, "-m", "pidual", "review", str(run), "--no-browser", *words]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **pipes)
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, self.process.stderr.read()
+        self.parts = urlsplit(self.address)
+        self.token = self.parts.fragment.removeprefix("token=")
+
+    def ask(self, method, path, body=None):
+        connection = http.client.HTTPConnection(self.parts.hostname, self.parts.port, timeout=20)
+        headers = {"Authorization": f"Bearer {self.token}", "Origin": f"http://{self.parts.netloc}"}
+        headers |= {"Content-Type": "application/json"} if body else {}
+        connection.request(method, path, json.dumps(body) if body else None, headers)
+        answer = connection.getresponse()
+        found = answer.status, answer.read()
+        connection.close()
+        return found
+
+    def decide(self, row, reviewer="ann"):
+        body = {"row": row, "decision": "keep", "label": None, "reviewer": reviewer, "request": f"{reviewer} {row}"}
+        return self.ask("POST", "/api/decide", body)[0]
+
+    def send(self, text):
+        """What a raw request gets."""
+        with socket.create_connection((self.parts.hostname, self.parts.port), timeout=20) as connection:
+            connection.sendall(text)
+            connection.shutdown(socket.SHUT_WR)
+            parts = []
+            with contextlib.suppress(ConnectionError):  # cut off
+                parts.extend(iter(lambda: connection.recv(1 << 16), b""))
+            return b"".join(parts)
+
+    def stop(self, number=signal.SIGINT):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err

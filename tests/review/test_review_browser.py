@@ -1,0 +1,201 @@
+"""The review page in a real browser: a session by keyboard alone, two reviewers, a server that is killed.
+
+Needs playwright and a Chromium of the system, and is skipped where there is none.
+"""
+
+import re
+import shutil
+import signal
+
+import pytest
+from conftest import CLASSES, SCRIPT
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("uvicorn")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+DESKTOP, PHONE = (1200, 800), (360, 740)
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens the page as a reviewer does; nothing may go wrong in it, and nothing be asked of others."""
+    contexts, wrong = [], []
+
+    def open_one(server, reviewer="ann", size=DESKTOP, scheme="light"):
+        width, height = size
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        page.on("request", lambda asked: check_own(asked.url, server, wrong))
+        page.goto(server.address)
+        page.wait_for_selector("#name[open]")
+        page.keyboard.type(reviewer)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#label:not([hidden])")
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def check_own(url, server, wrong):
+    if not url.startswith((f"http://{server.parts.netloc}/", "data:")):
+        wrong.append(url)
+
+
+def until(page, check):
+    """Wait until this is so; the page's own policy lets nobody evaluate text in it."""
+    for _ in range(300):
+        if check():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{page.text_content('#progress')}; {page.text_content('#error')}")
+
+
+def press(page, key, *, decided=None):
+    """Press a key and wait for what it does: another label, or this many that are decided."""
+
+    def shown():
+        return [page.text_content(place) for place in ("#item", "#given", "#progress", "#said")]
+
+    before = shown()
+    page.keyboard.press(key)
+    until(page, lambda: shown() != before and not page.evaluate("state.busy"))
+    if decided is not None:
+        assert page.text_content("#progress").startswith(f"{decided} of")
+
+
+def test_a_session_by_keyboard_alone(run, start, open_page):
+    issues = run.predictions.issues().set_index("row")
+    page = open_page(start())
+    rows = issues.index.tolist()
+    for key, decided in zip("ktu", (1, 2, 3), strict=True):
+        press(page, key, decided=decided)
+    page.keyboard.press("l")
+    page.wait_for_selector("#choose[open]")
+    other = next(name for name in ("owl", "cat") if name != issues.loc[rows[3], "given_label"])
+    page.keyboard.type(other.upper())
+    assert page.locator("#matches li").count() == 1
+    press(page, "Enter", decided=4)
+    press(page, "s")
+    press(page, "k", decided=5)
+    found = run.reviews.set_index("row")
+    assert found["decision"].to_dict() == {
+        rows[0]: "keep", rows[1]: "change", rows[2]: "unsure", rows[3]: "change", rows[5]: "keep"
+    }  # fmt: skip
+    assert found.loc[rows[1], "label"] == issues.loc[rows[1], "consensus_label"]
+    assert found.loc[rows[3], "label"] == other
+    assert set(found["reviewer"]) == {"ann"}
+    assert re.match(r"2 of 4 were wrong: 50% \(95% interval 15% to 85%\); one", page.text_content("#precision"))
+    press(page, "z", decided=4)
+    assert page.text_content("#item") == issues.loc[rows[5], "item"]
+    press(page, "z", decided=3)
+    press(page, "k", decided=4)
+    assert run.reviews.set_index("row")["decision"][rows[3]] == "keep"
+    page.reload()
+    page.wait_for_selector("#label:not([hidden])")  # who and where are known
+    assert page.text_content("#progress").startswith("4 of")
+    assert page.text_content("#item") == issues.loc[rows[4], "item"]
+
+
+def test_filters(run, start, open_page):
+    issues = run.predictions.issues()
+    page = open_page(start())
+    page.keyboard.press("f")
+    page.fill("#class", "dog")
+    page.keyboard.press("Enter")
+    until(page, lambda: page.text_content("#given") == "dog")
+    assert page.text_content("#progress") == f"0 of {(issues['given_label'] == 'dog').sum()} decided"
+    page.fill("#class", "")
+    who = str(issues["annotator"].iloc[0])
+    page.locator("#annotator").press_sequentially(who[:6])
+    page.wait_for_selector("#annotators option", state="attached")
+    page.fill("#annotator", who)
+    page.keyboard.press("Enter")
+    total = (issues["annotator"].astype(str) == who).sum()
+    until(page, lambda: page.text_content("#progress") == f"0 of {total} decided")
+    page.reload()
+    until(page, lambda: page.text_content("#progress") == f"0 of {total} decided")
+    page.click("summary")
+    page.fill("#class", "no such class")
+    page.click("#filter button[type=submit]")
+    page.wait_for_selector("#error:not([hidden])")
+    page.click("#clear")
+    until(page, lambda: page.text_content("#progress") == f"0 of {len(issues)} decided")
+
+
+def test_two_reviewers_at_once(run, start, open_page):
+    server = start()
+    ann, bob = open_page(server, "ann"), open_page(server, "bob")
+    assert ann.text_content("#item") + ann.text_content("#given") != bob.text_content("#item") + bob.text_content(
+        "#given"
+    )
+    for page in (ann, bob, bob, ann):
+        press(page, "k")
+    found = run.reviews
+    assert found["row"].tolist() == sorted(run.predictions.issues()["row"].tolist()[:4])
+    assert found["reviewer"].value_counts().to_dict() == {"ann": 2, "bob": 2}
+
+
+def test_a_server_that_is_killed_and_started_again(run, start, open_page):
+    server = start()
+    page = open_page(server)
+    for decided in (1, 2, 3):
+        press(page, "k", decided=decided)
+    server.stop(signal.SIGKILL)
+    before = page.text_content("#item")
+    page.keyboard.press("k")
+    page.wait_for_selector("#error:not([hidden])")
+    assert "The server does not answer" in page.text_content("#error")
+    assert page.text_content("#item") == before  # what was not confirmed is still there
+    assert len(run.reviews) == 3
+    again = open_page(start())
+    assert again.text_content("#progress").startswith("3 of")
+    press(again, "k", decided=4)
+    assert run.reviews["row"].tolist() == sorted(run.predictions.issues()["row"].tolist()[:4])
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_text_and_nothing_is_cut_off(start, open_page, tmp_path, size, scheme):
+    page = open_page(start(), size=size, scheme=scheme)
+    for _ in range(6):
+        assert page.evaluate(TOO_WIDE) <= 0
+        assert SCRIPT in page.text_content("#text")
+        assert page.title() == "Review · run"
+        press(page, "s")
+    page.click("#other")
+    assert page.locator("#matches li").count() == len(CLASSES)
+    assert page.evaluate(TOO_WIDE) <= 0
+    page.keyboard.press("Escape")
+    page.click("summary")
+    assert page.evaluate(TOO_WIDE) <= 0
+    unnamed = "[...document.querySelectorAll('button, input, select')].filter(e => !e.labels?.length && "
+    unnamed += "!e.textContent.trim() && !e.ariaLabel && !e.getAttribute('aria-labelledby')).map(e => e.id)"
+    assert page.evaluate(unnamed) == []
+    assert page.locator("#keep").bounding_box()["height"] >= 44
+
+
+def test_a_page_without_its_token_shows_nothing(start, browser):
+    server = start()
+    page = browser.new_page()
+    page.goto(server.address.split("#")[0])
+    page.wait_for_selector("#error:not([hidden])")
+    assert "token is missing" in page.text_content("#error")
+    assert not page.is_visible("#label")
+    page.close()
