@@ -82,10 +82,10 @@ def write_onnx(run: Run, out: Path) -> float | None:
         The largest difference from our own probabilities in onnxruntime; None where that is not installed. One above
         1e-5 is an error, and nothing is written.
     """
+    network = Probabilities(load_network(run)).eval()
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
-    network = Probabilities(load_network(run)).eval()
     x = made_up_inputs(run.model["inputs"], network)
     program = trace(network, torch.from_numpy(x))
     program.model.metadata_props["classes"] = json.dumps(run.model["classes"], ensure_ascii=False)
