@@ -11,13 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from fabricated import change_files, fabricate_run, png
-from review_server import Server
+from review_server import CLASSES, SCRIPT, Server
 
 from pidual.predictions import write_frame
 from pidual.run import Run
-
-SCRIPT = "<script>document.title = 'taken over'</script>"
-CLASSES = ["cat", "dog", SCRIPT, '"><img src=x onerror=alert(1)>', "owl", "../../etc/passwd"]
 
 
 @pytest.fixture(scope="session")

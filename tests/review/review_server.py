@@ -1,4 +1,4 @@
-"""`pidual review` started as a process of its own."""
+"""What tests of the review share: hostile classes, and `pidual review` as a process of its own."""
 
 import contextlib
 import http.client
@@ -11,6 +11,9 @@ import sys
 from urllib.parse import urlsplit
 
 from command_line import SRC
+
+SCRIPT = "<script>document.title = 'taken over'</script>"
+CLASSES = ["cat", "dog", SCRIPT, '"><img src=x onerror=alert(1)>', "owl", "../../etc/passwd"]
 
 
 class Server:

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from conftest import CLASSES, SCRIPT
+from fabricated import fabricate_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from review_server import CLASSES, SCRIPT
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
@@ -17,6 +18,7 @@ from pidual.metrics import wilson_interval
 from pidual.review import Store
 from pidual.review.app import make_app
 from pidual.review.guard import HEADERS, MAX_BODY, is_own_host
+from pidual.run import Run
 
 TOKEN = "t0ken"
 PORT = 8123
@@ -375,3 +377,18 @@ def test_names_of_the_server(asked, host, own):
 
 def json_headers(client):
     return client.headers | {"Content-Type": "application/json"}
+
+
+def test_a_run_without_annotators_consensus_and_pictures(tmp_path):
+    run = Run.open(fabricate_run(tmp_path / "run", n_items=60, classes=[3, 5, 8], annotators=None, consensus=False))
+    store = Store(run)
+    client = Client(make_app(run, store, TOKEN))
+    about, label = client.ask("about"), client.ask()["label"]
+    assert (about["classes"], about["has_annotators"]) == (["3", "5", "8"], False)
+    assert (label["annotator"], label["picture"], label["by_consensus"]) == (None, None, False)
+    row = run.predictions.frame.iloc[label["row"]]
+    assert label["suggested_probability"] == pytest.approx(row["predicted_probability"])
+    assert client.ask("annotators", text="a")["annotators"] == []
+    client.decide(label["row"], "change", (label["given"] + 1) % 3)
+    assert run.reviews["label"].tolist() == [about["classes"][(label["given"] + 1) % 3]]
+    store.close()

@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import pytest
-from conftest import CLASSES, SCRIPT
+from review_server import CLASSES, SCRIPT
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("uvicorn")
