@@ -45,6 +45,7 @@ class Batch(NamedTuple):
     weight: Float[Tensor, " R"]  # 1 on average
     item: Int[Tensor, " R"]  # the input that each annotation is about, 0 .. B - 1
     fold: Int[Tensor, " B"]  # of the item that each input belongs to
+    truth: Int[Tensor, " B"] | None = None  # class of the item where it is known, else -1; None where none is
 
     @classmethod
     def of_rows(
@@ -98,6 +99,7 @@ class Batch(NamedTuple):
             self.weight[rows],
             number[self.item[rows]],
             self.fold[items],
+            None if self.truth is None else self.truth[items],
         )
         return part, items, rows
 
@@ -265,6 +267,8 @@ class Rows:
         Fold that this item is in; the same for all of an item's annotations.
     pi_seed : int
         Seed of the random PI.
+    truth : int tensor (N,), optional
+        Class of this item where it is known, else -1; the same for all of an item's annotations.
     """
 
     x: Tensor | Lazy
@@ -277,6 +281,7 @@ class Rows:
     item: Tensor
     fold: Tensor
     pi_seed: int
+    truth: Tensor | None = None
 
     @classmethod
     def build(
@@ -289,6 +294,7 @@ class Rows:
         pi_seed: int = 0,
         item: np.ndarray | None = None,
         fold: np.ndarray | None = None,
+        truth: np.ndarray | None = None,
     ) -> "Rows":
         """Rows of plain arrays; nothing large is copied.
 
@@ -308,6 +314,7 @@ class Rows:
             rows if item is None else writable(item, np.int64),
             torch.zeros(n, dtype=torch.int64) if fold is None else writable(fold, np.int64),
             pi_seed,
+            None if truth is None else writable(truth, np.int64),
         )
 
     def __len__(self) -> int:
@@ -316,7 +323,8 @@ class Rows:
     def subset(self, rows: np.ndarray | Tensor) -> "Rows":
         """These rows alone, in this order."""
         rows = torch.as_tensor(rows)
-        names = ("x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold")
+        names = ["x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold"]
+        names += [] if self.truth is None else ["truth"]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def take_x(self, x_rows: Tensor) -> Tensor:
@@ -360,6 +368,8 @@ class Rows:
             self.weight.index_select(0, index),
             self.fold.index_select(0, first),
         )
+        if self.truth is not None:
+            batch = batch._replace(truth=self.truth.index_select(0, first))
         return batch if item is None else batch._replace(item=item)
 
     def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:

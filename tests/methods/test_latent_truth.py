@@ -19,13 +19,14 @@ D, K, A, N = 4, 3, 6, 12
 POPULATION = ((1e-3, 0.5, 1.0), (1e-2, 0.0, 0.5))
 
 
-def rows(seed=0, answers=(1, 2, 3), folds=2):
+def rows(seed=0, answers=(1, 2, 3), folds=2, truth=None):
     rng = np.random.default_rng(seed)
     item = np.repeat(np.arange(N), np.resize(answers, N))
     pi = EncodedPI(rng.integers(0, A, (len(item), 1)).astype(np.int32), np.zeros((len(item), 0), np.float32))
     x = rng.normal(size=(N, D)).astype(np.float32)
     weight = rng.uniform(0.5, 1.5, len(item)).astype(np.float32)
-    return Rows.build(x, item, rng.integers(0, K, len(item)), pi, weight, item=item, fold=item % folds)
+    known = None if truth is None else np.asarray(truth)[item]
+    return Rows.build(x, item, rng.integers(0, K, len(item)), pi, weight, item=item, fold=item % folds, truth=known)
 
 
 def build(population=POPULATION, folds=2, **options):
@@ -61,6 +62,65 @@ def test_the_loss_is_that_of_plain_loops():
             terms.append(-math.log(sum(joint)) / tau)
         total += sum(terms) / len(terms) + float(method.answers.penalty(batch.a, N)[m])
     assert float(method(batch)["loss"]) == pytest.approx(total / 4, rel=1e-5)
+
+
+TRUTH = [0, -1, 2, -1, 1, 1, -1, 0, -1, -1, 2, 2]  # of the items
+
+
+@torch.no_grad()
+def test_where_the_class_is_known_no_other_has_a_part_in_the_loss():
+    method = build(own_confusions=True).eval()
+    for parameter in method.answers.parameters():
+        parameter.data = torch.randn_like(parameter) * 0.5
+    batch = batch_of(rows(truth=TRUTH))
+    assert batch.truth.tolist() == TRUTH
+    f, log_p = method.f(batch.x).softmax(-1), method.answers(batch.a, batch.y_noisy)
+    total = 0.0
+    for m in range(4):
+        tau, terms = POPULATION[m // 2][2], []
+        for i in [i for i in range(N) if i % 2 != m % 2]:
+            joint = 0.0
+            for k in range(K) if TRUTH[i] < 0 else [TRUTH[i]]:
+                value = float(f[m, i, k])
+                for j in torch.nonzero(batch.item == i)[:, 0].tolist():
+                    value *= math.exp(float(log_p[m, j, k])) ** (tau * float(batch.weight[j]))
+                joint += value
+            terms.append(-math.log(joint) / tau)
+        total += sum(terms) / len(terms) + float(method.answers.penalty(batch.a, N)[m])
+    assert float(method(batch)["loss"]) == pytest.approx(total / 4, rel=1e-5)
+
+
+@torch.no_grad()
+def test_a_known_class_is_the_posterior_and_says_which_answers_are_right():
+    method = build().eval()
+    told, untold = batch_of(rows(truth=TRUTH)), batch_of(rows())
+    judged, other = method.judge(told), method.judge(untold)
+    known = torch.tensor(TRUTH) >= 0
+    torch.testing.assert_close(judged.posterior[known], F.one_hot(torch.tensor(TRUTH)[known], K).float())
+    torch.testing.assert_close(judged.posterior[~known], other.posterior[~known])
+    of_known = known[told.item]
+    right = (told.y_noisy == torch.tensor(TRUTH)[told.item]).float()
+    torch.testing.assert_close(judged.right[of_known], right[of_known])
+    torch.testing.assert_close(judged.right[~of_known], other.right[~of_known])
+    torch.testing.assert_close(judged.probabilities, other.probabilities)  # by the input alone
+
+
+@torch.no_grad()
+def test_nothing_known_changes_nothing():
+    method = build().eval()
+    told, untold = batch_of(rows(truth=[-1] * N)), batch_of(rows())
+    assert float(method(told)["loss"]) == float(method(untold)["loss"])
+    for one, other in zip(method.judge(told), method.judge(untold), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_rows_keep_what_is_known():
+    data = rows(truth=TRUTH)
+    part = data.subset(np.arange(5, 15))
+    assert part.truth.tolist() == data.truth[5:15].tolist()
+    batch = batch_of(data)
+    found, items, _ = batch.of_fold(1)
+    assert found.truth.tolist() == [TRUTH[i] for i in items.tolist()] == TRUTH[1::2]
 
 
 @torch.no_grad()

@@ -22,6 +22,12 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 )
 @training_options
 @click.option(
+    "--truth",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Classes of items that are known, such as from a review: columns item and truth (or y, or label).",
+)
+@click.option(
     "--save-every",
     type=click.FloatRange(min=0),
     default=15.0,
@@ -39,6 +45,7 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 def fit(
     table: Path,
     out: Path | None,
+    truth: Path | None,
     resume: bool,
     force: bool,
     keep_going: bool,
@@ -60,11 +67,13 @@ def fit(
     check_directory(out, force=force, resume=resume)
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
+    from ..data import KEY_NAME, read_truth
+
     with collected_warnings() as notes:
         read, inputs, fit_options, source = load_job(table, **options)
+        known = None if truth is None else read_truth(truth, read)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
-    from ..data import KEY_NAME
     from ..run import fit_table
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
@@ -73,8 +82,9 @@ def fit(
             inputs,
             out,
             fit_options,
-            source=source,
-            reads=[options["key_file"] or table.with_name(KEY_NAME)],
+            truth=known,
+            source=source if truth is None else source | {"truth": str(truth)},
+            reads=[options["key_file"] or table.with_name(KEY_NAME), *([truth] if truth else [])],
             notes=notes,
             force=force,
             resume=resume,

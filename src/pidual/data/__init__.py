@@ -7,6 +7,7 @@ people          which columns hold people
 roles, build, classes, pseudonyms, in_memory  ->  table        AnnotationTable, read_table
 arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
+truth           classes of items that are known
 """
 
 from .build import SPLITS
@@ -19,6 +20,7 @@ from .load import load_inputs, load_probabilities, table_inputs
 from .pseudonyms import KEY_NAME, load_key, pseudonym
 from .sources import open_source
 from .table import AnnotationTable, read_table
+from .truth import read_truth
 
 __all__ = [
     "KEY_NAME",
@@ -36,6 +38,7 @@ __all__ = [
     "open_source",
     "pseudonym",
     "read_table",
+    "read_truth",
     "rows_by_name",
     "spelled_like",
     "table_inputs",

@@ -5,6 +5,8 @@
     L      = -1/n sum_i 1/tau log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)^tau  +  priors / n
     q_i(k)   proportional to f_k(x_i) prod_j P(l_ij | k, a_ij)^tau                   the posterior
 
+Where the class of an item is known, such as from a review, z_i is that class: no other has a part in L or q.
+
 A population of networks learns at once, each with its own answer model and without one fold of the items
 (`cross_fitted`). Prediction is the average of f alone; an item is judged by members that have not seen it.
 """
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
@@ -25,6 +27,7 @@ from .held_out import answer_quality, log_posterior
 
 OWN_BELOW = 2**17  # numbers of own confusions, annotators x K^2
 TINY = 1e-12
+RULED_OUT = -1e9  # log of a probability that is 0
 
 
 class LatentTruth(CrossFitted):
@@ -74,7 +77,7 @@ class LatentTruth(CrossFitted):
         self.answers = AnswerModel(spec, len(self.fold), base=base_skill, own_confusions=own_confusions, width=width)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        log_f = self.f(batch.x).log_softmax(-1)  # (M, B, K)
+        log_f = of_known_class(self.f(batch.x).log_softmax(-1), batch.truth)  # (M, B, K)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
         tau = self.train_tau[:, None]
         joint = log_posterior(log_f, log_p, batch.item, tau[..., None])  # log f_k prod_j P^tau
@@ -98,7 +101,7 @@ class LatentTruth(CrossFitted):
     def judge_with(self, batch: Batch, members: Tensor) -> Judged:
         """What these members say."""
         logits = self.f(batch.x, members)
-        log_f = (logits * self.judge_sharpness[members, None, None]).log_softmax(-1)
+        log_f = of_known_class((logits * self.judge_sharpness[members, None, None]).log_softmax(-1), batch.truth)
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
         log_p, tau = log_p * batch.weight[:, None], self.tau[members, None, None]
         log_q = log_posterior(log_f, log_p, batch.item, tau)
@@ -136,6 +139,14 @@ class LatentTruth(CrossFitted):
         if epoch == 0 and self.answers.sparse:
             who = scan(lambda batch: self.answers.annotator(batch.a), with_x=False)
             self.answers.answers.copy_(who.bincount(minlength=len(self.answers.answers)).clamp(min=1))
+
+
+def of_known_class(log_f: Float[Tensor, "M B K"], truth: Int[Tensor, " B"] | None) -> Float[Tensor, "M B K"]:
+    """log f_k with all classes but the known one ruled out, where the class of an item is known (not -1)."""
+    if truth is None:
+        return log_f
+    other = torch.arange(log_f.shape[-1], device=truth.device) != truth[:, None]
+    return log_f.masked_fill(other & (truth >= 0)[:, None], RULED_OUT)
 
 
 def truthfulness(skill: Tensor) -> Tensor:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
 from ..engine import Callback, Fitted, Interrupted, fit, make_fabric
@@ -32,6 +34,7 @@ def fit_table(
     out: str | Path,
     options: FitOptions | None = None,
     *,
+    truth: NDArray[np.int64] | None = None,
     source: Mapping[str, Any] | None = None,
     reads: Sequence[str | Path] = (),
     notes: Sequence[str] = (),
@@ -51,6 +54,9 @@ def fit_table(
     out : path
         The run directory; made when everything has been checked.
     options : FitOptions
+    truth : int array (N,), optional
+        Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it; for the method
+        latent_truth.
     source : mapping, optional
         Where table and inputs came from, for the record.
     reads : sequence of paths
@@ -74,7 +80,7 @@ def fit_table(
     out, options, progress = Path(out), options or FitOptions(), progress or Progress()
     reads = (table.source, inputs.source, *reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
-    job = prepare(table, inputs, options)
+    job = prepare(table, inputs, options, truth=truth)
     job.warnings[:0] = notes
     if resume:
         go_on_as_started(begun_folder(out), job)

@@ -107,6 +107,7 @@ def prepare(
     *,
     module: nn.Module | Callable[[], nn.Module] | None = None,
     sample_weight: NDArray[np.floating[Any]] | None = None,
+    truth: NDArray[np.int64] | None = None,
 ) -> Job:
     """Check and join everything a fit needs.
 
@@ -119,9 +120,13 @@ def prepare(
         Makes the prediction network, in place of one of ours.
     sample_weight : array (N,), optional
         Weight of every annotation.
+    truth : int array (N,), optional
+        Code of the class of each annotation's item where it is known, else -1.
     """
     options, choice = choose_method(options, table)
     check_method(options.method)
+    if truth is not None and options.method != "latent_truth":
+        raise UsageError(f"Only the method latent_truth can be told the truth, not '{options.method}'.")
     check_judging(inputs, options, table)
     joined = join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
@@ -139,6 +144,7 @@ def prepare(
         derive_seed(options.seed, 7),
         item=table.item_codes,
         fold=assign_folds(table.item_codes, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
+        truth=truth,
     )
     spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
     network = {

@@ -63,6 +63,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "x_shape": [int(size) for size in job.inputs.array.shape],
             "x_fingerprint": inputs_fingerprint(job.inputs),
             "pi": [describe_pi(column, frame[column.name]) for column in job.encoder.columns_],
+            **describe_truth(job),
         },
         "method_options": job.method_options,
         "training": asdict(job.training),
@@ -71,6 +72,15 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         | {"python": platform.python_version()},
         "hardware": {"machine": platform.machine(), "system": platform.system(), "threads": job.threads},
     }
+
+
+def describe_truth(job: Job) -> dict[str, Any]:
+    """What is known of the classes of items, where something is: of how many, and a digest."""
+    if job.rows.truth is None:
+        return {}
+    truth = job.rows.truth.numpy()
+    n_known = len(np.unique(job.rows.item.numpy()[truth >= 0]))
+    return {"n_known_items": n_known, "truth_fingerprint": fingerprint([truth.tobytes()])}
 
 
 def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
