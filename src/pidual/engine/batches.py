@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..augment import (
+from ..batch import Batch, LazyCrops, Rows
+from ..nets.augment import (
     DRAWS_CROP,
     DRAWS_CUTOUT,
     STRONG_POLICIES,
@@ -23,7 +24,6 @@ from ..augment import (
     rand_augment,
     resized_crop,
 )
-from ..batch import Batch, LazyCrops, Rows
 from ..random_pi import derive_seed
 from ..training import Training
 
