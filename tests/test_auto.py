@@ -13,9 +13,9 @@ from pidual.data import load_inputs, read_table
 from pidual.engine import Interrupted
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, fit_table
+from pidual.run.settings import POPULATIONS
 from pidual.run.splits import assign_folds
 from pidual.run.trained import load_method, method_of, predict_inputs, sizes_of
-from pidual.settings import POPULATIONS
 
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
 QUICK = FitOptions(options={"epochs": 2})

@@ -7,8 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"errors", "files", "messages", "paper.numbers", "paper.protocol"},
-    {"options", "paper.grids", "schemas", "processes", "training"},
+    {"errors", "messages", "paper.numbers", "paper.protocol"},
+    {"files", "options", "paper.grids", "processes"},
     {"data"},
     {"encode", "predictions", "metrics", "random_pi"},
     {"batch", "nets", "datasets", "run.files"},
@@ -17,7 +17,7 @@ LAYERS = [
     {"engine"},
     {"detect"},
     {"report", "review"},
-    {"settings", "paper.recipes", "paper.plots"},
+    {"paper.recipes", "paper.plots"},
     {"run"},
     {"export"},
     {"paper"},

@@ -24,8 +24,8 @@ from ..nets.augment import (
     rand_augment,
     resized_crop,
 )
+from ..options import Training
 from ..random_pi import derive_seed
-from ..training import Training
 
 RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ..errors import RunError
 from ..files import fingerprint, replacing
+from ..files.schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 from ..methods.parts.memory import SampleMemory
-from ..schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 
 OPTIMIZER_STATE = {"SGD": {"momentum_buffer"}, "KerasSGD": {"velocity"}, "Adam": {"step", "exp_avg", "exp_avg_sq"}}
 OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]

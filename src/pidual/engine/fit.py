@@ -24,9 +24,9 @@ from torch import Tensor
 from ..batch import Batch, Rows
 from ..errors import RunError, UsageError
 from ..methods.base import Method
+from ..options import Training
 from ..processes import place_among_processes
 from ..random_pi import derive_seed
-from ..training import Training
 from . import guard
 from .batches import Batches
 from .callbacks import Callback

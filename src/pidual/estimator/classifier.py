@@ -22,13 +22,13 @@ from ..engine import Callback, Fitted, make_fabric, predicting_fabric
 from ..engine.predict import predict_probabilities
 from ..engine.progress import Progress
 from ..errors import DataWarning, UsageError
+from ..options import option_names
 from ..predictions import Predictions
 from ..run import FitOptions, Job, Results, Run, train
 from ..run.any_classifier import fit_any, probabilities
 from ..run.judge import assess
 from ..run.prepare import prepare
 from ..run.record import describe_model
-from ..training import option_names
 from .checks import (
     as_input,
     check_callbacks,

@@ -27,7 +27,7 @@ from ..files import read_json, write_json, write_text
 from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions
-from ..settings import split_settings
+from ..run.settings import split_settings
 from .ablations import ABLATIONS
 from .about import about
 from .recipes import Recipe

@@ -24,9 +24,9 @@ import pandas as pd
 from ..detect import Choice, list_labels
 from ..errors import RunError
 from ..files import write_json
+from ..files.schemas import file_digest, sealed
 from ..predictions import write_frame
 from ..report import build_report
-from ..schemas import file_digest, sealed
 from .files import RunFiles
 from .lifecycle import locked, settle
 

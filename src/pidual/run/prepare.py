@@ -15,14 +15,14 @@ from ..engine.threads import choose_threads
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method, check_method
 from ..nets import NETWORKS, WITHOUT_X
+from ..options import Training
 from ..random_pi import derive_seed
-from ..settings import data_settings, network_of
-from ..training import Training
 from .giveaway import check_giveaway
 from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
 from .pi_health import find_pi_problems
+from .settings import data_settings, network_of
 from .splits import TEST, TRAIN, VALID, assign_folds, find_split_problems, one_per_item, split_rows
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train

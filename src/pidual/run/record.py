@@ -20,10 +20,10 @@ from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
 from ..files import fingerprint, release, write_json
+from ..files.schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from ..methods import METHODS, Method
 from ..nets import Standardize
 from ..predictions import write_frame
-from ..schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from .directory import Run
 from .identity import find_changes, refuse_change
 from .judge import Results

@@ -21,8 +21,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from ..engine import Interrupted
 from ..errors import RunError
+from ..files.schemas import TRIAL, Check, FieldError
 from ..random_pi import derive_seed
-from ..schemas import TRIAL, Check, FieldError
 from .space import Space
 from .study import study_errors
 

@@ -22,11 +22,11 @@ from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
+from ..files.schemas import FORMAT, SWEEP, read_record
 from ..processes import place_among_processes
 from ..run import FitOptions, train
 from ..run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ..run.prepare import prepare
-from ..schemas import FORMAT, SWEEP, read_record
 from .queue import Queue, beating, dead_locks, lock_file, owners
 from .results import Results, Sweep
 from .space import Space

@@ -15,10 +15,10 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ..errors import RunError, UsageError
 from ..files import without_passwords
+from ..files.schemas import STUDY
 from ..run import Job
 from ..run.identity import find_changes, refuse_change
 from ..run.record import describe
-from ..schemas import STUDY
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write

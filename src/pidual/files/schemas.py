@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import RunError
-from .files import fingerprint
+from ..errors import RunError
+from .whole import fingerprint
 
 FORMAT = 1
 MAX = sys.float_info.max
