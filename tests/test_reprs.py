@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import pidual
-from pidual import AnnotationTable, FitOptions, Inputs, Run, UsageError, fit_table, load_inputs
+from pidual import AnnotationTable, FitOptions, Inputs, Run, UsageError, fit_table, load_dataset, load_inputs
 from pidual.datasets.synthetic import make_crowd
 
 
@@ -38,6 +38,21 @@ def test_run(crowd, tmp_path):
     shown = run._repr_html_()
     assert "<b>" not in shown
     assert f"<td>{run.summary['n_issues']:,}</td>" in shown
+
+
+def test_datasets(crowd):
+    wrong = f"{crowd.noise_rate:.1%} wrong"
+    assert repr(crowd) == f"Crowd({len(crowd.frame)} annotations of 60 items by 5 annotators, {wrong})"
+    digits = repr(load_dataset("digits_pi:low"))
+    assert digits.startswith("DigitsPI('digits_pi:low', 1,")
+    assert digits.endswith("; PI: annotator, confidence, annotator_accuracy, annotator_size)")
+    assert len(digits) < 160
+
+
+def test_judgement(crowd):
+    judged = pidual.judge(crowd.frame[["item", "label", "annotator"]])
+    issues = judged.predictions["is_label_issue"].sum()
+    assert repr(judged) == f"Judgement({len(crowd.frame)} annotations of 60 items, {issues} issues)"
 
 
 def test_a_run_is_named_by_text_and_has_two_sets_of_weights(crowd, tmp_path):

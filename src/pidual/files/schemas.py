@@ -377,7 +377,7 @@ CONFIG = record(
         "versions": mapping(text),
         "hardware": record({}, {"threads": whole(1)}),
     },
-    {"method_title": text, "method_choice": text},
+    {"method_title": text, "method_choice": text, "valid_fraction": share, "pi_kinds": mapping(text)},
     rule=_config_rule,
 )
 EVENT = record({"epoch": whole(), "reason": text, "action": text}, {"attempt": whole()})

@@ -47,6 +47,8 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "method_choice": job.choice,
         "setting": job.options.setting,
         "seed": job.options.seed,
+        "valid_fraction": job.options.valid_fraction,
+        "pi_kinds": dict(job.options.pi_kinds),
         "source": dict(source),
         "data": {
             "table": table.source,
