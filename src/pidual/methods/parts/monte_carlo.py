@@ -42,6 +42,14 @@ class Draws(nn.Module):
         return [torch.randn(self.n_draws, width, generator=generator).to(self.seed.device) for width in widths]
 
 
+def covariance_rank(rank: int | None, size: int, of: str) -> int:
+    """The rank asked for, or 3 where none was and there are as many; refused where a covariance cannot have it."""
+    rank = min(3, size) if rank is None else rank
+    if not 1 <= rank <= size:
+        raise UsageError(f"rank must be between 1 and the number of {of}, {size}, not {rank}.")
+    return rank
+
+
 def mean_probability(logits: Callable[..., Tensor], per_row: int, *draws: Tensor) -> Tensor:
     """Mean over draws of the softmax of logits, in pieces: memory does not grow with the number of draws.
 
