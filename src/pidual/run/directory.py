@@ -70,7 +70,10 @@ class Run(RunFiles):
         if not (run.path / "config.json").exists():
             raise RunError(f"{path} is not a run directory: it has no config.json. Make one with `pidual fit`.")
         if not (run.path / "summary.json").exists():
-            raise RunError(f"The run in {path} is not finished; continue it with `pidual fit ... --resume`.")
+            raise RunError(
+                f"The run in {path} is not finished; continue it with `pidual fit ... --resume`, or in Python with "
+                "fit_table(..., resume=True)."
+            )
         return run
 
     def detect(

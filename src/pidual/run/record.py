@@ -122,7 +122,7 @@ def check_config(out: Path, config: dict[str, Any]) -> None:
 def check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to continue a run with other data or options."""
     old = Run(out).config
-    way_out = "resume with the data and options it was started with, or use another --out."
+    way_out = "resume with the data and options it was started with, or use another directory (--out)."
     if out.name == NEW:
         way_out = f"resume with the data and options it was started with, or remove {out} to keep the run before it."
     old_pi, pi = ([column["name"] for column in part.get("data", {}).get("pi", [])] for part in (old, config))
@@ -134,8 +134,8 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
     if kept != keeps:
         which = ("without", "with") if keeps else ("with", "without")
         raise RunError(
-            f"The run in {out} was started {which[0]} --keep-ids, and its files hold annotators accordingly; "
-            f"resume {which[0]} it, or fit again {which[1]} it into another --out."
+            f"The run in {out} was started {which[0]} --keep-ids (keep_ids in Python), and its files hold "
+            f"annotators accordingly; resume {which[0]} it, or fit again {which[1]} it into another directory (--out)."
         )
     contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
     for name, was, now in find_changes(old, {part: config[part] for part in IDENTITY}):
@@ -152,7 +152,7 @@ def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -
         else:
             write_json(folder / "config.json", config)
     except OSError as error:
-        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another directory (--out).") from error
     return folder
 
 

@@ -129,7 +129,7 @@ class Queue:
         except FieldError as error:
             raise RunError(
                 f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {error}; it is damaged "
-                "or was changed, so start anew with another --out and --study."
+                "or was changed, so start anew with another directory and study (--out, --study)."
             ) from error
 
     def take(self) -> optuna.Trial | None:

@@ -156,7 +156,7 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         if force:
             remove_sweep(out)
         if resume and config.exists():
-            way_out = "the sweep is damaged, so start anew with --force"
+            way_out = "the sweep is damaged, so start anew with --force (force=True in Python)"
             check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
             return
         created = {
@@ -166,7 +166,7 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         }
         write_json(config, created | {"source": dict(source)} | about)
     except OSError as error:
-        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another directory (--out).") from error
 
 
 @dataclass
