@@ -10,7 +10,7 @@ LAYERS = [
     {"errors", "messages", "paper.numbers", "paper.protocol"},
     {"files", "options", "paper.grids", "processes"},
     {"data"},
-    {"encode", "predictions", "metrics", "random_pi"},
+    {"encode", "predictions", "metrics"},
     {"batch", "nets", "datasets", "run.files"},
     {"paper.datasets"},
     {"methods"},

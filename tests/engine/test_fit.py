@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pidual.batch import Rows
+from pidual.encode.random_pi import derive_seed
 from pidual.engine import Callback, Interrupted, Training, fit, make_fabric
 from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
@@ -16,7 +17,6 @@ from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.methods import CE, PiDual, PiDualPlus
 from pidual.nets import MLP, SmallCNN
-from pidual.random_pi import derive_seed
 
 
 def build(rows, dropout=0.2):

@@ -11,6 +11,7 @@ from contract import everything
 from torch import nn
 
 from pidual.batch import Groups, Rows
+from pidual.encode.random_pi import derive_seed
 from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
@@ -18,7 +19,6 @@ from pidual.methods import CE
 from pidual.methods.parts.mixing import half
 from pidual.nets import MLP
 from pidual.nets.augment import resized_crop
-from pidual.random_pi import derive_seed
 
 
 def by_loops(codes):

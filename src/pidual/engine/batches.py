@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..batch import Batch, LazyCrops, Rows
+from ..encode.random_pi import derive_seed
 from ..nets.augment import (
     DRAWS_CROP,
     DRAWS_CUTOUT,
@@ -25,7 +26,6 @@ from ..nets.augment import (
     resized_crop,
 )
 from ..options import Training
-from ..random_pi import derive_seed
 
 RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 

@@ -11,12 +11,12 @@ from torch import nn
 from ..batch import Rows, Spec
 from ..data import AnnotationTable, Inputs, x_rows
 from ..encode import PIEncoder
+from ..encode.random_pi import derive_seed
 from ..engine.threads import choose_threads
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method, check_method
 from ..nets import NETWORKS, WITHOUT_X
 from ..options import Training
-from ..random_pi import derive_seed
 from .giveaway import check_giveaway
 from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings

@@ -19,10 +19,10 @@ import optuna
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from ..encode.random_pi import derive_seed
 from ..engine import Interrupted
 from ..errors import RunError
 from ..files.schemas import TRIAL, Check, FieldError
-from ..random_pi import derive_seed
 from .space import Space
 from .study import study_errors
 

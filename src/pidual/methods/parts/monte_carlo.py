@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ...encode.random_pi import derive_seed
 from ...errors import UsageError
-from ...random_pi import derive_seed
 
 BLOCK = 2**20  # numbers handled at a time
 
