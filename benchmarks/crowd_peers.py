@@ -23,7 +23,7 @@ from pidual.engine.threads import using_threads
 from pidual.methods import METHODS, Method
 from pidual.paper.score import prepare_data
 from pidual.run import FitOptions, train
-from pidual.settings import choose_settings
+from pidual.run.settings import choose_settings
 
 FOLDS = 5
 

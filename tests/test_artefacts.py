@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from pidual.batch import Spec
 from pidual.errors import RunError
+from pidual.files.schemas import NAMED_FILES
 from pidual.methods import METHODS
 from pidual.nets import Standardize, build_network
 from pidual.options import defaults
@@ -24,7 +25,6 @@ from pidual.predictions import read_frame
 from pidual.run import Run
 from pidual.run.makers import method_maker
 from pidual.run.trained import WithoutMemory, load_method, method_of, sizes_of
-from pidual.schemas import NAMED_FILES
 
 OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for each member, as the options have them
 READERS = {"predict": "finished", "detect": "finished", "list": "finished", "report": "finished", "resume": "finished"}

@@ -5,7 +5,9 @@ from PIL import Image, ImageEnhance, ImageOps
 from sklearn.datasets import load_sample_images
 from torch.nn import functional as F
 
-from pidual.augment import (
+from pidual.data.images import random_boxes
+from pidual.errors import UsageError
+from pidual.nets.augment import (
     DRAWS_AUTO_AUGMENT,
     DRAWS_CUTOUT,
     DRAWS_RAND_AUGMENT,
@@ -16,8 +18,6 @@ from pidual.augment import (
     rand_augment,
     resized_crop,
 )
-from pidual.data.images import random_boxes
-from pidual.errors import UsageError
 
 
 def by_loop(x, draws, pad, fill):
@@ -73,7 +73,7 @@ def test_wrong_sizes_are_refused():
         crop_flip(torch.rand(5, 3, 8, 8), torch.rand(5, 3), pad=-1)
 
 
-# Strong augmentation against Pillow: the oracle below shares nothing with pidual.augment but the names of operations.
+# Strong augmentation against Pillow: the oracle below shares nothing with nets.augment but the names of operations.
 
 FACTORS = [0.10, 0.28, 0.46, 0.64, 0.82, 1.00, 1.18, 1.36, 1.54, 1.72]
 LEVELS = {  # values at levels 0 to 9 in the code of AutoAugment, UDA, SOP and CORES

@@ -12,10 +12,10 @@ from pidual import PiDualClassifier
 from pidual.data import load_inputs, read_table
 from pidual.engine import Interrupted
 from pidual.predictions import read_frame
-from pidual.run import FitOptions, fit_table
+from pidual.run import FitOptions, Run, fit_table
+from pidual.run.settings import POPULATIONS
 from pidual.run.splits import assign_folds
 from pidual.run.trained import load_method, method_of, predict_inputs, sizes_of
-from pidual.settings import POPULATIONS
 
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
 QUICK = FitOptions(options={"epochs": 2})
@@ -58,6 +58,15 @@ def test_the_choice_is_one_sentence_and_in_the_config(crowd):
     assert (crowd / "stderr").read_text().splitlines()[0] == CHOICE
     config = read_json(crowd / "run" / "config.json")
     assert (config["method"], config["method_choice"]) == ("latent_truth", CHOICE)
+    assert (config["valid_fraction"], config["pi_kinds"]) == (0, {})
+
+
+def test_what_was_held_out_and_which_kinds_of_pi_were_asked_for_are_in_the_config(crowd, tmp_path):
+    options = ["--method", "ce", "--pi", "annotator,seconds:number", "--valid-fraction", "0.25"]
+    code, _, err = fit(crowd, *options, out=tmp_path / "run")
+    assert code == 0, err
+    config = Run(tmp_path / "run").config
+    assert (config["valid_fraction"], config["pi_kinds"]) == (0.25, {"seconds": "number"})
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -82,7 +91,8 @@ def test_a_method_that_is_named_needs_no_reason(crowd, tmp_path):
     code, _, err = fit(crowd, "--method", "ce", out=tmp_path / "run")
     assert code == 0
     assert err.startswith("Training")
-    assert read_json(tmp_path / "run" / "config.json")["method_choice"] == ""
+    config = read_json(tmp_path / "run" / "config.json")
+    assert (config["method_choice"], config["valid_fraction"]) == ("", 0.1)
 
 
 def test_the_estimator_has_the_same_default():

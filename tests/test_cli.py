@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from command_line import environment, run_cli, write_crowd, write_pictures
 
 from pidual.cli import cli
+from pidual.files.schemas import sealed
 from pidual.methods import METHODS
 from pidual.predictions import read_frame
-from pidual.schemas import sealed
 
 RUN_FILES = {
     *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import run_cli
 
-from pidual import demo
+from pidual.cli import digits_demo as demo
 from pidual.engine.progress import Progress
 
 README = (Path(__file__).parents[1] / "README.md").read_text()

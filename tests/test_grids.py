@@ -4,9 +4,8 @@ import pytest
 
 from pidual.errors import UsageError
 from pidual.methods import METHODS
-from pidual.options import check_options
+from pidual.options import Training, check_options, option_names
 from pidual.paper.grids import GRID_NAMES, SHARED, paper_grid, points
-from pidual.training import Training, option_names
 
 
 @pytest.mark.parametrize("name", GRID_NAMES)

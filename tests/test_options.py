@@ -9,7 +9,7 @@ from pidual.batch import Spec
 from pidual.errors import UsageError
 from pidual.methods import METHODS, PiDual, PiDualPlus
 from pidual.nets import MLP
-from pidual.options import (
+from pidual.options.checks import (
     Count,
     NotNegative,
     Positive,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pidual.random_pi import derive_seed, random_pi
+from pidual.encode.random_pi import derive_seed, random_pi
 
 
 def test_is_standard_normal():

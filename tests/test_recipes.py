@@ -25,7 +25,7 @@ from pidual.paper.recipes.shared import MIDDLE_OF_GRID, merge
 from pidual.paper.runs import Fit
 from pidual.paper.summary import summarise
 from pidual.run.options import resolve_options
-from pidual.settings import split_settings
+from pidual.run.settings import split_settings
 
 FOLDER = Path(__file__).parents[1] / "src" / "pidual" / "paper" / "recipes"
 DOCS = Path(__file__).parents[1] / "docs"

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import pidual
-from pidual import AnnotationTable, FitOptions, Inputs, Run, UsageError, fit_table, load_inputs
+from pidual import AnnotationTable, FitOptions, Inputs, Run, RunError, UsageError, fit_table, load_dataset, load_inputs
 from pidual.datasets.synthetic import make_crowd
 
 
@@ -40,6 +40,21 @@ def test_run(crowd, tmp_path):
     assert f"<td>{run.summary['n_issues']:,}</td>" in shown
 
 
+def test_datasets(crowd):
+    wrong = f"{crowd.noise_rate:.1%} wrong"
+    assert repr(crowd) == f"Crowd({len(crowd.frame)} annotations of 60 items by 5 annotators, {wrong})"
+    digits = repr(load_dataset("digits_pi:low"))
+    assert digits.startswith("DigitsPI('digits_pi:low', 1,")
+    assert digits.endswith("; PI: annotator, confidence, annotator_accuracy, annotator_size)")
+    assert len(digits) < 160
+
+
+def test_judgement(crowd):
+    judged = pidual.judge(crowd.frame[["item", "label", "annotator"]])
+    issues = judged.predictions["is_label_issue"].sum()
+    assert repr(judged) == f"Judgement({len(crowd.frame)} annotations of 60 items, {issues} issues)"
+
+
 def test_a_run_is_named_by_text_and_has_two_sets_of_weights(crowd, tmp_path):
     table = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True)
     inputs = load_inputs(crowd.x.astype(np.float32))
@@ -50,6 +65,16 @@ def test_a_run_is_named_by_text_and_has_two_sets_of_weights(crowd, tmp_path):
         run.load("best")
     with pytest.raises(UsageError, match="The cut-off 'x' is not between 0 and 1"):
         run.detect(cutoff="x")
+
+
+def test_errors_on_directories_speak_python_too(crowd, tmp_path):
+    table = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True)
+    inputs, options = load_inputs(crowd.x.astype(np.float32)), FitOptions("ce", options={"epochs": 1})
+    fit_table(table, inputs, tmp_path, options)
+    with pytest.raises(RunError, match=r"already holds a run; .*\(resume=True or force=True in Python\)"):
+        fit_table(table, inputs, tmp_path, options)
+    with pytest.raises(UsageError, match=r"force=True in Python.*resume=True"):
+        fit_table(table, inputs, tmp_path, options, force=True, resume=True)
 
 
 def test_arguments_of_another_kind_are_refused(crowd, tmp_path):

@@ -13,9 +13,9 @@ from command_line import environment, run_cli, write_crowd
 
 from pidual.data import load_inputs, read_table
 from pidual.errors import RunError, UsageError
+from pidual.files.schemas import sealed
 from pidual.run import FitOptions, Run, fit_table
 from pidual.run.evaluate import evaluate_issues
-from pidual.schemas import sealed
 
 
 @pytest.fixture(scope="module")

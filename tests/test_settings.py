@@ -13,7 +13,7 @@ from pidual.nets import MLP, WideResNet, build_network
 from pidual.run import FitOptions
 from pidual.run.options import resolve_options
 from pidual.run.prepare import prepare
-from pidual.settings import Settings, choose_settings, network_of, split_settings
+from pidual.run.settings import Settings, choose_settings, network_of, split_settings
 
 SIZES = (100, 999, 1_000, 9_999, 50_000, 500_000, 5_000_000)
 

@@ -27,6 +27,7 @@ from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
 from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
+from pidual.options import Training
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
 from pidual.run import FitOptions
@@ -35,7 +36,6 @@ from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
 from pidual.sweep.space import Space
 from pidual.sweep.study import check_same, open_study, opened
-from pidual.training import Training
 
 FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
 CE = FitOptions(method="ce", options={"epochs": 2}, accelerator="cpu")

@@ -8,7 +8,7 @@ import pytest
 from command_line import run_cli, start_cli, write_crowd, write_pictures
 from safetensors.numpy import load_file
 
-from pidual.augment import STRONG_POLICIES
+from pidual.nets.augment import STRONG_POLICIES
 from pidual.predictions import read_frame
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

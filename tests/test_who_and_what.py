@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import pidual
-from pidual.schemas import AGREEMENT, CLASSES, PI_EFFECT, PI_PROBLEM
+from pidual.files.schemas import AGREEMENT, CLASSES, PI_EFFECT, PI_PROBLEM
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .encode import EncodedPI
+from .encode.random_pi import random_pi
 from .files import release
-from .random_pi import random_pi
 
 MAPPED_BYTES = 2**29  # of a memory map that may be in this process at a time
 PAGES_AROUND = 2**21  # bytes that reading a row may bring in beside it

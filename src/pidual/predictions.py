@@ -46,7 +46,7 @@ import pyarrow.parquet as pq
 
 from .errors import RunError, UsageError
 from .files import replacing
-from .schemas import DAMAGED, FORMAT, NOTES, check_record
+from .files.schemas import DAMAGED, FORMAT, NOTES, check_record
 
 REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi", "gate"))
 OWN_COLUMNS = (

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from pidual import augment
-from pidual.augment import STRONG_POLICIES, resized_crop
 from pidual.batch import Rows
 from pidual.engine import Training
 from pidual.engine.batches import Batches
+from pidual.nets import augment
+from pidual.nets.augment import STRONG_POLICIES, resized_crop
 
 
 def test_an_epoch_is_a_permutation_and_epochs_differ(rows):

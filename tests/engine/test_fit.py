@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pidual.batch import Rows
+from pidual.encode.random_pi import derive_seed
 from pidual.engine import Callback, Interrupted, Training, fit, make_fabric
 from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
@@ -16,7 +17,6 @@ from pidual.engine.progress import Progress
 from pidual.errors import RunError, UsageError
 from pidual.methods import CE, PiDual, PiDualPlus
 from pidual.nets import MLP, SmallCNN
-from pidual.random_pi import derive_seed
 
 
 def build(rows, dropout=0.2):
@@ -414,7 +414,7 @@ def test_a_scan_can_see_the_views_of_training():
 
 
 def test_a_large_table_is_updated_row_by_row_and_resumes(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.methods.pi_dual.SPARSE_ABOVE", 10)
+    monkeypatch.setattr("pidual.nets.pi_linear.SPARSE_ABOVE", 10)
     whole = fit(build(rows), rows, rows, TRAINING)
     assert whole.method.shared.sparse
     counter = itertools.count(1)

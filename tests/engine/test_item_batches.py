@@ -10,15 +10,15 @@ from by_item import TRAINING, ByItem, build, crowd
 from contract import everything
 from torch import nn
 
-from pidual.augment import resized_crop
 from pidual.batch import Groups, Rows
+from pidual.encode.random_pi import derive_seed
 from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.batches import Batches
 from pidual.engine.checkpoint import StateStore
 from pidual.methods import CE
 from pidual.methods.parts.mixing import half
 from pidual.nets import MLP
-from pidual.random_pi import derive_seed
+from pidual.nets.augment import resized_crop
 
 
 def by_loops(codes):

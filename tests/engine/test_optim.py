@@ -11,7 +11,7 @@ from pidual.nets import MLP, SmallCNN
 
 
 def sparse_method(monkeypatch):
-    monkeypatch.setattr("pidual.methods.pi_dual.SPARSE_ABOVE", 10)
+    monkeypatch.setattr("pidual.nets.pi_linear.SPARSE_ABOVE", 10)
     return PiDual(nn.Linear(3, 2), Spec(10, 2, (50,), 0), width=4, random_pi=0)
 
 

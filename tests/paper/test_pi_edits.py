@@ -8,9 +8,9 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from pidual.batch import PI, Spec
+from pidual.encode.random_pi import random_pi
 from pidual.errors import UsageError
 from pidual.paper.ablations import PIEdits
-from pidual.random_pi import random_pi
 
 N, L = 20_000, 3
 SIZES = (7, 4)

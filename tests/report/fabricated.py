@@ -15,6 +15,7 @@ from pidual.detect import Posteriors
 from pidual.engine import Fitted
 from pidual.engine.history import write_history
 from pidual.files import write_json
+from pidual.files.schemas import sealed
 from pidual.predictions import SPLITS, Predictions
 from pidual.report import build_report
 from pidual.run import FitOptions, Run
@@ -22,7 +23,6 @@ from pidual.run.judge import judge
 from pidual.run.predict import Answers, RowScores
 from pidual.run.prepare import prepare
 from pidual.run.record import describe, write_run
-from pidual.schemas import sealed
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from fabricated import Page, change_files, fabricate_run, page_of
 
+from pidual.files.schemas import file_digest
 from pidual.predictions import Predictions, read_frame, write_frame
 from pidual.report import build_report
 from pidual.report.amounts import amounts
@@ -14,7 +15,6 @@ from pidual.report.headline import data_name
 from pidual.report.people import annotators, axis_of
 from pidual.report.suspects import why
 from pidual.run import Run
-from pidual.schemas import file_digest
 
 NAMES = ["cat", "<i>dog</i>", "owl"]
 FOUND = {

@@ -17,7 +17,7 @@ from .common import terminal_progress
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Do the main job on data that comes with the package: handwritten digits relabelled by 16 imperfect annotators."""
-    from ..demo import run_demo
+    from .digits_demo import run_demo
 
     with terminal_progress(quiet) as progress:
         rows, shown = run_demo(out, seed=seed, progress=progress)

@@ -179,8 +179,8 @@ def check_inputs_given_once(options: dict[str, Any]) -> None:
 
 def check_options(options: dict[str, Any]) -> None:
     """Refuse what can be refused before torch is loaded and data is read."""
-    from ..settings import split_settings
-    from ..training import Training
+    from ..options import Training
+    from ..run.settings import split_settings
 
     check_inputs_given_once(options)
     check_method_name(options["method"] or "auto", "auto")

@@ -47,6 +47,12 @@ class NoisyDataset:
     about: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = True
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.name!r}, {len(self.frame):,} annotations of {self.frame['item'].nunique():,} "
+            f"items, {len(self.classes)} classes, {self.noise_rate:.1%} wrong; PI: {', '.join(self.pi) or 'none'})"
+        )
+
     @property
     def noise_rate(self) -> float:
         """Share of annotations whose label is wrong, among those whose clean label is known."""

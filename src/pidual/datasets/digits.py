@@ -20,7 +20,7 @@ NOISE = {"low": 0.44, "high": 0.72}
 PI = {"annotator": "category", "confidence": "number", "annotator_accuracy": "number", "annotator_size": "number"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DigitsPI(NoisyDataset):
     """The digits with noisy labels, and a clean test set no annotator has seen; pixels are numbers from 0 to 16."""
 

@@ -37,6 +37,12 @@ class Crowd:
     y_test: NDArray[np.int64]
     spammers: NDArray[np.str_]
 
+    def __repr__(self) -> str:
+        return (
+            f"Crowd({len(self.frame):,} annotations of {len(self.x):,} items by {self.frame['annotator'].nunique():,} "
+            f"annotators, {self.noise_rate:.1%} wrong)"
+        )
+
     @property
     def noise_rate(self) -> float:
         """Share of annotations whose label is wrong."""

@@ -1,6 +1,6 @@
 """The engine: the only code that knows Fabric. It trains methods and applies them."""
 
-from ..training import Training
+from ..options import Training
 from .callbacks import Callback
 from .fit import Fitted, fit, make_fabric, predicting_fabric
 from .stopping import Interrupted

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..augment import (
+from ..batch import Batch, LazyCrops, Rows
+from ..encode.random_pi import derive_seed
+from ..nets.augment import (
     DRAWS_CROP,
     DRAWS_CUTOUT,
     STRONG_POLICIES,
@@ -23,9 +25,7 @@ from ..augment import (
     rand_augment,
     resized_crop,
 )
-from ..batch import Batch, LazyCrops, Rows
-from ..random_pi import derive_seed
-from ..training import Training
+from ..options import Training
 
 RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 

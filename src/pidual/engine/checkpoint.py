@@ -17,12 +17,15 @@ from torch import Tensor
 
 from ..errors import RunError
 from ..files import fingerprint, replacing
+from ..files.schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 from ..methods.parts.memory import SampleMemory
-from ..schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 
 OPTIMIZER_STATE = {"SGD": {"momentum_buffer"}, "KerasSGD": {"velocity"}, "Adam": {"step", "exp_avg", "exp_avg_sq"}}
 OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]
-START_ANEW = "the state is damaged or of another run, so replace the run with --force or copy the state again"
+START_ANEW = (
+    "the state is damaged or of another run, so replace the run with --force (force=True in Python) or copy the state "
+    "again"
+)
 
 
 class StateStore:
@@ -95,7 +98,8 @@ class StateStore:
         except OSError as error:
             kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
             raise RunError(
-                f"cannot write {self.path} ({error}); {kept}. Make room, then continue with --resume."
+                f"cannot write {self.path} ({error}); {kept}. Make room, then continue with --resume (resume=True in "
+                "Python)."
             ) from error
 
     def load_memories(self, memories: Mapping[str, SampleMemory], values: Mapping[str, Any]) -> None:

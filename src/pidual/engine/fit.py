@@ -22,11 +22,11 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..batch import Batch, Rows
+from ..encode.random_pi import derive_seed
 from ..errors import RunError, UsageError
 from ..methods.base import Method
+from ..options import Training
 from ..processes import place_among_processes
-from ..random_pi import derive_seed
-from ..training import Training
 from . import guard
 from .batches import Batches
 from .callbacks import Callback

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_text
-from ..schemas import FORMAT
+from ..files.schemas import FORMAT
 
 Record = dict[str, Any]
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..methods.base import Method
-from ..training import Training
+from ..options import Training
 
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 

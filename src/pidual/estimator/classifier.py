@@ -22,13 +22,13 @@ from ..engine import Callback, Fitted, make_fabric, predicting_fabric
 from ..engine.predict import predict_probabilities
 from ..engine.progress import Progress
 from ..errors import DataWarning, UsageError
+from ..options import option_names
 from ..predictions import Predictions
 from ..run import FitOptions, Job, Results, Run, train
 from ..run.any_classifier import fit_any, probabilities
 from ..run.judge import assess
 from ..run.prepare import prepare
 from ..run.record import describe_model
-from ..training import option_names
 from .checks import (
     as_input,
     check_callbacks,
@@ -75,8 +75,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     pi_kinds : mapping, optional
         Kind of PI columns that should not be guessed: "category", "number", "duration" or "raw".
     validation_fraction : float, default=None
-        Share of the items held out to choose the epoch and to watch over the fit. Rows with equal X are one item. None
-        is 0 by the method latent_truth, else 0.1, or 0.02 for images in the setting "paper".
+        `valid_fraction` of a fit, by scikit-learn's name: the share of the items held out to choose the epoch and to
+        watch over the fit. Rows with equal X are one item. None is 0 by the method latent_truth, else 0.1, or 0.02 for
+        images in the setting "paper".
     keep_ids : bool, default=False
         Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold ids of people. They are personal
         data: by default a copy numbers the annotators in `annotators_`, and people in the index of `label_issues_`.

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ..errors import RunError, UsageError
+from ..files.schemas import read_record
 from ..run import Run
 from ..run.saved import DESCRIBED, SAVE_AGAIN, SAVED, load_fitted, save_fitted
-from ..schemas import read_record
 
 NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
 

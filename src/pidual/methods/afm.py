@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from ..batch import PI, Batch, Spec
-from ..nets import PILinear
 from ..options import Count
 from .base import Method, Scan
 from .parts import PITower
@@ -49,8 +48,7 @@ class AFM(Method):
         super().__init__(f, spec)
         self.pi_weight_decay = pi_weight_decay
         self.seed = int(torch.randint(2**62, ()))
-        first = PILinear(spec.cardinalities, spec.n_numbers, width)
-        self.tower = PITower(self.head.in_features, spec.n_classes, first, residual=False)
+        self.tower = PITower(self.head.in_features, spec, width)
         self.head.requires_grad_(False)
         self.register_buffer("codes", torch.full((draws, len(spec.cardinalities)), -1, dtype=torch.int32))
         self.register_buffer("numbers", torch.zeros(draws, spec.n_numbers))
@@ -71,11 +69,9 @@ class AFM(Method):
         """Draw the PI to average over, before the first epoch."""
         if epoch == 0:
             codes = scan(lambda batch: batch.a.codes, with_x=False)
-            numbers = scan(lambda batch: batch.a.numbers, with_x=False)
-            generator = torch.Generator().manual_seed(self.seed)
-            rows = torch.randint(len(codes), (len(self.codes),), generator=generator)
+            rows = torch.randint(len(codes), (len(self.codes),), generator=torch.Generator().manual_seed(self.seed))
             self.codes.copy_(codes[rows])
-            self.numbers.copy_(numbers[rows])
+            self.numbers.copy_(scan(lambda batch: batch.a.numbers, with_x=False)[rows])
 
     def param_groups(self) -> list[dict[str, Any]]:
         return self.tower.param_groups(self.f, decay=self.pi_weight_decay)

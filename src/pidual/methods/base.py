@@ -94,7 +94,7 @@ class Method(nn.Module):
     strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
     scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
 
-    strong_policy: str = "autoaugment"  # how: a name of augment.STRONG_POLICIES
+    strong_policy: str = "autoaugment"  # how: a name of nets.augment.STRONG_POLICIES
     random_pi: int = 0  # length of the random PI the engine appends to a
     before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
 

@@ -35,17 +35,11 @@ class CORESStar(Method):
     Parameters
     ----------
     consistency : float
-        Weight of the consistency between the views of dropped rows (authors: 0.2 at 20% wrong labels, 0.4
-        at 40%, 0.9 at 60%).
+        Weight of the consistency of dropped rows (authors: 0.2 at 20% wrong labels, 0.4 at 40%, 0.9 at 60%).
     record_at : float
-        Share of CORES's run, at most 1, after which the epoch begins whose sieve counts (authors: epoch 40 of
-        100, counted from 0).
-    beta : float
-        CORES: strength of the confidence regulariser in the end (authors: 2).
-    ramp : two float
-        CORES: shares of the run between which beta grows (authors: epochs 10 to 40 of 100).
-    sieve_from : float
-        CORES: share of the run after which it leaves rows out itself (authors: after epoch 30 of 100).
+        Share of CORES's run after which the epoch begins whose sieve counts (authors: epoch 40 of 100, from 0).
+    beta, ramp, sieve_from
+        As in CORES.
     """
 
     title = "CORES*"

@@ -31,13 +31,11 @@ class DistillPI(Method):
         Weight of the teacher's answers, from 0 to 1 (the code base: 0.5).
     temperature : float
         T, by which the teacher's logits are divided (the code base: 1 on CIFAR, 3 on ImageNet).
-    width : int
-        Width of the teacher's PI tower (as AFM's: 1024).
     draws : int
         PI vectors over which the teacher's validation accuracy is averaged (ours). It chooses the teacher's epoch; the
         code base keeps the last.
-    pi_weight_decay : bool
-        Whether weight decay applies to the hidden layers of the teacher's tower (the code base: not on CIFAR).
+    width, pi_weight_decay
+        Of the teacher's PI tower, as in AFM.
     """
 
     title = "Distillation-PI"

@@ -9,17 +9,18 @@ loss is computed. Prediction uses f.
 Liu et al., "Early-learning regularization prevents memorization of noisy labels", NeurIPS 2020, arXiv 2007.00151.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
 from ..options import NotNegative, Share
-from .base import Method
-from .parts import SampleMemory
+from .remembers import Remembers
 
 TINY = 1e-4
 
 
-class ELR(Method):
+class ELR(Remembers):
     """Cross-entropy with a pull towards the row's own earlier predictions.
 
     Parameters
@@ -28,10 +29,8 @@ class ELR(Method):
         How slowly the targets move (authors, CIFAR-10: 0.7; the Pi-DUAL paper tunes over 0.5, 0.7, 0.9).
     lam : float
         Strength of the pull (authors, CIFAR-10: 3; the Pi-DUAL paper tunes over 1, 3, 7).
-    memory : "auto", "memory" or "disk"
-        Where the targets lie; "auto" puts more than a gigabyte into a file.
-    memory_dtype : "float32", "float16" or "bfloat16"
-        How they are stored.
+    **memory
+        Where the targets lie, and how they are stored (`Remembers`).
     """
 
     title = "ELR"
@@ -39,19 +38,10 @@ class ELR(Method):
     per_row_state = "target probabilities (K)"
     scores = ("confidence", "target_disagreement")
 
-    def __init__(
-        self,
-        f: nn.Module,
-        spec: Spec,
-        *,
-        beta: Share = 0.7,
-        lam: NotNegative = 3.0,
-        memory: str = "auto",
-        memory_dtype: str = "float32",
-    ):
-        super().__init__(f, spec)
+    def __init__(self, f: nn.Module, spec: Spec, *, beta: Share = 0.7, lam: NotNegative = 3.0, **memory: Any):
+        super().__init__(f, spec, **memory)
         self.beta, self.lam = beta, lam
-        self.targets = SampleMemory(spec.n_train, spec.n_classes, dtype=memory_dtype, where=memory)
+        self.targets = self.remember(spec.n_classes)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x)

@@ -21,6 +21,7 @@ the beginning of the next step. Each process mixes its own rows, so what is mixe
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +29,12 @@ from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from ..options import NotNegative, Share
-from .base import Method
 from .elr import TINY
 from .parts import SampleMemory, half, mixup, n_processes, second_network, update_average
+from .remembers import Remembers
 
 
-class ELRPlus(Method):
+class ELRPlus(Remembers):
     """Two networks with early-learning regularisation towards each other's averages, on mixed rows.
 
     Parameters
@@ -51,10 +52,8 @@ class ELRPlus(Method):
         97,750 on CIFAR-100).
     refine_labels : bool
         Whether targets refine the labels and lam grows with r (authors: for CIFAR-100).
-    memory : "auto", "memory" or "disk"
-        Where the targets lie; "auto" puts more than a gigabyte into a file.
-    memory_dtype : "float32", "float16" or "bfloat16"
-        How they are stored.
+    **memory
+        As in ELR, twice the room.
     """
 
     title = "ELR+"
@@ -76,16 +75,13 @@ class ELRPlus(Method):
         ema: Share = 0.997,
         ramp: Share = 0.5,
         refine_labels: bool = False,
-        memory: str = "auto",
-        memory_dtype: str = "float32",
+        **memory: Any,
     ):
-        super().__init__(f, spec)
+        super().__init__(f, spec, **memory)
         self.beta, self.lam, self.alpha, self.ema, self.refine_labels = beta, lam, alpha, ema, refine_labels
         self.g = second_network(f, second)
         self.f_ema, self.g_ema = (copy.deepcopy(net).requires_grad_(False) for net in (self.f, self.g))
-        self.targets_f, self.targets_g = (
-            SampleMemory(spec.n_train, spec.n_classes, dtype=memory_dtype, where=memory) for _ in range(2)
-        )
+        self.targets_f, self.targets_g = self.remember(spec.n_classes), self.remember(spec.n_classes)
         self.n_classes = spec.n_classes
         self.ramp_rows = ramp * spec.epochs * 2 * spec.n_train
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))

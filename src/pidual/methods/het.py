@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
-from ..errors import UsageError
 from ..nets import glorot_linear
 from ..options import Count, Positive
 from .base import Method
-from .parts import Draws, mean_probability
+from .parts import Draws, covariance_rank, mean_probability
 
 TINY = 1e-5
 MIN_DIAGONAL = 1e-3
@@ -45,12 +44,9 @@ class HET(Method):
 
     def __init__(self, f: nn.Module, spec: Spec, *, rank: int | None = None, tau: Positive = 1.3, draws: Count = 1000):
         super().__init__(f, spec)
-        rank = min(3, spec.n_classes) if rank is None else rank
-        if not 1 <= rank <= spec.n_classes:
-            raise UsageError(f"rank must be between 1 and the number of classes, {spec.n_classes}, not {rank}.")
         n_features = self.head.in_features
-        self.rank, self.tau = rank, tau
-        self.factors = glorot_linear(n_features, spec.n_classes * rank)
+        self.rank, self.tau = covariance_rank(rank, spec.n_classes, "classes"), tau
+        self.factors = glorot_linear(n_features, spec.n_classes * self.rank)
         self.diagonal = glorot_linear(n_features, spec.n_classes)
         self.draws = Draws(draws)
 

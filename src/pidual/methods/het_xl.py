@@ -23,7 +23,7 @@ from ..nets import glorot_linear
 from ..options import Count, Positive
 from .base import Method
 from .het import MIN_DIAGONAL, TINY
-from .parts import Draws, mean_probability
+from .parts import Draws, covariance_rank, mean_probability
 
 
 class HETXL(Method):
@@ -57,11 +57,8 @@ class HETXL(Method):
         if tau_max <= tau_min:
             raise UsageError(f"tau_max must be above tau_min, {tau_min:g}, not {tau_max:g}.")
         n_features = self.head.in_features
-        rank = min(3, n_features) if rank is None else rank
-        if not 1 <= rank <= n_features:
-            raise UsageError(f"rank must be between 1 and the number of features, {n_features}, not {rank}.")
-        self.rank, self.tau_min, self.tau_max = rank, tau_min, tau_max
-        self.factors = glorot_linear(n_features, n_features * rank)
+        self.rank, self.tau_min, self.tau_max = covariance_rank(rank, n_features, "features"), tau_min, tau_max
+        self.factors = glorot_linear(n_features, n_features * self.rank)
         self.diagonal = glorot_linear(n_features, n_features)
         self.rho = nn.Parameter(torch.zeros(()))
         self.draws = Draws(draws)

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
+from ..encode.random_pi import derive_seed
 from ..errors import UsageError
 from ..options import NotNegative, Share, ShareAboveZero
-from ..random_pi import derive_seed
 from .base import Method, Scan
 from .parts.mixing import repeated
 from .parts.networks import classifier, last_stage, reinitialise

@@ -20,8 +20,7 @@ from ..batch import PI, Batch, Spec
 from ..nets import PILinear, mlp
 from ..options import Count, at_least
 from .base import Method
-
-SPARSE_ABOVE = 2**23  # weights of the first PI layer beyond which only the rows a batch touches are updated
+from .parts import pi_groups
 
 
 class PiDual(Method):
@@ -29,10 +28,8 @@ class PiDual(Method):
 
     Parameters
     ----------
-    width : int
-        Hidden width of the noise and gate networks (the paper: 1024 or 2048).
-    depth : int
-        Linear layers in each of them, the shared first one included (the paper: 3).
+    width, depth : int
+        Of the noise and gate networks (the paper: 1024 or 2048, and 3 linear layers, the shared first one included).
     random_pi : int
         Length of the random vector appended to every row's PI (the paper: tuned over 4, 8, 12, 16; 30 on ImageNet-PI).
     gate_bias : float
@@ -59,8 +56,8 @@ class PiDual(Method):
     ):
         super().__init__(f, spec)
         self.random_pi, self.pi_weight_decay = random_pi, pi_weight_decay
-        many = sum(spec.cardinalities) * width > SPARSE_ABOVE and not pi_weight_decay
-        self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=many)
+        sparse = False if pi_weight_decay else None  # decay moves every row
+        self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=sparse)
         self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
         self.gamma = mlp(width, 1, width=width, depth=depth - 2, last_bias=gate_bias)
 
@@ -83,8 +80,4 @@ class PiDual(Method):
         return {"gate": gamma[:, 0], "noise_label": eps.argmax(1)}
 
     def param_groups(self) -> list[dict[str, Any]]:
-        pi = {name: parameter for name, parameter in self.named_parameters() if not name.startswith("f.")}
-        table = [pi.pop("shared.table")] if self.shared.sparse else []
-        decay = {} if self.pi_weight_decay else {"weight_decay": 0.0}
-        sparse = [{"params": table, "sparse": True}] if table else []
-        return [{"params": list(self.f.parameters())}, {"params": list(pi.values()), **decay}, *sparse]
+        return pi_groups(self, self.shared, decay=self.pi_weight_decay)

@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from ..augment import STRONG_POLICIES
 from ..batch import Batch, Spec
+from ..nets.augment import STRONG_POLICIES
 from ..options import NotNegative, Share, one_of
 from .parts import consistency
 from .pi_dual import PiDual

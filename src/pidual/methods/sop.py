@@ -11,19 +11,21 @@ Liu et al., "Robust training under label noise by over-parameterization", ICML 2
 code does (changed after the camera-ready version), V has no gradient in the first term and U has one in both.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import Batch, Spec
 from ..options import NotNegative
-from .base import Method
-from .parts import SampleMemory, n_processes
+from .parts import n_processes
+from .remembers import Remembers
 
 TINY = 1e-4
 
 
-class SOP(Method):
+class SOP(Remembers):
     """Cross-entropy of a prediction that is corrected by a sparse noise term of each row.
 
     Parameters
@@ -33,10 +35,8 @@ class SOP(Method):
         symmetric noise: 1 and 10; the Pi-DUAL paper tunes over 1 to 100 and 1 to 1000).
     std : float
         Standard deviation of the initial u and v (authors: 1e-8). At 0 they would never move.
-    memory : "auto", "memory" or "disk"
-        Where u and v lie; "auto" puts more than a gigabyte into a file.
-    memory_dtype : "float32" or "bfloat16"
-        How they are stored; float16 cannot hold 1e-8.
+    **memory
+        Where u and v lie, and how they are stored (`Remembers`).
     """
 
     title = "SOP"
@@ -52,13 +52,11 @@ class SOP(Method):
         lr_u: NotNegative = 1.0,
         lr_v: NotNegative = 10.0,
         std: NotNegative = 1e-8,
-        memory: str = "auto",
-        memory_dtype: str = "float32",
+        **memory: Any,
     ):
-        super().__init__(f, spec)
+        super().__init__(f, spec, **memory)
         self.lr_u, self.lr_v = lr_u, lr_v
-        self.u = SampleMemory(spec.n_train, 1, std=std, dtype=memory_dtype, where=memory)
-        self.v = SampleMemory(spec.n_train, spec.n_classes, std=std, dtype=memory_dtype, where=memory)
+        self.u, self.v = self.remember(1, std), self.remember(spec.n_classes, std)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return self.explain(batch, self.f(batch.x).float().softmax(1))

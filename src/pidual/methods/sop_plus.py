@@ -29,10 +29,8 @@ class SOPPlus(SOP):
 
     Parameters
     ----------
-    consistency : float
-        Weight of the consistency between the views (authors: 0.9).
-    balance : float
-        Weight of the class balance (authors: 0.1).
+    consistency, balance : float
+        Weights of the consistency between the views (authors: 0.9) and of the class balance (authors: 0.1).
     **options
         Those of SOP.
     """

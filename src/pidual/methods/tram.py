@@ -14,7 +14,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..batch import Batch, Spec
-from ..nets import PILinear
 from ..options import Count, NotNegative
 from .base import Method
 from .parts import PITower
@@ -54,8 +53,7 @@ class TRAM(Method):
     ):
         super().__init__(f, spec)
         self.head_weight, self.random_pi, self.pi_weight_decay = head_weight, random_pi, pi_weight_decay
-        first = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width)
-        self.tower = PITower(self.head.in_features, spec.n_classes, first, residual=residual)
+        self.tower = PITower(self.head.in_features, spec, width, residual=residual, random_pi=random_pi)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         phi = self.features(batch.x)

@@ -8,6 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+SPARSE_ABOVE = 2**23  # numbers of a table beyond which only the rows that a batch touches are updated
+
 
 class PILinear(nn.Module):
     """First layer of every network on privileged information: a linear layer on one-hot codes and numbers.
@@ -25,19 +27,23 @@ class PILinear(nn.Module):
         Number of numeric columns; may be 0. With nothing at all the layer returns its bias.
     width : int
         Output width.
-    sparse : bool
-        Give `table` sparse gradients, for very many categories and an optimizer that takes them.
+    sparse : bool or None
+        Give `table` sparse gradients, for very many categories and an optimizer that takes them; None does so where
+        it has more than `SPARSE_ABOVE` numbers.
     """
 
     offsets: Tensor
     sizes: Tensor
 
-    def __init__(self, cardinalities: Sequence[int], n_numbers: int, width: int, *, sparse: bool = False) -> None:
+    def __init__(
+        self, cardinalities: Sequence[int], n_numbers: int, width: int, *, sparse: bool | None = False
+    ) -> None:
         super().__init__()
         sizes = torch.tensor(list(cardinalities), dtype=torch.int64)
         self.register_buffer("sizes", sizes, persistent=False)
         self.register_buffer("offsets", sizes.cumsum(0) - sizes, persistent=False)
-        self.n_categories, self.n_numbers, self.width, self.sparse = int(sizes.sum()), n_numbers, width, sparse
+        self.n_categories, self.n_numbers, self.width = int(sizes.sum()), n_numbers, width
+        self.sparse = self.n_categories * width > SPARSE_ABOVE if sparse is None else sparse
         self.table = nn.Parameter(torch.empty(self.n_categories, width))
         self.dense = nn.Parameter(torch.empty(n_numbers, width))
         self.bias = nn.Parameter(torch.empty(width))

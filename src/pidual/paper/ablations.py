@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..batch import PI, Batch, Rows, Spec
+from ..encode.random_pi import derive_seed, random_pi
 from ..errors import UsageError
 from ..methods import PiDual, PiDualPlus
 from ..nets import mlp
 from ..options import NotNegative, Share, check_values, one_of
-from ..random_pi import derive_seed, random_pi
 from ..run import Job
 from ..run.makers import check_build
 

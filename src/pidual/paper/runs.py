@@ -27,7 +27,7 @@ from ..files import read_json, write_json, write_text
 from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions
-from ..settings import split_settings
+from ..run.settings import split_settings
 from .ablations import ABLATIONS
 from .about import about
 from .recipes import Recipe
@@ -243,7 +243,7 @@ def check_same_data(fit: Fit, path: Path, fingerprint: str, *, beside_plain: boo
         one = next(filter(pattern.fullmatch, names), None)
         if one is not None and read_result(path.with_name(one))["data"]["fingerprint"] != fingerprint:
             raise RunError(
-                f"{path.with_name(one)} was made with other data, or with another part of it; use another --out."
+                f"{path.with_name(one)} was made with other data or another part of it; use another directory (--out)."
             )
 
 
@@ -269,7 +269,7 @@ def is_done(fit: Fit, path: Path) -> bool:
         if made != asked:
             raise RunError(
                 f"{path} was made with {name} = {made!r}, and now {asked!r} is asked for; remove the file or use "
-                "another --out."
+                "another directory (--out)."
             )
     return True
 
@@ -307,5 +307,7 @@ def read_result(path: Path) -> Result:
     except ValueError as error:
         raise RunError(f"{path} is not a result file ({error}); remove it to have the fit done again.") from error
     if not isinstance(result, dict) or "fingerprint" not in (result.get("data") or {}):
-        raise RunError(f"{path} is not a result file of this version; move it elsewhere, or use another --out.")
+        raise RunError(
+            f"{path} is not a result file of this version; move it elsewhere, or use another directory (--out)."
+        )
     return result

@@ -18,10 +18,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from ..data import AnnotationTable, load_probabilities
+from ..encode.random_pi import derive_seed
 from ..engine import Fitted
 from ..errors import DataError, UsageError
 from ..messages import first_line
-from ..random_pi import derive_seed
 from .fit import train
 from .prepare import Job
 from .without_x import item_posteriors, prepare_judging

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from ..detect import Choice, list_labels, next_answers, simulate_review
 from ..errors import RunError
 from ..files import write_json
+from ..files.schemas import file_digest, sealed
 from ..predictions import write_frame
 from ..report import build_report
 from ..review import read_decisions
-from ..schemas import file_digest, sealed
 from .files import RunFiles
 from .lifecycle import locked, settle
 
@@ -73,7 +73,10 @@ class Run(RunFiles):
         if not (run.path / "config.json").exists():
             raise RunError(f"{path} is not a run directory: it has no config.json. Make one with `pidual fit`.")
         if not (run.path / "summary.json").exists():
-            raise RunError(f"The run in {path} is not finished; continue it with `pidual fit ... --resume`.")
+            raise RunError(
+                f"The run in {path} is not finished; continue it with `pidual fit ... --resume`, or in Python with "
+                "fit_table(..., resume=True)."
+            )
         return run
 
     def detect(

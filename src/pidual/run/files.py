@@ -14,19 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import RunError
-from ..predictions import (
-    ANNOTATOR_CLASSES_COLUMNS,
-    ANNOTATORS_COLUMNS,
-    ITEMS_COLUMNS,
-    PREVIEWS_COLUMNS,
-    SHARE,
-    THUMBNAILS_COLUMNS,
-    Predictions,
-    column_names,
-    n_rows,
-    read_frame,
-)
-from ..schemas import (
+from ..files.schemas import (
     CONFIG,
     DAMAGED,
     EPOCH,
@@ -40,6 +28,18 @@ from ..schemas import (
     read_text,
     run_id,
     sealed,
+)
+from ..predictions import (
+    ANNOTATOR_CLASSES_COLUMNS,
+    ANNOTATORS_COLUMNS,
+    ITEMS_COLUMNS,
+    PREVIEWS_COLUMNS,
+    SHARE,
+    THUMBNAILS_COLUMNS,
+    Predictions,
+    column_names,
+    n_rows,
+    read_frame,
 )
 
 

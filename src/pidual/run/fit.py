@@ -18,7 +18,7 @@ from ..engine.history import Record, append_record, write_history
 from ..engine.progress import Progress
 from ..engine.threads import using_threads
 from ..errors import UsageError
-from ..schemas import run_id
+from ..files.schemas import run_id
 from .directory import Run
 from .judge import judge
 from .lifecycle import begun_folder, check_directory, locked, take_place

@@ -53,7 +53,7 @@ class Kind:
     noun, place : str
         What is in it, and what it is called.
     go_on : str
-        What --resume does.
+        What resuming does.
     files : tuple of str
         What is written there.
     holds : callable
@@ -87,20 +87,22 @@ def check_directory(
     """
     kind = kind or RUN_KIND
     if force and resume:
-        raise UsageError("--force starts anew and --resume continues; give one of them.")
+        raise UsageError(
+            "--force (force=True in Python) starts anew and --resume (resume=True) continues; give one of them."
+        )
     if is_empty(out, kind.files):
         return
     if not kind.holds(out):
         if any((out / name).exists() for name in kind.damaged):
             raise RunError(
                 f"{out / kind.files[0]} is damaged or missing, so that the {kind.noun} in {out} can be neither "
-                "continued nor replaced; choose another --out."
+                "continued nor replaced; choose another directory (--out)."
             )
-        raise RunError(f"{out} exists and is not {kind.place}; choose another with --out.")
+        raise RunError(f"{out} exists and is not {kind.place}; choose another directory (--out).")
     if not (force or resume):
         raise RunError(
-            f"{out} already holds a {kind.noun}; {kind.go_on} with --resume, replace it with --force, or choose "
-            "another --out."
+            f"{out} already holds a {kind.noun}; {kind.go_on} with --resume, replace it with --force (resume=True or "
+            "force=True in Python), or choose another directory (--out)."
         )
     if force:
         check_inputs_outside(out, inputs)
@@ -111,7 +113,9 @@ def check_inputs_outside(out: Path, inputs: Iterable[str | Path]) -> None:
     place = out.resolve()
     for path in map(Path, inputs):
         if path.exists() and path.resolve().is_relative_to(place):
-            raise RunError(f"{path} lies in {out}, which --force would replace; move it, or choose another --out.")
+            raise RunError(
+                f"{path} lies in {out}, which would be replaced; move it, or choose another directory (--out)."
+            )
 
 
 def is_empty(out: Path, names: Iterable[str] = RUN_FILES) -> bool:
@@ -149,11 +153,11 @@ def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
         handle = _open_lock(out / LOCK, time.monotonic() + patience)
     except BlockingIOError:
         raise RunError(
-            f"Another process is writing to {out}; wait until it is done, or choose another --out."
+            f"Another process is writing to {out}; wait until it is done, or choose another directory (--out)."
         ) from None
     except OSError as error:
         raise RunError(
-            f"Cannot write to {out} ({os.strerror(error.errno or 0)}); choose another place with --out."
+            f"Cannot write to {out} ({os.strerror(error.errno or 0)}); choose another directory (--out)."
         ) from error
     try:
         yield

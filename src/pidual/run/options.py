@@ -9,9 +9,8 @@ from ..data import AnnotationTable
 from ..errors import UsageError
 from ..messages import quoted
 from ..methods import METHODS, check_method
-from ..options import check_options, defaults, signature
-from ..settings import choose_settings, judging_settings, network_of, split_settings
-from ..training import Training, option_names
+from ..options import Training, check_options, defaults, option_names, signature
+from .settings import choose_settings, judging_settings, network_of, split_settings
 
 
 @dataclass(frozen=True)

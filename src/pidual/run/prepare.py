@@ -1,7 +1,7 @@
 """Table, inputs and options become a job that can start: everything is checked here, before anything is written."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,18 @@ from torch import nn
 from ..batch import Rows, Spec
 from ..data import AnnotationTable, Inputs, x_rows
 from ..encode import PIEncoder
+from ..encode.random_pi import derive_seed
 from ..engine.threads import choose_threads
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method, check_method
 from ..nets import NETWORKS, WITHOUT_X
-from ..random_pi import derive_seed
-from ..settings import data_settings, network_of
-from ..training import Training
+from ..options import Training
 from .giveaway import check_giveaway
 from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
 from .pi_health import find_pi_problems
+from .settings import data_settings, network_of
 from .splits import TEST, TRAIN, VALID, assign_folds, find_split_problems, one_per_item, split_rows
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
@@ -35,7 +35,7 @@ class Job:
     Parameters
     ----------
     table, inputs, options
-        What it is made of; the method of the options is known.
+        What it is made of; method and valid_fraction of the options are known.
     rows : Rows
         All annotations, encoded.
     split : int array (N,)
@@ -160,7 +160,7 @@ def prepare(
     return Job(
         table=table,
         inputs=inputs,
-        options=options,
+        options=replace(options, valid_fraction=joined.valid_fraction),
         rows=rows,
         split=joined.split,
         encoder=joined.encoder,
@@ -184,6 +184,7 @@ class Joined:
     x_row: NDArray[np.int64]  # the row of x of every annotation
     split: NDArray[np.int8]
     seed: int  # of the split
+    valid_fraction: float
     encoder: PIEncoder
     warnings: list[str]
     pi_health: list[dict[str, str]]
@@ -213,7 +214,7 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
             check_giveaway(table, encoder.columns_, learned)
         problems, new = find_pi_problems(table, encoder.columns_, learned)
         notes += new if METHODS[options.method].needs_pi else []
-    return Joined(x_row, split, seed, encoder, notes, problems)
+    return Joined(x_row, split, seed, fraction, encoder, notes, problems)
 
 
 def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:

@@ -20,10 +20,10 @@ from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
 from ..files import fingerprint, release, write_json
+from ..files.schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from ..methods import METHODS, Method
 from ..nets import Standardize
 from ..predictions import write_frame
-from ..schemas import CONFIG, FORMAT, check_record, run_id, sealed
 from .directory import Run
 from .identity import find_changes, refuse_change
 from .judge import Results
@@ -47,6 +47,8 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "method_choice": job.choice,
         "setting": job.options.setting,
         "seed": job.options.seed,
+        "valid_fraction": job.options.valid_fraction,
+        "pi_kinds": dict(job.options.pi_kinds),
         "source": dict(source),
         "data": {
             "table": table.source,
@@ -130,7 +132,7 @@ def check_config(out: Path, config: dict[str, Any]) -> None:
 def check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to continue a run with other data or options."""
     old = Run(out).config
-    way_out = "resume with the data and options it was started with, or use another --out."
+    way_out = "resume with the data and options it was started with, or use another directory (--out)."
     if out.name == NEW:
         way_out = f"resume with the data and options it was started with, or remove {out} to keep the run before it."
     old_pi, pi = ([column["name"] for column in part.get("data", {}).get("pi", [])] for part in (old, config))
@@ -142,8 +144,8 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
     if kept != keeps:
         which = ("without", "with") if keeps else ("with", "without")
         raise RunError(
-            f"The run in {out} was started {which[0]} --keep-ids, and its files hold annotators accordingly; "
-            f"resume {which[0]} it, or fit again {which[1]} it into another --out."
+            f"The run in {out} was started {which[0]} --keep-ids (keep_ids in Python), and its files hold "
+            f"annotators accordingly; resume {which[0]} it, or fit again {which[1]} it into another directory (--out)."
         )
     contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
     for name, was, now in find_changes(old, {part: config[part] for part in IDENTITY}):
@@ -160,7 +162,7 @@ def start_run(out: Path, config: dict[str, Any], *, force: bool, resume: bool) -
         else:
             write_json(folder / "config.json", config)
     except OSError as error:
-        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another directory (--out).") from error
     return folder
 
 

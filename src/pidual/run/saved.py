@@ -19,9 +19,7 @@ from ..batch import Spec
 from ..engine.checkpoint import load_tensors, misfit, save_tensors
 from ..errors import RunError, UsageError
 from ..files import write_json
-from ..messages import first_line
-from ..methods import Method
-from ..schemas import (
+from ..files.schemas import (
     FORMAT,
     MODEL,
     FieldError,
@@ -38,6 +36,8 @@ from ..schemas import (
     text,
     whole,
 )
+from ..messages import first_line
+from ..methods import Method
 from .makers import method_maker
 from .trained import build_trained
 

@@ -5,9 +5,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data import SPLITS, AnnotationTable
+from ..encode.random_pi import derive_seed
 from ..errors import DataError, UsageError
 from ..messages import quoted
-from ..random_pi import derive_seed
 
 TRAIN, VALID, TEST = range(len(SPLITS))  # codes of the splits
 

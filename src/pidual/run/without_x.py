@@ -49,6 +49,10 @@ class Judgement:
     annotators: pd.DataFrame | None
     summary: dict[str, Any]
 
+    def __repr__(self) -> str:
+        issues = int(self.predictions["is_label_issue"].sum())
+        return f"Judgement({len(self.predictions):,} annotations of {len(self.items):,} items, {issues:,} issues)"
+
 
 def judge(
     table: AnnotationTable | pd.DataFrame,

@@ -19,10 +19,10 @@ import optuna
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from ..encode.random_pi import derive_seed
 from ..engine import Interrupted
 from ..errors import RunError
-from ..random_pi import derive_seed
-from ..schemas import TRIAL, Check, FieldError
+from ..files.schemas import TRIAL, Check, FieldError
 from .space import Space
 from .study import study_errors
 
@@ -129,7 +129,7 @@ class Queue:
         except FieldError as error:
             raise RunError(
                 f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {error}; it is damaged "
-                "or was changed, so start anew with another --out and --study."
+                "or was changed, so start anew with another directory and study (--out, --study)."
             ) from error
 
     def take(self) -> optuna.Trial | None:

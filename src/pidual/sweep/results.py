@@ -11,10 +11,10 @@ import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
 from ..files import replacing, write_json
+from ..files.schemas import COMPLETE_TRIAL, FORMAT
 from ..messages import write_csv
 from ..paper.plots import panel, write_svg
 from ..report.figures import ALERT, CALM
-from ..schemas import COMPLETE_TRIAL, FORMAT
 from .queue import Queue, owners
 from .space import Space, plain
 

@@ -22,11 +22,11 @@ from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
+from ..files.schemas import FORMAT, SWEEP, read_record
 from ..processes import place_among_processes
 from ..run import FitOptions, train
 from ..run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ..run.prepare import prepare
-from ..schemas import FORMAT, SWEEP, read_record
 from .queue import Queue, beating, dead_locks, lock_file, owners
 from .results import Results, Sweep
 from .space import Space
@@ -156,7 +156,7 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         if force:
             remove_sweep(out)
         if resume and config.exists():
-            way_out = "the sweep is damaged, so start anew with --force"
+            way_out = "the sweep is damaged, so start anew with --force (force=True in Python)"
             check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
             return
         created = {
@@ -166,7 +166,7 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         }
         write_json(config, created | {"source": dict(source)} | about)
     except OSError as error:
-        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another place with --out.") from error
+        raise RunError(f"Cannot write to {out} ({error.strerror}); choose another directory (--out).") from error
 
 
 @dataclass

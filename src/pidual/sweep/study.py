@@ -15,10 +15,10 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ..errors import RunError, UsageError
 from ..files import without_passwords
+from ..files.schemas import STUDY
 from ..run import Job
 from ..run.identity import find_changes, refuse_change
 from ..run.record import describe
-from ..schemas import STUDY
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -37,7 +37,7 @@ def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any
 
 def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse to go on with other data or options."""
-    way_out = "use the data and options it was started with, or another --out and --study."
+    way_out = "use the data and options it was started with, or another directory and study (--out, --study)."
     contents = {"fingerprint": "the table", "x_fingerprint": "the inputs"}
     for name, was, now in find_changes(old, new):
         refuse_change(what, name, was, now, way_out, contents)
@@ -63,12 +63,12 @@ def storage_errors(url: str) -> Iterator[None]:
         reason = str(getattr(error.__cause__, "orig", None) or getattr(error, "orig", None) or error).strip()
         if "not a database" in reason or "malformed" in reason:
             raise RunError(
-                f"The database {safe_url(url)} is damaged or no database ({reason}); start anew with --force, or "
-                "choose another --storage or --out."
+                f"The database {safe_url(url)} is damaged or no database ({reason}); start anew with --force "
+                "(force=True in Python), or choose another storage or directory (--storage, --out)."
             ) from error
         raise RunError(
             f"The database {safe_url(url)} failed ({without_passwords(reason)}); trials that ended before are kept. "
-            "Continue with --resume."
+            "Continue with --resume (resume=True in Python)."
         ) from error
 
 
@@ -80,7 +80,7 @@ def study_errors(name: str) -> Iterator[None]:
     except (LookupError, ValueError) as error:
         raise RunError(
             f"The study '{name}' cannot be read ({error}); it is damaged or was changed, so start anew with another "
-            "--out and --study."
+            "directory and study (--out, --study)."
         ) from error
 
 
@@ -133,12 +133,14 @@ def open_study(
             known = study.user_attrs
             maximised = study.direction == optuna.study.StudyDirection.MAXIMIZE
             if not maximised or ("pidual" not in known and study.get_trials(deepcopy=False)):
-                raise RunError(f"The study '{name}' was not made by `pidual sweep`; give another name with --study.")
+                raise RunError(
+                    f"The study '{name}' was not made by `pidual sweep`; give the study another name (--study)."
+                )
             STUDY(known.get("pidual", same))
     except DuplicatedStudyError as error:
         raise RunError(
-            f"There is a study '{name}' in the storage; join it with --resume, replace it with --force, or give "
-            "another name with --study."
+            f"There is a study '{name}' in the storage; join it with --resume, replace it with --force (resume=True or "
+            "force=True in Python), or give the study another name (--study)."
         ) from error
     if "pidual" not in known:
         study.set_user_attr("pidual", same)

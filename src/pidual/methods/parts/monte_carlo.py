@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ...encode.random_pi import derive_seed
 from ...errors import UsageError
-from ...random_pi import derive_seed
 
 BLOCK = 2**20  # numbers handled at a time
 
@@ -40,6 +40,14 @@ class Draws(nn.Module):
         step = int(self.step) if self.training else 0
         generator = torch.Generator().manual_seed(derive_seed(int(self.seed), step))
         return [torch.randn(self.n_draws, width, generator=generator).to(self.seed.device) for width in widths]
+
+
+def covariance_rank(rank: int | None, size: int, of: str) -> int:
+    """The rank asked for, or 3 where none was and there are as many; refused where a covariance cannot have it."""
+    rank = min(3, size) if rank is None else rank
+    if not 1 <= rank <= size:
+        raise UsageError(f"rank must be between 1 and the number of {of}, {size}, not {rank}.")
+    return rank
 
 
 def mean_probability(logits: Callable[..., Tensor], per_row: int, *draws: Tensor) -> Tensor:

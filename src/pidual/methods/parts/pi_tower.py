@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...batch import PI
+from ...batch import PI, Spec
 from ...nets import PILinear, glorot_linear
 from .monte_carlo import mean_probability
 
@@ -18,20 +18,22 @@ class PITower(nn.Module):
 
     Parameters
     ----------
-    n_features, n_classes : int
-        Width of phi; classes.
-    first : PILinear
-        A1.
+    n_features, width : int
+        Width of phi, and of h1 and h2.
+    spec : Spec
+        Its classes and PI.
+    random_pi : int
+        Length of the random PI among a.
     residual : bool
         Whether h1 is added to h2 (the paper's code base does so in TRAM's network for CIFAR, and nowhere else).
     """
 
-    def __init__(self, n_features: int, n_classes: int, first: PILinear, *, residual: bool):
+    def __init__(self, n_features: int, spec: Spec, width: int, *, residual: bool = False, random_pi: int = 0):
         super().__init__()
         self.n_features, self.residual = n_features, residual
-        self.first = first
-        self.second = glorot_linear(n_features + first.width, first.width)
-        self.third = glorot_linear(n_features + first.width, n_classes)
+        self.first = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width)
+        self.second = glorot_linear(n_features + width, width)
+        self.third = glorot_linear(n_features + width, spec.n_classes)
 
     def forward(self, phi: Tensor, a: PI) -> Tensor:
         h1 = F.relu(self.first(a.codes, a.numbers))

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import UsageError
-from .paper.protocol import PI_DUAL_PLUS_SCHEDULE, paper_protocol
-from .training import option_names
+from ..errors import UsageError
+from ..options import option_names
+from ..paper.protocol import PI_DUAL_PLUS_SCHEDULE, paper_protocol
 
 Options = dict[str, Any]
 
@@ -83,7 +83,7 @@ def data_settings(setting: str, method: str, *, images: bool) -> DataSettings:
 def network_of(setting: str, in_shape: Sequence[int]) -> str:
     """Name of the network for inputs of this shape."""
     check_setting(setting)
-    from .nets import network_for  # and torch with it
+    from ..nets import network_for  # and torch with it
 
     return "wrn_28_10" if setting == "paper" and len(in_shape) == 3 else network_for(in_shape)
 
@@ -130,7 +130,7 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     if images:
         training |= AUGMENTATION | {"epochs": min(20, size["epochs"]), "batch_size": max(64, size["batch_size"])}
         training["weight_decay"] = min(3e-3, size["weight_decay"])
-    from .methods import METHODS  # and torch with it
+    from ..methods import METHODS  # and torch with it
 
     options: Options = {"width": 256} if METHODS[method].needs_pi else {}
     if method in ("pi_dual", "pi_dual_plus"):

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from .data import AnnotationTable, load_inputs
-from .datasets.digits import DigitsPI, load_digits_pi
-from .engine.progress import Progress
-from .run import FitOptions, Run, fit_table
-from .run.trained import predict_inputs
+from ..data import AnnotationTable, load_inputs
+from ..datasets.digits import DigitsPI, load_digits_pi
+from ..engine.progress import Progress
+from ..run import FitOptions, Run, fit_table
+from ..run.trained import predict_inputs
 
 SHOWN = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.

@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .data import AnnotationTable
-from .data.people import shown
-from .errors import DataError, DataWarning, UsageError
+from ..data import AnnotationTable
+from ..data.people import shown
+from ..errors import DataError, DataWarning, UsageError
 
 KINDS = ("category", "number", "duration", "raw")
 CLIP = 5.0

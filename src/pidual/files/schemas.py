@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import RunError
-from .files import fingerprint
+from ..errors import RunError
+from .whole import fingerprint
 
 FORMAT = 1
 MAX = sys.float_info.max
@@ -377,7 +377,7 @@ CONFIG = record(
         "versions": mapping(text),
         "hardware": record({}, {"threads": whole(1)}),
     },
-    {"method_title": text, "method_choice": text},
+    {"method_title": text, "method_choice": text, "valid_fraction": share, "pi_kinds": mapping(text)},
     rule=_config_rule,
 )
 EVENT = record({"epoch": whole(), "reason": text, "action": text}, {"attempt": whole()})

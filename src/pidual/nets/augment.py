@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .data.images import random_boxes
-from .errors import UsageError
+from ..data.images import random_boxes
+from ..errors import UsageError
 
 DRAWS_CROP = 4  # numbers per image of a random resized crop: aspect, height, row, column
 DRAWS_AUTO_AUGMENT = 5  # numbers per image: the sub-policy, then application and sign for each of its two operations

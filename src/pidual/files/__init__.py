@@ -1,0 +1,5 @@
+"""Files of ours: written whole or not at all (`whole`), and checked when they are read (`schemas`)."""
+
+from .whole import fingerprint, read_json, release, replacing, without_passwords, write_json, write_text
+
+__all__ = ["fingerprint", "read_json", "release", "replacing", "without_passwords", "write_json", "write_text"]
