@@ -13,7 +13,7 @@ from command_line import run_cli, write_crowd, write_pictures
 
 from pidual.predictions import read_frame
 
-FIT = ("--epochs", "2", "--quiet")
+FIT = ("--epochs", "2", "--quiet", "--pi", "annotator,seconds")
 
 
 def fit(folder, *options, table="labels.csv", x="x.npy"):
