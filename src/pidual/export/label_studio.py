@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data import keys
-from ..data.people import names_people
+from ..data.reopen import item_columns
 from ..data.roles import Roles
 from ..data.sources import Source
-from ..data.sources.in_arrow import Long
 from ..files import replacing
 from ..run.files import RunFiles
 
@@ -64,29 +62,11 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
 
 
 def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
-    """What is known of the items: columns that are the same in all rows of an item, without people.
-
-    Parameters
-    ----------
-    rows : array of int
-        A row of every item.
-    """
-    if isinstance(source, Long):
-        named = {name: called for name, called in source.fields.items() if not names_people(called)}
-    else:
-        named = {name: name for name in source.columns if name not in roles[:5] and not names_people(name)}
-    item = keys(source, roles.item, source.read([roles.item])[roles.item]).codes if roles.item else None
-    first = np.unique(item, return_index=True)[1] if item is not None else None
-    found = {}
-    for name, called in named.items():
-        column = source.read([name])[name]
-        if item is not None and first is not None and not isinstance(source, Long):
-            codes = keys(source, name, column).codes
-            if (codes != codes[first[item]]).any():
-                continue
-        values = pd.Series(column.to_pandas()).astype(object).iloc[rows]
-        found[called] = [_plain(value) for value in values]
-    return found
+    """What is known of the items, each by one of its rows."""
+    return {
+        called: [_plain(value) for value in pd.Series(column.to_pandas()).astype(object).iloc[rows]]
+        for called, column in item_columns(source, roles)
+    }
 
 
 def _plain(value: Any) -> Any:

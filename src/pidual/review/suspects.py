@@ -181,6 +181,10 @@ class Suspects:
             "decided": None if decision is None else vars(decision),
         }
 
+    def item_name(self, position: int) -> str:
+        """What the item of a label is called."""
+        return str(self._texts(position)["item"])
+
     def find_people(self, text: str) -> list[str]:
         """Annotators whose names hold this text."""
         if self.people is None:
