@@ -96,7 +96,8 @@ class Review:
         """The run and its classes."""
         suspects = self.suspects
         sizes = {"n_labels": len(suspects), "n_issues": int(suspects.issue.sum())}
-        known = {"has_annotators": suspects.people is not None, "classes": suspects.classes}
+        known = {"has_annotators": suspects.people is not None, "has_inputs": suspects.has_inputs}
+        known |= {"classes": suspects.classes}
         return JSONResponse({"run": self.name, **sizes, **known})
 
     async def next(self, request: Request) -> Response:

@@ -73,7 +73,7 @@ def _texts(job: Job, rows: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
 def _unusual(job: Job, predictions: Predictions, rows: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
     x, x_row = job.inputs.array, job.rows.x_row.numpy()
     assert isinstance(x, np.ndarray)
-    names = job.inputs.schema.get("columns") or range(x.shape[1])
+    names = job.inputs.schema.get("columns") or [f"column {number}" for number in range(x.shape[1])]
     likely = np.full(len(job.inputs), -1, np.int64)
     likely[x_row] = predictions.suggested
     given = predictions.given[rows]

@@ -4,7 +4,7 @@
 const MATCHES = 50; // classes that are listed at a time
 const FIELDS = ["show", "class", "annotator", "low", "high", "everything"];
 const at = id => document.getElementById(id);
-const state = { token: "", reviewer: "", classes: [], current: null, busy: false, selected: 0, matches: [] };
+const state = { token: "", reviewer: "", classes: [], hasInputs: true, current: null, busy: false, selected: 0, matches: [] };
 
 // --- the server ---
 
@@ -135,7 +135,7 @@ function showSaid(label) {
   put("by-what", label.by_consensus ? "Consensus" : "Predicted");
   put("suggested", classes[label.suggested]);
   put("sure", label.suggested_probability === null ? "" : percent(label.suggested_probability));
-  at("predicted-row").hidden = !label.by_consensus;
+  at("predicted-row").hidden = !label.by_consensus || !state.hasInputs;
   put("predicted", classes[label.predicted]);
   put("predicted-sure", label.predicted_probability === null ? "" : percent(label.predicted_probability));
   const quality = label.quality < 0.001 ? "under 0.001" : label.quality.toFixed(label.quality < 0.01 ? 3 : 2);
@@ -380,6 +380,7 @@ function start() {
   working(async () => {
     const about = await ask("about");
     state.classes = about.classes;
+    state.hasInputs = about.has_inputs;
     put("run", about.run);
     document.title = `Review · ${about.run}`;
     at("by").hidden = !about.has_annotators;
