@@ -5,6 +5,7 @@ item is first asked for. Where they have gone or changed, the page says so and s
 """
 
 import functools
+import logging
 import threading
 import warnings
 from datetime import datetime
@@ -74,7 +75,10 @@ class Originals:
         except GoneError as gone:
             return str(gone)
         except (PidualError, OSError) as error:
-            return f"The items cannot be shown: {_name(self._x)} cannot be read as it was ({type(error).__name__})."
+            logging.getLogger("uvicorn.error").error(error)
+            return (
+                f"The items cannot be shown: {_name(self._x)} cannot be read as it was; the server's terminal says why."
+            )
 
     def _open(self) -> Reader:
         kind = str(self._schema["kind"])
