@@ -36,7 +36,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def main() -> None:
     """Run the command line; errors made for users are one sentence without a traceback."""
     keep_freed_memory()
-    # Heard when torch is loaded: threads that wait for others sleep, and leave a busy machine to those that work.
+    # Read when torch is loaded: threads that wait for others sleep, and leave a busy machine to those that work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with said_warnings():
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory is what there was too little of; torch has no class of its own for that on a CPU."""
+    """Whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 

@@ -1,4 +1,4 @@
-"""Columns of a table as inputs: numbers that are no people, no ids and no labels, or a column of text."""
+"""Columns of a table as inputs: numbers (not people, ids or labels), or a column of text."""
 
 import re
 import warnings
@@ -81,7 +81,7 @@ def inputs_from_source(
 
 
 def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | None, text: str | None) -> None:
-    """Have the columns that `table_inputs` will want read in the pass that reads the table.
+    """Have the columns that `table_inputs` will need read in the pass that reads the table.
 
     Those called like people are left out: as input these are refused.
     """
@@ -149,7 +149,7 @@ def _choose(
     if left:
         warnings.warn(
             f"{listed(left)} of {source.name} not used as input: an annotation table has columns of that name; "
-            "list columns to use them all the same.",
+            "list columns to use them anyway.",
             DataWarning,
             stacklevel=4,
         )
@@ -176,7 +176,7 @@ def _choose(
 
 
 def _holds_people(source: Source, column: str) -> bool:
-    """Whether a column is one of people; it is read only where its name speaks of them."""
+    """Whether a column is one of people; it is read only where its name suggests it."""
     if has_address(column):  # a column for somebody's answers
         return True
     if not names_people(column) or source.columns.count(column) > 1:

@@ -1,6 +1,6 @@
 """Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
 
-They are imported as they are. Nobody's id is in them: answers are told as labels, not as annotations.
+They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations.
 """
 
 import json
@@ -64,7 +64,7 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
 
 
 def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
-    """What is known of the items: columns that are the same in all rows of an item, without people.
+    """What is known about the items: columns that are the same in all rows of an item, without people.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def _unusual(job: Job, predictions: Predictions, rows: NDArray[np.int64]) -> Ite
 def robust_distance(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far values (V, D) are from the median of others (N, D), in units of their robust standard deviation.
 
-    That is 1.4826 times the median absolute deviation, the mean one where more than half are alike; where all are, any
+    That is 1.4826 times the median absolute deviation, the mean one where more than half are equal; where all are, any
     other value is as far as can be.
     """
     median = np.median(others, axis=0)

@@ -77,7 +77,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_truth(job: Job) -> dict[str, Any]:
-    """What is known of the classes of items, where something is: of how many, and a digest."""
+    """What is known about the classes of items, where something is: of how many, and a digest."""
     if job.rows.truth is None:
         return {}
     truth = job.rows.truth.numpy()
