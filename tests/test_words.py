@@ -58,7 +58,7 @@ def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("text", ["PI that\n  tells of wrong labels", "Of everything random.", "It is not there."])
+@pytest.mark.parametrize("text", ["PI that\n  tells of wrong labels", "Seed of everything random.", "It is not there."])
 def test_a_banned_phrase_is_found_wherever_lines_break(text):
     assert found_in(text)
 
