@@ -231,7 +231,7 @@ def test_a_number_beyond_all_bounds_is_missing():
 def test_quantities_written_as_text_are_asked_about(unit):
     texts = [unit.format(value) for value in range(10, 40)] * 2
     with pytest.warns(
-        DataWarning, match=r"'speed' of table is taken for 30 categories, such as .*; if these are quantities"
+        DataWarning, match=r"'speed' of table is treated as 30 categories, such as .*; if these are quantities"
     ):
         assert PIEncoder().fit(make_table(speed=texts)).columns_[0].kind == "category"
 
@@ -296,7 +296,7 @@ def test_a_column_left_out_for_one_stray_text_is_told_to_be_numbers():
     with pytest.warns(DataWarning) as caught:
         PIEncoder().fit(table)
     hint, left_out = (str(warning.message) for warning in caught)
-    assert "as seconds:duration" in hint
+    assert "pass seconds:duration" in hint
     assert "is left out" in left_out
 
 

@@ -286,7 +286,7 @@ def test_cells_of_several_labels(folder):
 
 def test_a_format_that_the_file_does_not_have(folder):
     pd.DataFrame({"a": [1]}).to_csv(folder / "t.csv", index=False)
-    with pytest.raises(UsageError, match="no column 'id', so that it is not a flat export of Label Studio"):
+    with pytest.raises(UsageError, match="no column 'id', so it is not a flat export of Label Studio"):
         open_source(folder / "t.csv", format="label-studio-min")
     with pytest.raises(UsageError, match="cannot be of the format argilla, which is JSON"):
         open_source(folder / "t.csv", format="argilla")

@@ -211,7 +211,7 @@ def with_row(p, row, values):
 
 BAD = {
     "a sum": (lambda p: with_row(p, 5, [0.5, 0.2, 0.2]), ["row 5", "sum to 0.9"]),
-    "logits": (lambda p: np.log(p), ["row 0", "column", "no probability", "softmax"]),
+    "logits": (lambda p: np.log(p), ["row 0", "column", "not a probability", "softmax"]),
     "above one": (lambda p: with_row(p, 2, [2.0, 0.5, 0.5]), ["row 2", "column 0", "2 is not a probability"]),
     "NaN": (lambda p: with_row(p, 3, [np.nan, 0.5, 0.5]), ["row 3", "column 0", "nan"]),
     "columns": (lambda p: np.full((60, 4), 0.25), ["4 columns", "3 classes", "cat, dog, owl"]),

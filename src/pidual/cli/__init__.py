@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from .. import __version__
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
 from . import (
@@ -18,6 +19,7 @@ from . import (
     data,
     demo,
     detect,
+    doctor,
     export,
     fit,
     methods,
@@ -81,7 +83,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 @click.group(context_settings=CONTEXT)
-@click.version_option(package_name="pidual")
+@click.version_option(__version__, prog_name="pidual")
 def cli() -> None:
     """Learn from labels you cannot fully trust, using what you know about how each label was made.
 
@@ -98,6 +100,7 @@ cli.add_command(data.data)
 cli.add_command(demo.demo)
 cli.add_command(detect.detect)
 cli.add_command(detect.report)
+cli.add_command(doctor.doctor)
 cli.add_command(export.export)
 cli.add_command(fit.fit)
 cli.add_command(methods.methods)

@@ -128,7 +128,7 @@ def refuse_people(source: str, name: str | None, found: Keys | None, what: str) 
     said = "clean label" if what == "y" else what
     way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
     if what == "item" and names_annotator(name):
-        raise UsageError(f"column {name!r} of {source} says who gave the label and is not the {what}; {way_out}")
+        raise UsageError(f"column {name!r} of {source} says who gave the label and is not an {what}; {way_out}")
     if not len(found.names) or not pa.types.is_string(found.names.type):
         return
     likely = found.names.filter(pc.match_substring(found.names, "@"))  # few, mostly; Python looks at these

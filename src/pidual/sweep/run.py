@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
+from .. import __version__
 from ..data import AnnotationTable, Inputs
 from ..engine import Callback, Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
@@ -159,7 +159,7 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
             check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
             return
         created = {
-            "pidual": version("pidual"),
+            "pidual": __version__,
             "format": FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
