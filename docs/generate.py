@@ -16,11 +16,12 @@ from typing import Annotated, Any, get_args, get_origin
 
 import click
 
-from pidual import errors, predictions
+from pidual import errors
 from pidual.cli import CONTEXT, cli
 from pidual.methods import METHODS
 from pidual.nets import NETWORKS
 from pidual.options import KINDS, Training, defaults, signature
+from pidual.predictions import columns as tables
 
 DOCS = Path(__file__).parent
 WIDTH = 110
@@ -165,25 +166,25 @@ KIND_WORDS = {
     "text": "text",
     "png": "bytes of a PNG",
 }
-TABLES: dict[str, tuple[str, Mapping[str, predictions.Column], str]] = {
+TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
     "predictions.parquet": (
         "One row for every annotation.",
-        predictions.PREDICTIONS_COLUMNS,
+        tables.PREDICTIONS_COLUMNS,
         "Then the scores of the method (float32; [methods](methods/index.md)) and the PI columns, under their names in the table; one that has a name from above is called `pi_NAME`.",
     ),
     "items.parquet": (
         "One row for every item.",
-        predictions.ITEMS_COLUMNS,
+        tables.ITEMS_COLUMNS,
         "With up to 20 classes a column `p_CLASS` (float32 from 0 to 1) for each class in place of `top_1` to `top_5`.",
     ),
-    "annotators.parquet": ("One row for every annotator.", predictions.ANNOTATORS_COLUMNS, ""),
+    "annotators.parquet": ("One row for every annotator.", tables.ANNOTATORS_COLUMNS, ""),
     "annotator_classes.parquet": (
         "One row for every annotator and true class.",
-        predictions.ANNOTATOR_CLASSES_COLUMNS,
+        tables.ANNOTATOR_CLASSES_COLUMNS,
         "",
     ),
-    "thumbnails.parquet": ("One row for every picture kept.", predictions.THUMBNAILS_COLUMNS, ""),
-    "previews.parquet": ("One row for every text or column kept of an item.", predictions.PREVIEWS_COLUMNS, ""),
+    "thumbnails.parquet": ("One row for every picture kept.", tables.THUMBNAILS_COLUMNS, ""),
+    "previews.parquet": ("One row for every text or column kept of an item.", tables.PREVIEWS_COLUMNS, ""),
 }
 
 
