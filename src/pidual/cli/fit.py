@@ -9,7 +9,7 @@ import click
 from ..run.lifecycle import check_directory
 from ..run.notes import collected_warnings
 from .common import is_first_process, say, stop_signals, terminal_progress, writing
-from .job import data_options, judging_options, load_job, training_options
+from .job import data_options, judging_options, load_job, training_options, what_is_left
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
@@ -74,6 +74,7 @@ def fit(
         known = None if truth is None else read_truth(truth, read)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
+    notes += what_is_left(read, options["pi"] is not None)
     from ..run import fit_table
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Container
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -14,6 +14,9 @@ from ..errors import UsageError
 from ..paper.grids import METHOD_GRIDS
 from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_settings, unquoted
+
+if TYPE_CHECKING:
+    from ..data import AnnotationTable
 
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
 LIBRARIES = ("torchvision", "timm")
@@ -207,6 +210,24 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
     for name in named:
         if options[name] is not None and name in options["settings"]:
             raise UsageError(f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once.")
+
+
+def what_is_left(table: "AnnotationTable", pi_given: bool) -> list[str]:
+    """Columns that may be PI where nobody has said what is, and people who may have given the labels."""
+    from ..data.people import listed
+
+    left = []
+    if table.unused and not pi_given:
+        left.append(
+            f"{table.source}: not used: {listed(list(table.unused), 5)}. Name the columns that say how a label was "
+            "made, such as who gave it and how long it took, with --pi: they help to find wrong labels."
+        )
+    if table.people and "annotator" not in table.frame:
+        left.append(
+            f"{table.source}: {listed(list(table.people))} holds people, but no column says who gave each label; if "
+            "these people did, name it with --annotator: each of them is then judged."
+        )
+    return left
 
 
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:

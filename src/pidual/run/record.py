@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..data import Inputs
 from ..encode import PIColumn, quantity
 from ..engine import Fitted
 from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
-from ..files import fingerprint, release, write_json
+from ..files import fingerprint, write_json
 from ..files.schemas import CONFIG, FORMAT, IDENTITY, check_record, run_id, sealed
 from ..methods import METHODS, Method
 from ..nets import Standardize
@@ -61,7 +60,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "keep_ids": table.keeps_ids,
             "fingerprint": table.fingerprint(),
             "x_shape": [int(size) for size in job.inputs.array.shape],
-            "x_fingerprint": inputs_fingerprint(job.inputs),
+            "x_fingerprint": job.inputs.digest(),
             "pi": [describe_pi(column, frame[column.name]) for column in job.encoder.columns_],
             **describe_truth(job),
         },
@@ -95,21 +94,6 @@ def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
     if column.kind == "duration":  # its mean and spread are of logarithms
         return described | {"median": float(np.median(quantity(values, "number")[~missing]))}
     return described | {"mean": column.mean, "std": column.std}
-
-
-def inputs_fingerprint(inputs: Inputs) -> str:
-    """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
-    if inputs.fingerprint is not None:
-        return inputs.fingerprint
-    x, n = inputs.array, len(inputs)
-    rows = np.arange(0, n, max(1, (x.nbytes if isinstance(x, np.ndarray) else n * 2**20) // 2**28))
-
-    def parts() -> Iterator[bytes]:
-        for part in np.array_split(rows, max(1, len(rows) // 4096)):
-            yield np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes()
-            release(x)
-
-    return fingerprint(parts())
 
 
 def check_config(out: Path, config: dict[str, Any]) -> None:
