@@ -21,6 +21,7 @@ DOCS = Path(__file__).resolve().parent
 EXAMPLES = DOCS.parent / "examples"
 PAGES = ["start_csv", "start_python", "start_model", "start_label_studio"]
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRESS = re.compile(r"epoch \d+/\d+: ")  # as many lines as there is time; on a terminal, a bar
 WIDTH = 110  # longer lines of output are cut, and end in three dots
 
 
@@ -73,8 +74,9 @@ def call(words: list[str]) -> None:
 
 
 def shown(printed: str) -> str:
-    """What a page shows of what was printed: no line is longer than a page is wide."""
-    cut = (line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..." for line in printed.splitlines())
+    """What a page shows of what was printed: no progress, and no line that is longer than a page is wide."""
+    lines = [line for line in printed.splitlines() if not PROGRESS.match(line)]
+    cut = (line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..." for line in lines)
     return "".join(f"{line.rstrip()}\n" for line in cut)
 
 
