@@ -221,7 +221,7 @@ def exit_codes() -> str:
 |---|---|
 | 0 | done |
 | 1 | failed: data or a run that cannot be used, too little memory, or a fit whose verdict is `failed` (`fit --keep-going` exits with 0 then) |
-| 2 | wrong usage: an option, a column or a value that cannot be |
+| 2 | wrong usage: an option, a column or a value that is not possible |
 | 3 | `pidual detect --fail-over`: more labels look wrong than allowed |
 | 130 | interrupted, by Ctrl-C; `--resume` goes on |
 

@@ -39,8 +39,8 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     type=click.Path(path_type=Path),
     metavar="RUN",
     help="Fit the data of RUN again with its options, and with the classes that its reviewers decided on (`pidual "
-    "review`) as known, beginning with what it knows of annotators. TABLE, --x, --probs and --key-file say where files "
-    "are now.",
+    "review`) as known, beginning with what it knows about annotators. TABLE, --x, --probs and --key-file say where "
+    "files are now.",
 )
 @click.option(
     "--save-every",
