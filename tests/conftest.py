@@ -52,6 +52,7 @@ UNCHECKED = {
     "test_previews",
     "test_report",
     "test_sections",
+    "test_start_pages",
     "test_run",
     "test_rundir",
     "test_sweep",

@@ -33,17 +33,8 @@ def test_own_loop_is_short():
     assert len((EXAMPLES / "own_loop.py").read_text().splitlines()) <= 40
 
 
-def test_quickstart(tmp_path):
-    printed = run("quickstart.py", tmp_path)
-    assert float(re.search(r"test accuracy: (.*)", printed)[1]) > 0.85
-    found, rows, precision = re.search(r"look wrong: (\d+) of (\d+); rightly so: (.*)", printed).groups()
-    assert int(rows) == 1800
-    assert 500 < int(found) < 900
-    assert float(precision) > 0.85
-    assert len(re.findall(r"row \d+: \d -> \d\. The consensus is", printed)) == 3
-    assert "annotator_quality" in printed
-
-
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
-def test_every_example_is_run_here(path):
+@pytest.mark.parametrize(
+    "path", sorted(set(EXAMPLES.iterdir()) - set(EXAMPLES.glob("start_*"))), ids=lambda path: path.name
+)
+def test_every_example_but_the_start_pages_is_run_here(path):
     assert f'run("{path.name}"' in Path(__file__).read_text()
