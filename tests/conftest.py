@@ -91,7 +91,7 @@ BRIEFLY_JUDGED = {
 
 LONGEST = (  # files of tests that take more than ten seconds: they come first, so that two workers end together
     *("test_estimator", "test_run", "test_sweep", "test_cli", "test_docs_code", "test_every_method", "test_judge"),
-    *("test_report", "test_fuzz", "test_processes", "test_two_processes"),
+    *("test_report", "test_fuzz", "test_processes"),
 )
 
 torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
