@@ -1,4 +1,4 @@
-"""Put the numbers of the result files into docs/results.md and docs/detection.md.
+"""Put the numbers of the result files into docs/results.md, docs/detection.md and docs/loop.md.
 
     python benchmarks/tables.py
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cutoffs_table
 import detection_table
+import loop_table
 import methods
 import pandas as pd
 import symmetric_noise
@@ -21,6 +22,7 @@ from pidual.paper.summary import TITLES, markdown, paper_table, summarise, summa
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 DETECTION_PAGE = PAGE.with_name("detection.md")
+LOOP_PAGE = PAGE.with_name("loop.md")
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
@@ -193,6 +195,11 @@ def detection_tables():
     )
 
 
+def loop_tables():
+    """Those of docs/loop.md."""
+    return loop_table.tables(*(read_rows(RESULTS / f"{name}.jsonl") for name in ("calibration", "simulate_review")))
+
+
 def fill(page, made):
     """The page with its tables replaced."""
     for name, table in made.items():
@@ -201,7 +208,6 @@ def fill(page, made):
 
 
 if __name__ == "__main__":
-    detection = detection_tables()
-    for path, made in {PAGE: tables(), DETECTION_PAGE: detection}.items():
+    for path, made in {PAGE: tables(), DETECTION_PAGE: detection_tables(), LOOP_PAGE: loop_tables()}.items():
         path.write_text(fill(path.read_text(), made))
         print(f"written: {path}")

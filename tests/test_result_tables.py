@@ -30,6 +30,13 @@ def test_making_the_tables_of_detection_again_changes_nothing(benchmark):
     assert set(re.findall(r"<!-- (.+) -->\n", page)) - {"end"} == set(made)
 
 
+def test_making_the_tables_of_the_loop_again_changes_nothing(benchmark):
+    tables = benchmark("tables")
+    page, made = tables.LOOP_PAGE.read_text(), tables.loop_tables()
+    assert tables.fill(page, made) == page
+    assert set(re.findall(r"<!-- (.+) -->\n", page)) - {"end"} == set(made)
+
+
 @pytest.mark.parametrize("name", ["settings", "settings_images", "labelme", "cifar10s", "symmetric_noise"])
 def test_a_summary_is_that_of_its_rows(benchmark, name):
     script = {"settings_images": "settings", "labelme": "real_crowds", "cifar10s": "real_crowds"}.get(name, name)

@@ -30,6 +30,7 @@ from ..files.schemas import file_digest, sealed
 from ..predictions import write_frame
 from ..report import build_report
 from ..review import read_decisions
+from .decisions import calibrate_run
 from .files import RunFiles
 from .lifecycle import locked, settle
 
@@ -135,6 +136,14 @@ class Run(RunFiles):
     def reviews(self) -> pd.DataFrame:
         """What reviewers decided, see `pidual.review.read_decisions`; read anew each time."""
         return read_decisions(self)
+
+    @property
+    def calibration(self) -> dict[str, Any] | None:
+        """What decisions of reviewers say of all labels: how many are wrong, with intervals, and which to list.
+
+        See `run.decisions.calibrate_run`. None where fewer than ten labels were decided on.
+        """
+        return calibrate_run(self)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
