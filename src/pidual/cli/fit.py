@@ -11,7 +11,7 @@ from ..run.lifecycle import check_directory
 from ..run.notes import collected_warnings
 from .again import data_again, fit_again, next_name
 from .common import describe_shares, is_first_process, say, stop_signals, terminal_progress, writing
-from .job import data_options, judging_options, load_job, training_options
+from .job import data_options, judging_options, load_job, training_options, what_is_left
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
@@ -31,7 +31,7 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     "--truth",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Classes of items that are known, such as from a review: columns item and truth (or y, or label).",
+    help="Table of known classes, e.g. from a review: columns item and truth (or y, or label).",
 )
 @click.option(
     "--from",
@@ -39,8 +39,8 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     type=click.Path(path_type=Path),
     metavar="RUN",
     help="Fit the data of RUN again with its options, and with the classes that its reviewers decided on (`pidual "
-    "review`) as known, beginning with what it knows of annotators. TABLE, --x, --probs and --key-file say where files "
-    "are now.",
+    "review`) as known, beginning with what it knows about annotators. TABLE, --x, --probs and --key-file say where "
+    "files are now.",
 )
 @click.option(
     "--save-every",
@@ -48,15 +48,15 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two resume points.",
+    help="Seconds between two resume points.",
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out if there is one.")
 @click.option(
     "--force", is_flag=True, help="Replace the run in --out, when this one is finished; other files there stay."
 )
-@click.option("--keep-going", is_flag=True, help="Exit with 0 although the verdict on the fit is that it failed.")
+@click.option("--keep-going", is_flag=True, help="Exit with 0 even when the verdict on the fit is that it failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def fit(
     table: Path | None,
     out: Path | None,
@@ -70,15 +70,15 @@ def fit(
     save_every: float,
     **options: Any,
 ) -> None:
-    """Train on an annotation TABLE; find wrong labels; write a report.
+    """Train on an annotation TABLE, find wrong labels and write a report.
 
     TABLE (CSV, Parquet, JSON or JSON Lines) has a row for every annotation: an item, the label it was given, who gave
-    it, and whatever else is known of how the label was made. Exports of Label Studio, Argilla and doccano, and datasets
-    of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result is a run
-    directory with the classifier, predictions, annotators and report.html. After a review of that, --from fits again
-    with what was decided.
+    it, and whatever else is known about how the label was made. Exports of Label Studio, Argilla and doccano, and
+    datasets of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result
+    is a run directory with the classifier, predictions, annotators and report.html. After a review of that, --from fits
+    again with what was decided.
 
-    Exits with 1 where the fit failed: where what was learned has nothing to do with the labels.
+    Exits with 1 if the fit failed: if the classifier learned nothing about the labels.
     """
     if table is None and from_run is None:
         raise UsageError("TABLE is missing; give an annotation table, or a run to fit again with --from.")
@@ -104,6 +104,7 @@ def fit(
             fit_options = fit_again(before, options)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
+    notes += what_is_left(read, options["pi"] is not None)
     from ..run import fit_table
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):

@@ -1,4 +1,4 @@
-"""What decisions of reviewers say of all labels: a clean sample, though not a random one.
+"""What decisions of reviewers say about all labels: a clean sample, though not a random one.
 
 Reviewers look first at what looks worst, so that the share of wrong labels among those decided on says nothing of the
 others. What can be learned from any labels, however they were chosen by their quality q, is how the chance that a label
@@ -6,8 +6,8 @@ is wrong depends on q:
 
     logit P(wrong) = a + b logit(1 - q)                                      no change where a = 0 and b = 1
 
-Priors of a and log b are normal around no change. What the run itself says of its noise rate, with its interval, is
-evidence too: where only the worst labels were looked at, decisions hardly tell of the bulk. a and b have a posterior on
+Priors of a and log b are normal around no change. What the run itself says about its noise rate, with its interval, is
+evidence too: where only the worst labels were looked at, decisions hardly tell about the bulk. a and b have a posterior on
 a grid, no sampling; every number comes with its median and 90% interval. Labels that were decided on count as decided.
 """
 
@@ -157,7 +157,7 @@ def spread_sample(quality: npt.ArrayLike, is_issue: npt.ArrayLike, n: int) -> np
 def calibrate(
     quality: npt.ArrayLike, is_issue: npt.ArrayLike, decided: Bools, wrong: Bools, noise: Mapping[str, float]
 ) -> tuple[Calibration, dict[str, Any]] | None:
-    """What decisions say of a list of labels that look wrong; None where they are too few.
+    """What decisions say about a list of labels that look wrong; None where they are too few.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The fits of a benchmark as result files: one each, never done twice, whoever else works in the same folder.
+"""The fits of a benchmark as result files: one each, never done twice, even when several processes share the folder.
 
 OUT/<scale>/<dataset>/<method>-<seed>.json             a finished fit
 OUT/<scale>/<dataset>/<method>-<seed>.claim, .state/   one that a process is doing, or was doing when it was killed
@@ -24,19 +24,16 @@ from ..engine.checkpoint import StateStore
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import read_json, write_json, write_text
+from ..files.locks import lock
 from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions
+from ..run.identity import find_changes, refuse_change
 from ..run.settings import split_settings
 from .ablations import ABLATIONS
 from .about import about
 from .recipes import Recipe
 from .score import Result, fit_and_score
-
-try:
-    import fcntl
-except ImportError:  # Windows: processes do not know of each other there
-    fcntl = None  # type: ignore[assignment]
 
 MAIN_METHODS = ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus")
 STATE, CLAIM = ".state", ".claim"  # beside a result that is being made
@@ -102,7 +99,7 @@ class Fit:
         return {name: self.changes[name] for name in ABLATIONS if name in self.changes}
 
     def options(self, noise_rate: float) -> FitOptions:
-        """Options of the fit; a method that has to know the share of wrong labels is told that of the data."""
+        """Options of the fit; a method that has to know the share of wrong labels gets that of the data."""
         settings = self.recipe.method_settings(self.method, self.changes)
         settings = {name: value for name, value in settings.items() if name not in self.ablation}
         network = settings.pop("network", None)
@@ -181,15 +178,15 @@ def run_fits(
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
-    """Do the fits whose result is not there yet, and give the results of all that are done.
+    """Do the fits whose result is missing, and give the results of all that are done.
 
-    A fit that another process is doing is left to it; one that was killed goes on where its state was saved.
+    A fit that another process is doing is left to it; one that was killed continues where its state was saved.
 
     Parameters
     ----------
     fits : sequence of Fit
     data : Path or NoisyDataset
-        Where the datasets lie, or the one that all fits are of: results have its name then, not the recipe's.
+        Folder of the datasets, or the one that all fits are of: results have its name then, not the recipe's.
     out : Path
         Folder of the result files.
     threads : int, optional
@@ -261,16 +258,9 @@ def is_done(fit: Fit, path: Path) -> bool:
     """Whether the result is there; it must be of the same fit."""
     if not path.exists():
         return False
-    result, identity = read_result(path), fit.identity()
-    before, now = result["settings"], identity.pop("settings")
-    pairs = [(name, result.get(name), value) for name, value in identity.items()]
-    pairs += [(name, before.get(name), now.get(name)) for name in {**before, **now}]
-    for name, made, asked in pairs:
-        if made != asked:
-            raise RunError(
-                f"{path} was made with {name} = {made!r}, and now {asked!r} is asked for; remove the file or use "
-                "another directory (--out)."
-            )
+    way_out = "remove the file or use another directory (--out)."
+    for name, made, asked in find_changes(read_result(path), fit.identity()):
+        refuse_change(f"The fit in {path}", name, made, asked, way_out)
     return True
 
 
@@ -283,12 +273,11 @@ def claimed(path: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim = path.with_suffix(CLAIM)
     with claim.open("a") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
+        try:
+            lock(file)
+        except BlockingIOError:
+            yield False
+            return
         yield not path.exists()
         if path.exists():
             claim.unlink(missing_ok=True)

@@ -6,7 +6,7 @@
     start_from          the answer model begins with its weights, and training takes a part of its epochs
     describe_change     what the decisions have changed
 
-Only what is known of annotators goes on. Networks of x begin anew: with their old weights they keep the wrong labels
+Only what is known about annotators goes on. Networks of x start over: with their old weights they keep the wrong labels
 that they have learned, and are less often right than without (docs/loop.md). Items are kept from the same members as
 before, so that no member begins with what it must not have seen.
 """
@@ -32,7 +32,6 @@ from .directory import Run
 from .makers import check_build
 from .options import FitOptions
 from .prepare import JUDGING_NETWORKS, Job
-from .record import inputs_fingerprint
 
 WARM_EPOCHS = 0.5  # of those of a fit from the start; docs/loop.md has what this costs
 ANSWERS = "answers."  # how weights of the answer model are called
@@ -54,7 +53,7 @@ def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | N
     known = np.full(len(table), -1, np.int64) if truth is None else truth
     if truth is None and before is not None:
         if not Path(before).exists():
-            raise UsageError(f"{run.path} was told classes by {before}, which is not there; put it back.")
+            raise UsageError(f"{run.path} used the classes of {before}, which is missing; put it back.")
         known = read_truth(before, table)
     if not len(decided) and not (known >= 0).any():
         raise UsageError(f"Nobody has decided on a label of {run.path}; do so with `pidual review {run.path}`.")
@@ -97,7 +96,7 @@ def epochs_from_start(run: Run) -> int:
 
 
 def goes_on(run: Run, options: FitOptions) -> bool:
-    """Whether a fit with these options may begin with what a run knows of annotators.
+    """Whether a fit with these options may begin with what a run knows about annotators.
 
     It may not where that fit failed, and where the method is another or keeps items from other members.
     """
@@ -110,8 +109,8 @@ def goes_on(run: Run, options: FitOptions) -> bool:
 
 
 def begin_again(run: Run, job: Job) -> dict[str, Any]:
-    """Let a job begin where a run of the same inputs ended; what config.json says of it."""
-    check_same_data(run, "x_fingerprint", inputs_fingerprint(job.inputs), job.inputs.source)
+    """Let a job begin where a run of the same inputs ended; what config.json says about it."""
+    check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
     about = {"from": str(run.path), "warm_start": start_from(run, job), "epochs_from_start": epochs_from_start(run)}
     reviews, before = read_decisions(run), run.config["source"].get("truth")
     if len(reviews):

@@ -37,7 +37,7 @@ def new_decisions(run: RunFiles) -> pd.DataFrame:
 
 
 def calibrate_run(run: RunFiles) -> dict[str, Any] | None:
-    """What decisions of reviewers say of all labels of a run; None where they are fewer than ten.
+    """What decisions of reviewers say about all labels of a run; None where they are fewer than ten.
 
     Returns
     -------

@@ -20,11 +20,7 @@ from pathlib import Path
 
 from ..errors import RunError, UsageError
 from ..files import read_json
-
-try:
-    import fcntl
-except ImportError:  # Windows: two writers are not kept apart there
-    fcntl = None  # type: ignore[assignment]
+from ..files.locks import lock
 
 RUN_FILES = (
     *("config.json", "metrics.jsonl", "model.json", "model.safetensors", "model-last.safetensors"),
@@ -88,7 +84,7 @@ def check_directory(
     kind = kind or RUN_KIND
     if force and resume:
         raise UsageError(
-            "--force (force=True in Python) starts anew and --resume (resume=True) continues; give one of them."
+            "--force (force=True in Python) starts over and --resume (resume=True) continues; give one of them."
         )
     if is_empty(out, kind.files):
         return
@@ -114,7 +110,7 @@ def check_inputs_outside(out: Path, inputs: Iterable[str | Path]) -> None:
     for path in map(Path, inputs):
         if path.exists() and path.resolve().is_relative_to(place):
             raise RunError(
-                f"{path} lies in {out}, which would be replaced; move it, or choose another directory (--out)."
+                f"{path} is in {out}, which would be replaced; move it, or choose another directory (--out)."
             )
 
 
@@ -200,7 +196,7 @@ def take_place(out: Path, folder: Path) -> None:
 
 
 def finish_exchange(out: Path) -> None:
-    """Let a new run that is complete take the place of the old one, or go on with that after a kill."""
+    """Let a new run that is complete take the place of the old one, or finish that after a kill."""
     complete, moving = out / COMPLETE, out / MOVING
     if _is_own(complete) and not (complete / "summary.json").exists():
         remove_run(complete)  # no run that `take_place` has put there
@@ -281,20 +277,16 @@ def _open_lock(path: Path, until: float) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if fcntl is None:
-                return handle
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock(handle):  # no locks here
+                    return handle
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(handle), path.stat()):
+                        return handle
             except BlockingIOError:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(0.05)
-            except OSError:  # a file system without locks
-                return handle
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(handle), path.stat()):
-                        return handle
         except BaseException:
             os.close(handle)
             raise

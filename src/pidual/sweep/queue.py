@@ -22,14 +22,10 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from ..encode.random_pi import derive_seed
 from ..engine import Interrupted
 from ..errors import RunError
+from ..files.locks import is_locked, lock
 from ..files.schemas import TRIAL, Check, FieldError
 from .space import Space
 from .study import study_errors
-
-try:
-    import fcntl
-except ImportError:  # Windows: a dead worker is known by its silence alone
-    fcntl = None  # type: ignore[assignment]
 
 BEAT_SECONDS, SILENT_SECONDS = 5.0, 60.0
 LOCK_NAME = re.compile(r"[0-9a-f]{32}\.lock")  # no other file that a study names is opened
@@ -39,37 +35,26 @@ LOCK_NAME = re.compile(r"[0-9a-f]{32}\.lock")  # no other file that a study name
 def lock_file(folder: Path) -> Iterator[dict[str, str]]:
     """Hold a lock that ends with this process; yields what others need to look at it.
 
-    The file stays where the process does not end well, to tell whoever finds its trial.
+    The file stays where the process does not end well, so that other workers see that its trial is free.
     """
     path = folder / f"{uuid.uuid4().hex}.lock"
     folder.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        try:
-            if fcntl is None:
-                raise OSError
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            seen = {"host": platform.node(), "lock": str(path.absolute())}
-        except OSError:  # a file system without locks
-            seen = {"host": platform.node(), "lock": ""}
-        yield seen
+        yield {"host": platform.node(), "lock": str(path.absolute()) if lock(file) else ""}
     path.unlink(missing_ok=True)
 
 
 def is_alive(worker: Mapping[str, str]) -> bool | None:
-    """Whether a worker lives, by its lock file; None where that cannot be told."""
+    """Whether a worker lives, by its lock file; None where that is not known."""
     path = Path(worker["lock"])
-    if fcntl is None or worker["host"] != platform.node() or not LOCK_NAME.fullmatch(path.name) or not path.is_file():
+    if worker["host"] != platform.node() or not LOCK_NAME.fullmatch(path.name) or not path.is_file():
         return None
     try:
         file = path.open("rb")
     except FileNotFoundError:  # the worker ended between the two looks
         return None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+        return is_locked(file)
 
 
 def dead_locks(folder: Path) -> list[Path]:
@@ -129,7 +114,7 @@ class Queue:
         except FieldError as error:
             raise RunError(
                 f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {error}; it is damaged "
-                "or was changed, so start anew with another directory and study (--out, --study)."
+                "or was changed, so start over with another directory and study (--out, --study)."
             ) from error
 
     def take(self) -> optuna.Trial | None:

@@ -1,11 +1,10 @@
-"""A worker of a sweep: take a point, fit there, tell the study, until there is no point left."""
+"""A worker of a sweep: take a point, fit there, record the result, until there is no point left."""
 
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
+from .. import __version__
 from ..data import AnnotationTable, Inputs
 from ..engine import Callback, Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
@@ -24,7 +24,7 @@ from ..errors import RunError, UsageError
 from ..files import write_json
 from ..files.schemas import FORMAT, SWEEP, read_record
 from ..processes import place_among_processes
-from ..run import FitOptions, train
+from ..run import FitOptions, Job, train
 from ..run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ..run.prepare import prepare
 from .queue import Queue, beating, dead_locks, lock_file, owners
@@ -92,24 +92,16 @@ def run_sweep(
     resume : bool
         Continue, or join, a sweep that is there; its data and options must be the same.
     progress : Progress, optional
-        Told of the steps and epochs of every fit.
+        Called at the steps and epochs of every fit.
     say : callable
-        Told of every trial, in a line.
+        Called with one line for every trial.
     stop : callable
         Asked at every step; True saves the state, puts the trial back and raises Interrupted.
     """
     out, progress = Path(out), progress or Progress()
-    if place_among_processes().world > 1:
-        raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
-    if sampler not in SAMPLERS:
-        raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
     read = (table.source, inputs.source, *reads)
     check_sweep(out, force=force, resume=resume, inputs=read)
-    space = Space(search, options)
-    job = prepare(table, inputs, space.options(0))
-    space.check(job)
-    if not job.valid.any():
-        raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
+    space, job = prepare_sweep(table, inputs, options, search, sampler)
     for text in job.warnings:
         progress.note(f"Warning: {text}")
     same = identity(job, space, sampler, prune)
@@ -127,19 +119,26 @@ def run_sweep(
             start_directory(out, about, source or {}, force=force, resume=resume)
             lock = held.enter_context(lock_file(out / "state"))
         held.enter_context(storage_errors(url))
-        database = held.enter_context(opened(url))
-        queue = Queue(
-            open_study(database, study, pruner, same, force=force, resume=resume), space, sampler, limit, lock, stop
-        )
+        opened_study = open_study(held.enter_context(opened(url)), study, pruner, same, force=force, resume=resume)
+        queue = Queue(opened_study, space, sampler, limit, lock, stop)
         worker = Worker(table, inputs, queue, out / "state", prune, progress, say, stop)
-        results = Results(out, queue, fit_command, int(job.valid.sum()))
-        tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
-        say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(queue.trials()))}")
-        while (trial := queue.take()) is not None:
-            worker.run(trial)
-            results.write()
-        worker.clean()
-        return results.write(plot=True)
+        return worker.run_all(Results(out, queue, fit_command, int(job.valid.sum())))
+
+
+def prepare_sweep(
+    table: AnnotationTable, inputs: Inputs, options: FitOptions, search: Mapping[str, Sequence[Any]], sampler: str
+) -> tuple[Space, Job]:
+    """The points to search and the fit at the first of them, when everything has been checked."""
+    if place_among_processes().world > 1:
+        raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
+    if sampler not in SAMPLERS:
+        raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
+    space = Space(search, options)
+    job = prepare(table, inputs, space.options(0))
+    space.check(job)
+    if not job.valid.any():
+        raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
+    return space, job
 
 
 def check_sweep(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
@@ -156,11 +155,11 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         if force:
             remove_sweep(out)
         if resume and config.exists():
-            way_out = "the sweep is damaged, so start anew with --force (force=True in Python)"
+            way_out = "the sweep is damaged, so start over with --force (force=True in Python)"
             check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
             return
         created = {
-            "pidual": version("pidual"),
+            "pidual": __version__,
             "format": FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -194,15 +193,26 @@ class Worker:
         for path in dead_locks(self.states):
             path.unlink(missing_ok=True)
 
+    def run_all(self, results: Results) -> Sweep:
+        """Take points and fit there until none is left; what is known after each is written."""
+        limit, space = self.queue.limit, self.queue.space
+        tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
+        self.say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(self.queue.trials()))}")
+        while (trial := self.queue.take()) is not None:
+            self.run(trial)
+            results.write()
+        self.clean()
+        return results.write(plot=True)
+
     def run(self, trial: optuna.Trial) -> None:
-        """Fit at the point of a trial, and tell the study what came of it; put the trial back where nothing did."""
+        """Fit at the point of a trial, and record the result; put the trial back where there is none."""
         number, point = trial.number, trial.user_attrs["point"]
         self.say(f"Trial {number}: {self.queue.space.describe(point)}")
         try:
             outcome = self.fit(trial, point)
             remove_state(self.store(point).folder)
         except UpdateFinishedTrialError:
-            outcome = "taken over by another worker, as nothing was heard of this one for too long"
+            outcome = "taken over by another worker, because this one did not respond for too long"
         except StorageInternalError:
             raise
         except (UsageError, RuntimeError) as error:  # what no fit at this point can do, such as fit into the memory
@@ -248,7 +258,7 @@ class Worker:
 
 
 class Watch(Callback):
-    """Asks the study after every epoch whether the trial is worth going on with."""
+    """Asks the study after every epoch whether to continue the trial."""
 
     def __init__(self, trial: optuna.Trial, prune: bool, before: Iterable[Record]):
         self.trial, self.prune, self.pruned = trial, prune, False
@@ -261,7 +271,7 @@ class Watch(Callback):
         self.pruned = self.prune and self.trial.should_prune()
 
     def count(self, record: Record) -> None:
-        """Add up the time, and tell the study; epochs after a collapse have no counterpart in other trials."""
+        """Add up the time, and report to the study; epochs after a collapse have no counterpart in other trials."""
         self.seconds += record["seconds"]
         if self.prune and record["attempt"] == 0:
             self.trial.report(record["valid_accuracy"], self.epochs)
