@@ -6,9 +6,10 @@ is wrong depends on q:
 
     logit P(wrong) = a + b logit(1 - q)                                      no change where a = 0 and b = 1
 
-Priors of a and log b are normal around no change. What the run itself says about its noise rate, with its interval, is
-evidence too: where only the worst labels were looked at, decisions hardly tell about the bulk. a and b have a posterior on
-a grid, no sampling; every number comes with its median and 90% interval. Labels that were decided on count as decided.
+Priors of a and log b are normal around no change. The run's own estimate of its noise rate, with its interval, is
+evidence too: where only the worst labels were looked at, decisions hardly tell about the bulk. a and b have a posterior
+on a grid, no sampling; every number comes with its median and 90% interval. Labels that were decided on count as
+decided.
 """
 
 from collections.abc import Mapping
