@@ -16,7 +16,7 @@ from .roles import Roles, find_roles
 from .sources import Source, open_source
 from .sources.in_arrow import Long
 
-HASHED = 1 << 16  # values of a column that are in Python at a time
+HASHED = 1 << 14  # values of a column that are in Python at a time
 
 
 def reopen_table(
@@ -30,7 +30,7 @@ def reopen_table(
         Where the table is.
     read : mapping
         How it was read: `config["source"]["read"]` of a run.
-    given : pandas.Series of str
+    given : pandas.Series of categories
         The labels that the run has, by row of the table.
     n_rows : int
         How many rows the table had.
@@ -44,8 +44,9 @@ def reopen_table(
     item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
     roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
     found = keys(source, roles.label, source.read([roles.label])[roles.label])
-    now = np.array([*map(str, found.names.to_pylist()), ""], object)[found.codes]
-    if len(now) != n_rows or (now[given.index] != given.to_numpy()).any():
+    code = {str(name): number for number, name in enumerate(given.cat.categories)}
+    now = np.array([*(code.get(str(name), -2) for name in found.names.to_pylist()), -2])[found.codes]
+    if len(now) != n_rows or (now[given.index] != given.cat.codes.to_numpy()).any():
         return None
     pa.default_memory_pool().release_unused()
     return source, roles

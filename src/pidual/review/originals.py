@@ -142,7 +142,7 @@ class Originals:
 
     def _opened_table(self) -> tuple[Any, Any]:
         labels = self._run.read_predictions(["row", "given_label"]).frame
-        given = labels.set_index("row")["given_label"].astype(str)
+        given = labels.set_index("row")["given_label"]
         found = reopen_table(self._x, self._read or {}, given, self._run.config["data"]["n_rows"])
         if found is None:
             raise GoneError(f"{_name(self._x)} does not hold the labels of the run any more; its items are not shown.")
