@@ -447,7 +447,7 @@ def spelled(frame, how, changed=()):
     return how["end"].join(lines) + (how["end"] if how["last"] else "")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(spellings())
 def test_an_odd_table_differs_in_the_decided_cells_alone(fitted, tmp_path_factory, how):
     folder, frame = tmp_path_factory.mktemp("odd"), answers()
