@@ -167,7 +167,7 @@ def memory_table(results):
 
 
 def information_table(results):
-    """What PI, and what the input, says of the wrong labels of every dataset."""
+    """What PI, and what the input, says about the wrong labels of every dataset."""
     rows = [
         {
             "dataset": row["dataset"],

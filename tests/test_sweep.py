@@ -684,7 +684,7 @@ def test_a_search_on_a_recipe_from_python(tmp_path):
 
 def test_what_the_recipe_says_is_not_an_option(tmp_path):
     code, _, err = run_cli(["sweep", "digits_pi", "--data", tmp_path, "--x", "x.npy", "--out", tmp_path / "s"])
-    assert (code, "--x does not go with --data" in err) == (2, True)
+    assert (code, "--x cannot be combined with --data" in err) == (2, True)
     args = ["sweep", "digits_pi", "--data", tmp_path, "--method", "elr", "--out", tmp_path / "s"]
     for options, message in [
         (["--set", "lam=2.0", "--search", "lam=1.0,3.0"], "lam is given a value and searched as well"),
@@ -694,5 +694,5 @@ def test_what_the_recipe_says_is_not_an_option(tmp_path):
         code, _, err = run_cli([*args, *options])
         assert (code, message in err) == (2, True), err
     code, _, err = run_cli(["sweep", tmp_path / "labels.csv", "--scale", "paper"])
-    assert (code, "it goes with --data" in err) == (2, True)
+    assert (code, "use it with --data" in err) == (2, True)
     assert not (tmp_path / "s").exists()

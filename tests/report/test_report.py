@@ -152,7 +152,7 @@ def test_a_thousand_classes(tmp_path):
     assert (run / "report.html").stat().st_size < 600_000
 
 
-@pytest.mark.parametrize(("guard", "says"), [("recovered", "was put right"), ("lost", "do not rely on this result")])
+@pytest.mark.parametrize(("guard", "says"), [("recovered", "was repaired"), ("lost", "do not rely on this result")])
 def test_guard_events_are_shown_first(tmp_path, guard, says):
     page = page_of(fabricate_run(tmp_path / guard, n_items=150, guard=guard))
     assert says in page.words
@@ -225,7 +225,7 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     run = fabricate_run(tmp_path / "run", n_items=100)
     page = page_of(run)
     assert "What the run chose" not in page.words
-    assert "What goes with right answers" not in page.words
+    assert "Where answers are right more often" not in page.words
     records = [
         {"weight_decay": 0.02, "input_dropout": d, "answer_log_likelihood": -0.5 - d, "tau": 0.5, "share": s}
         for d, s in ((0.0, 0.004), (0.5, 0.996))

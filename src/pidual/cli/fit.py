@@ -25,7 +25,7 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     "--truth",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Classes of items that are known, such as from a review: columns item and truth (or y, or label).",
+    help="Table of known classes, e.g. from a review: columns item and truth (or y, or label).",
 )
 @click.option(
     "--save-every",
@@ -33,15 +33,15 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two resume points.",
+    help="Seconds between two resume points.",
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out if there is one.")
 @click.option(
     "--force", is_flag=True, help="Replace the run in --out, when this one is finished; other files there stay."
 )
-@click.option("--keep-going", is_flag=True, help="Exit with 0 although the verdict on the fit is that it failed.")
+@click.option("--keep-going", is_flag=True, help="Exit with 0 even when the verdict on the fit is that it failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def fit(
     table: Path,
     out: Path | None,
@@ -54,14 +54,14 @@ def fit(
     save_every: float,
     **options: Any,
 ) -> None:
-    """Train on an annotation TABLE; find wrong labels; write a report.
+    """Train on an annotation TABLE, find wrong labels and write a report.
 
     TABLE (CSV, Parquet, JSON or JSON Lines) has a row for every annotation: an item, the label it was given, who gave
-    it, and whatever else is known of how the label was made. Exports of Label Studio, Argilla and doccano, and datasets
-    of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result is a run
-    directory with the classifier, predictions, annotators and report.html.
+    it, and whatever else is known about how the label was made. Exports of Label Studio, Argilla and doccano, and
+    datasets of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result
+    is a run directory with the classifier, predictions, annotators and report.html.
 
-    Exits with 1 where the fit failed: where what was learned has nothing to do with the labels.
+    Exits with 1 if the fit failed: if the classifier learned nothing about the labels.
     """
     out = out or Path("runs") / table.name.split(".")[0]
     check_directory(out, force=force, resume=resume)

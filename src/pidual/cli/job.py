@@ -39,13 +39,13 @@ FORMATS = ("label-studio", "label-studio-min", "argilla", "doccano", "hf", "tabl
 format_option = click.option(
     "--format",
     type=click.Choice(FORMATS),
-    help="What wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: by what is in it]",
+    help="Tool that wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: recognised by its contents]",
 )
 annotators_option = click.option(
     "--annotators",
     callback=names,
     metavar="A,B,...",
-    help="Of a wide TABLE: the columns that hold the answers of one annotator each, or patterns such as 'rater_*'.",
+    help="For a wide TABLE: columns with the answers of one annotator each, or patterns such as 'rater_*'.",
 )
 data_options = together(
     click.argument("table", type=click.Path(path_type=Path)),
@@ -60,14 +60,14 @@ data_options = together(
         "columns",
         callback=names,
         metavar="A,B,...",
-        help="Input columns, of --x or (without --x) of TABLE itself, there also by a pattern such as 'embedding_*'; a "
-        "name with a comma in double quotes of its own.",
+        help="Input columns of --x or (without --x) of TABLE, there also a pattern such as 'embedding_*'; put "
+        "a name that has a comma in double quotes.",
     ),
     click.option(
         "--x-text",
         "text",
         metavar="COLUMN",
-        help="Input is text: the column of --x, or (without --x) of TABLE, that holds it.",
+        help="Use text as input: the column of --x, or (without --x) of TABLE, that holds it.",
     ),
     click.option(
         "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels a side."
@@ -90,8 +90,8 @@ data_options = together(
         "--pi",
         callback=names,
         metavar="A,B,...",
-        help="Privileged information: what is known of how each label was made. NAME or NAME:KIND, where KIND is "
-        "category, number, duration or raw; a name with a comma or colon in double quotes of its own, as in "
+        help="Privileged information: columns that say how each label was made. NAME or NAME:KIND, where KIND is "
+        "category, number, duration or raw; put a name with a comma or colon in double quotes, as in "
         """'"time, s":number'.  [default: the annotator; of an export, all it has]""",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
@@ -103,20 +103,22 @@ judging_options = together(
     click.option(
         "--probs",
         metavar="PATH",
-        help="Judge labels by probabilities that a classifier of your own has for each item, in place of inputs: .npy, "
+        help="Judge labels by your own classifier's probabilities for each item, instead of inputs: .npy, "
         ".npz with pred_probs, CSV or Parquet, one column for each class, in the order of the classes sorted. They "
         "should be out of sample: from a classifier that has not seen the label it judges.",
     ),
-    click.option("--no-x", is_flag=True, help="Judge labels by each other and by PI alone; there are no inputs."),
+    click.option("--no-x", is_flag=True, help="Judge labels by each other and by PI alone, without inputs."),
 )
 training_options = together(
-    click.option("--method", help="See `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"),
+    click.option(
+        "--method", help="Method, see `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"
+    ),
     click.option(
         "--setting",
         default="default",
         show_default=True,
         type=click.Choice(["default", "paper"]),
-        help="Where options that are not given come from. paper: the paper's protocol for CIFAR, on images with its "
+        help="Preset for options you do not set. paper: the paper's protocol for CIFAR, on images with its "
         "WRN-28-10, which needs a GPU.",
     ),
     click.option(
@@ -125,14 +127,14 @@ training_options = together(
         multiple=True,
         callback=parse_settings,
         metavar="KEY=VALUE",
-        help="Any option of the method, of training or of the network (network.KEY=VALUE); repeatable.",
+        help="Set any option of the method, of training or of the network (network.KEY=VALUE); repeatable.",
     ),
     click.option(
         "--network",
         metavar="NAME",
         help=f"{', '.join(NETWORK_NAMES)}, torchvision:NAME or timm:NAME.  [default: by the inputs]",
     ),
-    click.option("--epochs", type=int, help="Passes over the data."),
+    click.option("--epochs", type=int, help="Number of passes over the data."),
     click.option("--batch-size", type=int, help="Rows per step (items, with a method that judges items)."),
     click.option("--lr", type=float, help="Learning rate."),
     click.option(
@@ -141,11 +143,11 @@ training_options = together(
         help="Share of items held out as noisy validation set.  [default: latent_truth: 0, others: 0.1, images "
         "with --setting paper: 0.02]",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of everything random."),
-    click.option("--precision", help="32-true, bf16-mixed, ..."),
-    click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, ..."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Random seed."),
+    click.option("--precision", help="Numerical precision: 32-true, bf16-mixed, ..."),
+    click.option("--accelerator", default="auto", show_default=True, help="Device: cpu, cuda, ..."),
     threads_option,
-    click.option("--keep-ids", is_flag=True, help="Keep ids of people as they are instead of pseudonyms."),
+    click.option("--keep-ids", is_flag=True, help="Keep the ids of people instead of replacing them by pseudonyms."),
     click.option(
         "--key-file",
         type=click.Path(path_type=Path),
@@ -155,7 +157,7 @@ training_options = together(
 
 
 def check_method_name(name: str, *groups: str) -> None:
-    """Refuse a method that does not exist, without loading torch; who has added one in Python has loaded it."""
+    """Refuse a method that does not exist, without loading torch; a method added in Python has loaded it already."""
     if "pidual.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
         and_groups = f"; or {' or '.join(groups)}" if groups else ""
         raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHOD_GRIDS)}{and_groups}.")

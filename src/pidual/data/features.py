@@ -1,4 +1,4 @@
-"""Columns of a table as inputs: numbers that are no people, no ids and no labels, or a column of text."""
+"""Columns of a table as inputs: numbers (not people, ids or labels), or a column of text."""
 
 import re
 import warnings
@@ -81,7 +81,7 @@ def inputs_from_source(
 
 
 def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | None, text: str | None) -> None:
-    """Have the columns that `table_inputs` will want read in the pass that reads the table.
+    """Have the columns that `table_inputs` will need read in the pass that reads the table.
 
     Those called like people are left out: as input these are refused.
     """
@@ -136,8 +136,8 @@ def _choose(
     rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
     rest = [column for column in rest if not names_people(column) and not is_address(column)]
     unused = {
-        listed(people): "who gave a label, or any other person, is no input; rename a column that holds no people.",
-        listed(left): "an annotation table has columns of that name; list columns to use them all the same.",
+        listed(people): "who gave a label, or any other person, is not an input; rename a column that holds no people.",
+        listed(left): "an annotation table has columns of that name; list columns to use them anyway.",
         listed(mixed): "not every value is a number; correct the values, or list the columns to use.",
         listed(rest, 5): "not numbers; write them as numbers (True as 1), or list the columns to use.",
     }
@@ -161,7 +161,7 @@ def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None
 
 
 def _holds_people(source: Source, column: str) -> bool:
-    """Whether a column is one of people; it is read only where its name speaks of them."""
+    """Whether a column is one of people; it is read only where its name suggests it."""
     if has_address(column):  # a column for somebody's answers
         return True
     if not names_people(column) or source.columns.count(column) > 1:

@@ -41,9 +41,9 @@ def find_roles(
     split: str | None,
     x_columns: Sequence[str] | None = None,
 ) -> Roles:
-    """Decide which column plays which part; one asked for by name is never taken for another by default.
+    """Decide which column plays which part; one asked for by name is never used for another by default.
 
-    The source is told which columns the table will read.
+    The source gets the columns that the table will read.
     """
     item, label, annotator, y, split = map(source.called, (item, label, annotator, y, split))
     pi_asked = [pi] if isinstance(pi, str) else pi

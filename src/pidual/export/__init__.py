@@ -91,7 +91,7 @@ def export_run(
 
 
 def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
-    """Write the posterior of every item, to train on in the place of labels.
+    """Write the posterior of every item, to train on in place of labels.
 
     Parameters
     ----------

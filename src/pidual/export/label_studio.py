@@ -1,6 +1,6 @@
 """Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
 
-They are imported as they are. Nobody's id is in them: answers are told as labels, not as annotations. What reviewers
+They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
 decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last.
 """
 
@@ -90,7 +90,7 @@ def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
 
 
 def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
-    """What is known of the items, each by one of its rows."""
+    """What is known about the items, each by one of its rows."""
     return {
         called: [_plain(value) for value in pd.Series(column.to_pandas()).astype(object).iloc[rows]]
         for called, column in item_columns(source, roles)

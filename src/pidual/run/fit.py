@@ -70,7 +70,7 @@ def fit_table(
     save_every : float
         Seconds between two resume points within an epoch.
     progress : Progress, optional
-        Told of every step and epoch.
+        Called at every step and epoch.
     callbacks : sequence of Callback
         Called with the trainer at every step and epoch.
     stop : callable
@@ -142,7 +142,7 @@ def claimed(
 
 
 def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
-    """Say what will be done, and what the user should know of the data."""
+    """Say what will be done, and what the user should know about the data."""
     if job.choice:
         progress.heading(job.choice)
     for text in (*(f"Warning: {warning}" for warning in job.warnings), *notes):

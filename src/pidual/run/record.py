@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from .. import __version__
 from ..encode import PIColumn, quantity
 from ..engine import Fitted
 from ..engine.checkpoint import save_tensors
@@ -36,7 +37,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
     table = job.table
     frame = table.frame
     return {
-        "pidual": version("pidual"),
+        "pidual": __version__,
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": job.options.method,
@@ -74,7 +75,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_truth(job: Job) -> dict[str, Any]:
-    """What is known of the classes of items, where something is: of how many, and a digest."""
+    """What is known about the classes of items, where something is: of how many, and a digest."""
     if job.rows.truth is None:
         return {}
     truth = job.rows.truth.numpy()
@@ -156,8 +157,11 @@ def go_on_as_started(folder: Path, job: Job) -> None:
     if not (folder / "config.json").exists() or (folder / "summary.json").exists():
         return
     old = Run(folder).config
-    started = {"pidual": old.get("pidual"), "torch": old.get("versions", {}).get("torch")}
-    changes = [f"{name} {was} (now {version(name)})" for name, was in started.items() if was != version(name)]
+    versions = {
+        "pidual": (old.get("pidual"), __version__),
+        "torch": (old.get("versions", {}).get("torch"), version("torch")),
+    }
+    changes = [f"{name} {was} (now {now})" for name, (was, now) in versions.items() if was != now]
     threads = old.get("hardware", {}).get("threads", job.threads)
     if job.options.threads is None:
         job.threads = goes_on_with(threads, job.threads)
