@@ -545,12 +545,6 @@ def test_every_command_and_option_has_help(command):
     assert all(parameter.help for parameter in target.params if parameter.param_type_name == "option")
 
 
-def test_help_does_not_load_torch():
-    code = "import sys; from pidual.cli import main; sys.argv[1:] = ['--help']\ntry: main()\nexcept SystemExit: pass\n"
-    code += "assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], env=environment(), check=True, stdout=subprocess.DEVNULL)
-
-
 @pytest.mark.parametrize(("given", "heard"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
 def test_threads_that_wait_sleep(given, heard):
     outside = {name: value for name, value in environment().items() if name != "OMP_WAIT_POLICY"}

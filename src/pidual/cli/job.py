@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
 LIBRARIES = ("torchvision", "timm")
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
+ASKED = ("x", "columns", "text", "image_size", "probs", "no_x", "pi", "key_file")  # kept to read the data again
 Command = Callable[..., Any]
 
 
@@ -47,8 +48,8 @@ annotators_option = click.option(
     metavar="A,B,...",
     help="For a wide TABLE: columns with the answers of one annotator each, or patterns such as 'rater_*'.",
 )
+table_argument = click.argument("table", type=click.Path(path_type=Path))
 data_options = together(
-    click.argument("table", type=click.Path(path_type=Path)),
     click.option(
         "--x",
         "x",
@@ -235,6 +236,7 @@ def what_is_left(table: "AnnotationTable", pi_given: bool) -> list[str]:
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     check_options(options)
+    asked = {name: options.get(name) for name in ASKED}
     from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
     from ..data.features import expect_inputs
 
@@ -292,6 +294,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
             "annotators": opened.positions,
             **{key: options[key] for key in keys[:5]},
         },
+        "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }
     return read, inputs, fit_options, source
 

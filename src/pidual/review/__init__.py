@@ -12,6 +12,6 @@ static     the page: HTML, a style sheet and a script of our own
 Only `app` and `serve` need the extra `review`.
 """
 
-from .store import DECISIONS, FILE, Decision, Store, read_decisions
+from .store import DECISIONS, FILE, Decision, Store, copy_decisions, read_decisions
 
-__all__ = ["DECISIONS", "FILE", "Decision", "Store", "read_decisions"]
+__all__ = ["DECISIONS", "FILE", "Decision", "Store", "copy_decisions", "read_decisions"]

@@ -47,6 +47,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "seed": job.options.seed,
         "valid_fraction": job.options.valid_fraction,
         "pi_kinds": dict(job.options.pi_kinds),
+        "splits": {name: getattr(job.options, name) for name in ("valid_items", "split_seed", "pi_min_count")},
         "source": dict(source),
         "data": {
             "table": table.source,
@@ -131,8 +132,9 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
             f"annotators accordingly; resume {which[0]} it, or fit again {which[1]} it into another directory (--out)."
         )
     contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
+    contents["truth_fingerprint"] = "the classes that are known (--truth, or decisions of reviewers)"
     for name, was, now in find_changes(old, {part: config[part] for part in (*IDENTITY, "data")}):
-        if name not in ("table", "x", "keep_ids"):  # the same data may have moved
+        if name not in ("table", "x", "keep_ids", "n_known_items"):  # the same data may have moved
             refuse_change(f"The run in {out}", name, was, now, way_out, contents)
 
 
