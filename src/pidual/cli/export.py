@@ -106,4 +106,7 @@ def _write(
     }
     if to == "label-studio":
         return told, f"{out}: a task for each of {len(run.items):,} items, doubtful ones first"
-    return told, f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed\n{beside}: which"
+    return (
+        told,
+        f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed\n{beside}: list of changes",
+    )
