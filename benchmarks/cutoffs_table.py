@@ -9,6 +9,8 @@ SCORES = {
     "none": "not counted",
     "probability": "network alone",
     "margin": "its log-margin",
+    "epochs": "over epochs",
+    "AUM": "AUM",
     "gate": "gate",
 }
 

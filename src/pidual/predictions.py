@@ -12,6 +12,8 @@
                                   and all answers to the item
     given_probability float32     in [0, 1], probability of the given label, from the input alone
     given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
+    epoch_probability float32     given_probability averaged over the epochs of training, by networks that did not learn
+                                  from the item; missing where there is none, and only of methods that keep it
     is_label_issue    bool        the given label looks wrong
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
                                   items the probability that the answer did not come from the truth
@@ -57,6 +59,7 @@ OWN_COLUMNS = (
         "label_quality",
         "given_probability",
         "given_margin",
+        "epoch_probability",
         "is_label_issue",
         "gate",
         "noise_label",
@@ -114,6 +117,7 @@ PREDICTIONS_COLUMNS = {
     "label_quality": SHARE,
     "given_probability": OPTIONAL_SHARE,
     "given_margin": Column("number", required=False),
+    "epoch_probability": Column("share", required=False, missing=True),
     "is_label_issue": Column("flag"),
     "gate": OPTIONAL_SHARE,
     "noise_label": Column("label", required=False),
@@ -208,6 +212,7 @@ class Predictions:
         consensus_quality: npt.ArrayLike | None = None,
         given_probability: npt.ArrayLike | None = None,
         given_margin: npt.ArrayLike | None = None,
+        epoch_probability: npt.ArrayLike | None = None,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
         scores: Mapping[str, npt.ArrayLike] | None = None,
@@ -232,6 +237,8 @@ class Predictions:
             Their probability; needed with `consensus`.
         given_probability, given_margin : array (N,), optional
             Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
+        epoch_probability : array (N,), optional
+            Probability of the given label from the input alone, averaged over the epochs; NaN where there is none.
         gate : array (N,), optional
             Gate of every annotation.
         scores : mapping of name to array (N,), optional
@@ -252,9 +259,12 @@ class Predictions:
             columns["consensus_label"] = label_column(consensus, classes)
             columns["consensus_quality"] = _float32("consensus_quality", consensus_quality, n)
         columns["label_quality"] = _float32("label_quality", label_quality, n)
-        for name, values in (("given_probability", given_probability), ("given_margin", given_margin)):
-            if values is not None:
-                columns[name] = _float32(name, values, n)
+        by_input = {
+            "given_probability": given_probability,
+            "given_margin": given_margin,
+            "epoch_probability": epoch_probability,
+        }
+        columns |= {name: _float32(name, values, n) for name, values in by_input.items() if values is not None}
         columns["is_label_issue"] = np.zeros(n, dtype=bool)
         if gate is not None:
             columns["gate"] = _float32("gate", gate, n)

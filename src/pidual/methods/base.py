@@ -196,6 +196,10 @@ class Method(nn.Module):
         """
         return []
 
+    def mean_confidence(self) -> Float[Tensor, " N"] | None:
+        """f's probability of every training label, averaged over the epochs (NaN: none), where that is kept."""
+        return None
+
     @property
     def n_members(self) -> int:
         """Networks of a population that do not know of each other; 1 for a method that is no population."""

@@ -63,6 +63,10 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True)
         found = score_all(job, fitted.method, fabric, posteriors, given_p)
         if given_p is not None:
             posteriors, answer_model = judge_together(job, fitted.method, given_p, found, fabric)
+    if fitted.mean_confidence is not None:
+        over_epochs = np.full(len(job.table), np.nan, np.float32)
+        over_epochs[job.train] = fitted.mean_confidence.numpy()
+        found.columns["epoch_probability"] = over_epochs
     return Answers(found.predictions(job, posteriors), posteriors, found, answer_model)
 
 
@@ -135,7 +139,8 @@ class RowScores:
     def predictions(self, job: Job, posteriors: Posteriors | None) -> Predictions:
         """The same beside the table, with the consensus of every item."""
         table, group = job.table, group_of_rows(job.rows.groups)
-        scores = {name: values for name, values in self.columns.items() if name not in ("gate", "noise_label")}
+        own = ("gate", "noise_label", "epoch_probability")
+        scores = {name: values for name, values in self.columns.items() if name not in own}
         return Predictions.build(
             table.frame,
             table.classes,
@@ -146,6 +151,7 @@ class RowScores:
             label_quality=self.quality,
             given_probability=self.confidence,
             given_margin=self.margin,
+            epoch_probability=self.columns.get("epoch_probability"),
             gate=self.columns.get("gate"),
             noise=self.columns.get("noise_label"),
             scores=scores,
