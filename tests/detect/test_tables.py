@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pidual.detect import Posteriors, items_table
-from pidual.detect.tables import LEAST_LIKELY, Truth
+from pidual.detect.tables import LEAST_LIKELY, Truth, largest
 from pidual.errors import UsageError
 from pidual.predictions import read_frame, write_frame
 
@@ -52,6 +52,14 @@ def test_of_many_classes_the_five_most_likely_are_kept(tmp_path):
         assert [table[f"top_{j}_probability"][i] for j in range(1, 6)] == q[i][order].tolist()
         assert table["consensus_label"][i] == table["top_1"][i]
     assert len(table["top_5"].cat.categories) == 30
+
+
+@pytest.mark.parametrize("values", [1000, 3])  # all different, and many alike
+def test_the_largest_of_a_row_come_first_and_of_equal_ones_the_first(values):
+    p = (np.random.default_rng(0).integers(0, values, (40, 30)) / values).astype(np.float32)
+    before = p.copy()
+    assert np.array_equal(largest(p, 5), np.argsort(-p, axis=1, kind="stable")[:, :5])
+    assert np.array_equal(p, before)
 
 
 def test_twenty_classes_are_all_kept():

@@ -70,12 +70,22 @@ class Posteriors:
         self.label[items], self.quality[items] = label, posterior[np.arange(len(items)), label]
         if self.top is None:
             self.p[items] = posterior
-            return
-        most = np.argpartition(-posterior, TOP - 1, axis=1)[:, :TOP]
-        order = np.argsort(-np.take_along_axis(posterior, most, 1), axis=1, kind="stable")
-        top = np.take_along_axis(most, order, 1)
-        self.top[items], self.p[items] = top, np.take_along_axis(posterior, top, 1)
-        self.label[items] = top[:, 0]
+        else:
+            top = largest(posterior, TOP)
+            self.top[items], self.p[items] = top, np.take_along_axis(posterior, top, 1)
+
+
+def largest(p: npt.NDArray[np.float32], n: int) -> Ints:
+    """Columns (B, n) of the n largest values of each row, largest first; of equal values the first column.
+
+    Taking the maximum n times costs a tenth of sorting or partitioning rows of a thousand columns.
+    """
+    rows, left = np.arange(len(p)), p.copy()
+    columns = np.empty((len(p), n), np.int64)
+    for place in range(n):
+        columns[:, place] = left.argmax(1)
+        left[rows, columns[:, place]] = -np.inf
+    return columns
 
 
 @dataclass(frozen=True)
