@@ -26,8 +26,8 @@
                                   highest quality
     reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
                                   (reason_label), the item's other labels and its input (reason_votes), the annotator
-                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi), the gate
-                                  (reason_gate); where there are any. In `reason`, what weighs most comes first
+                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi); where there are
+                                  any. In `reason`, what weighs most comes first
 
 Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
@@ -50,7 +50,7 @@ from .errors import RunError, UsageError
 from .files import replacing
 from .files.schemas import DAMAGED, FORMAT, NOTES, check_record
 
-REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi", "gate"))
+REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi"))
 OWN_COLUMNS = (
     *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
     *(

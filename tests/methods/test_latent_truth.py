@@ -90,6 +90,20 @@ def test_confidence_is_not_kept_where_every_member_sees_all_or_is_trained_apart(
     assert build().mean_confidence() is None  # nothing trained yet
 
 
+@torch.no_grad()
+def test_members_against_an_answer_are_counted_by_their_share():
+    method, batch = build().eval(), batch_of(rows())
+    method.judge_share.copy_(torch.tensor([0.1, 0.2, 0.4, 0.3]))
+    judged = method.judge(batch)
+    for row, item in enumerate(batch.item.tolist()):
+        members = [m for m in range(4) if m % 2 == item % 2]
+        part, _, rws = batch.of_fold(item % 2)
+        at = rws.tolist().index(row)
+        wrong = [float(method.judge_with(part, torch.tensor([m])).right[at]) < 0.5 for m in members]
+        share = method.judge_share[members]
+        assert float(judged.against[row]) == pytest.approx(float((share * torch.tensor(wrong)).sum() / share.sum()))
+
+
 TRUTH = [0, -1, 2, -1, 1, 1, -1, 0, -1, -1, 2, 2]  # of the items
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import UsageError
 from ..predictions import Predictions, join_parts
 from .columns import MILLISECONDS, is_moment, value_text, words
-from .evidence import Floats, Ints, Part, annotator_part, gate_part, own_record, pair_part
+from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
 from .tells import LOW, LOWEST, MISSING, Telling, find_telling
 
 Array = npt.NDArray[Any]
@@ -35,10 +35,10 @@ PERCENT = np.array(
 )
 
 
-def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior: bool = False) -> dict[str, Texts]:
+def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
     """Parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
 
-    Where the quality is a `posterior`, the gate follows from it and says nothing more.
+    The gate is no part: the quality is a posterior, from which it follows.
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
     by_consensus = predictions.has_consensus
@@ -53,7 +53,6 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior:
         by_input=(predictions.predicted, predictions.predicted_probability) if by_consensus else None,
         item=predictions.item,
         annotator=predictions.annotator,
-        gate=None if posterior else predictions.gate,
         pi=pi,
     )
 
@@ -75,7 +74,6 @@ def find_reason_parts(
     by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     item: npt.ArrayLike | None = None,
     annotator: npt.ArrayLike | None = None,
-    gate: npt.ArrayLike | None = None,
     pi: pd.DataFrame | None = None,
 ) -> dict[str, Texts]:
     """Why each issue looks wrong, in parts that each say one thing.
@@ -95,7 +93,6 @@ def find_reason_parts(
         Beside a consensus: codes of what the model predicts by the input alone, and their probability.
     item, annotator : int array (N,), optional
         Codes; with items, the other labels of the same item are counted; with annotators, their quality is compared.
-    gate : array (N,), optional
     pi : pandas.DataFrame (N rows), optional
         PI columns with their raw values.
 
@@ -104,9 +101,8 @@ def find_reason_parts(
     dict of lists of str
         By name of the part: label (what consensus or model say instead), votes (what the item's other labels and its
         input say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
-        classes), pi, gate (where neither annotator nor pi has anything to say); and whole, all of it with `label` first
-        and then what weighs most. One text per issue, in row order; "" where there is nothing to say. There are no
-        parts without issues.
+        classes), pi; and whole, all of it with `label` first and then what weighs most. One text per issue, in row
+        order; "" where there is nothing to say. There are no parts without issues.
     """
     is_issue, given, predicted = np.asarray(is_issue, dtype=bool), np.asarray(given), np.asarray(predicted)
     if not is_issue.shape == given.shape == predicted.shape:
@@ -120,7 +116,6 @@ def find_reason_parts(
     given, predicted = given.astype(np.int64), predicted.astype(np.int64)
     names = np.array([_short(name) for name in classes], dtype=object)
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
-    wrong = given != predicted
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
     parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, by_input)}
     if annotator is not None:
@@ -128,20 +123,21 @@ def find_reason_parts(
         parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
     parts["pair"] = pair_part(rows, names, given, predicted)
     if pi is not None and len(pi.columns):
-        telling = find_telling(pi, wrong, annotator, item)
+        telling = find_telling(pi, given != predicted, annotator, item)
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(telling)])
-    if gate is not None:
-        who = None if annotator is None else np.asarray(annotator)
-        texts, weights = gate_part(rows, np.asarray(gate), wrong, who)
-        others = [parts[name][0] for name in ("annotator", "pi") if name in parts]
-        parts["gate"] = [text if not any(more) else "" for text, *more in zip(texts, *others, strict=True)], weights
-    if annotator is not None:  # better than nothing beside what consensus, votes and input say
+    if annotator is not None:
         record = own_record(rows, names, given, predicted, np.asarray(annotator))
-        evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
-        texts, weights = parts["annotator"]
-        filled = [text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)]
-        parts["annotator"] = filled, weights
+        parts["annotator"] = _with_record(parts, record)
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
+
+
+def _with_record(parts: dict[str, Part], record: Texts) -> Part:
+    """What is said of the annotator; their record where nothing is said beside what consensus, votes and input say."""
+    evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
+    texts, weights = parts["annotator"]
+    return [
+        text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)
+    ], weights
 
 
 def _join(label: Texts, parts: dict[str, Part]) -> Texts:

@@ -48,6 +48,7 @@ class Judged(NamedTuple):
     gate: Float[Tensor, " R"]  # probability that the answer did not come from the truth
     right: Float[Tensor, " R"]  # probability that the answer is right
     unaided: Float[Tensor, " R"]  # the same by x and the other answers alone
+    against: Float[Tensor, " R"]  # share of the members asked by which it is rather wrong than right
 
 
 class Group(NamedTuple):

@@ -88,12 +88,12 @@ class CrossFitted(Method):
     def judge(self, batch: Batch) -> Judged:
         """What members that have not seen the items say of them; items of no fold are judged by all members."""
         n, k = len(batch.fold), self.answers.n_classes
-        shapes = [(n, k), (n, k), *[(len(batch.item),)] * 3]
+        shapes = [(n, k), (n, k), *[(len(batch.item),)] * 4]
         judged = Judged(*(self.share.new_zeros(shape) for shape in shapes))
         for fold in batch.fold.unique().tolist():
             part, items, rows = batch.of_fold(fold)
             found = self.judge_with(part, self.judges(fold))
-            for whole, piece, at in zip(judged, found, (items, items, rows, rows, rows), strict=True):
+            for whole, piece, at in zip(judged, found, (items, items, rows, rows, rows, rows), strict=True):
                 whole[at] = piece
         return judged
 

@@ -8,9 +8,9 @@
 Where the class of an item is known, such as from a review, z_i is that class: no other has a part in L or q.
 
 A population of networks learns at once, each with its own answer model and without one fold of the items
-(`cross_fitted`). Prediction is the average of f alone; an item is judged by members that have not seen it. Networks that
+(`cross_fitted`). Prediction is the average of f alone; an item is judged by members that have not seen it. Members that
 are trained together all answer for every item of a batch: what those that do not learn from it say of its labels is
-added up over the epochs, as confidence averaged over training.
+averaged over the epochs.
 """
 
 from collections.abc import Sequence
@@ -120,7 +120,8 @@ class LatentTruth(CrossFitted):
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
         qualities = answer_quality(log_q, log_p, batch.item, batch.y_noisy, tau)
         right, unaided = (mean_by_share(judge_share, quality) for quality in qualities)
-        return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided)
+        against = mean_by_share(judge_share, (qualities[0] < 0.5).to(right))
+        return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided, against)
 
     @property
     def answer_model(self) -> tuple[AnswerModel, Tensor]:

@@ -87,6 +87,8 @@ class RowScores:
         f's probability of another label, and that: the given labels, shuffled among the rows.
     columns : dict of arrays (N,)
         What the method says beside that.
+    against : array (N,), optional
+        Share of the networks asked by which the label is rather wrong than right, where several judge.
     """
 
     predicted: NDArray[np.int64]
@@ -99,6 +101,7 @@ class RowScores:
     shuffled: NDArray[np.float32]
     shuffled_labels: NDArray[np.integer[Any]]
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    against: NDArray[np.float32] | None = None
 
     @classmethod
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
@@ -172,6 +175,9 @@ def score_all(
         if posteriors is not None and scored.posterior is not None:
             posteriors.put(scored.items, scored.posterior)
             found.judge(at, scored.right, scored.posterior[scored.item, given[at]], scored.unaided)
+            if found.against is None:
+                found.against = np.zeros(len(given), np.float32)
+            found.against[at] = scored.against
         elif given_p is not None:
             given_p.put(scored.items, scored.of_items())
         for name, values in scored.columns.items():
