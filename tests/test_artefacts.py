@@ -358,7 +358,7 @@ def full_disk(monkeypatch, name):
 
         return write
 
-    monkeypatch.setattr("pidual.predictions.pq.write_table", fail_for(pq.write_table))
+    monkeypatch.setattr("pidual.predictions.parquet.pq.write_table", fail_for(pq.write_table))
     monkeypatch.setattr("pathlib.Path.write_text", fail_for(Path.write_text))
 
 

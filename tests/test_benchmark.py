@@ -309,7 +309,7 @@ def test_results_of_a_dataset_of_ones_own_have_its_name(data, tmp_path):
 
 def test_a_result_of_other_settings_is_not_taken_for_this_one(data, tmp_path):
     run_fits([tiny_fit("ce")], data, tmp_path)
-    with pytest.raises(RunError, match=r"ce-0\.json was made with epochs = 3, and now 4 is asked for"):
+    with pytest.raises(RunError, match=r"ce-0\.json was started with epochs = 3, and now it is 4"):
         run_fits([tiny_fit("ce", epochs=4)], data, tmp_path)
 
 

@@ -51,30 +51,10 @@ def fabricate_run(
     """
     rng = np.random.default_rng(seed)
     classes = DIGITS if classes is None else classes
-    k, n = len(classes), 2 * n_items
-    y = rng.permutation(np.arange(n_items) % k)  # a class needs two rows
-    item = rng.permutation(np.repeat(np.arange(n_items), 2))
-    people = annotators or 1
-    error = np.clip(rng.beta(1, 1 / max(noise, 1e-6) - 1, people), 0, 1) if noise else np.zeros(people)
-    who = rng.integers(0, people, n)
-    wrong = rng.random(n) < error[who]
-    given = np.where(wrong, (y[item] + rng.choice([1, 2, 5], n, p=[0.6, 0.3, 0.1])) % k, y[item])
-    names = [f"scan/{i:05d}.png" for i in range(n_items)]
-    seconds = np.round(rng.lognormal(0.8, 0.5, n) * np.where(wrong, 0.4, 1), 2)
-    frame = pd.DataFrame(
-        {
-            "item": pd.Categorical.from_codes(item, names),
-            "label": pd.Categorical.from_codes(given, pd.Index(classes)),
-            "reaction_time_s": np.where(np.arange(n) < 12, np.nan, seconds),
-            "tool": pd.Categorical.from_codes(rng.integers(0, 2, n), ["web", "phone"]),
-            "confidence": np.where(np.arange(n) % 2, 0.25, 0.75),
-            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(n) % 32, unit="D"),
-        }
-    )
-    if annotators:
-        frame["annotator"] = pd.Categorical.from_codes(who, [f"a-{17 * i + 40960:012x}" for i in range(people)])
+    frame, y, wrong = made_up_crowd(rng, n_items, classes, annotators, noise)
+    names = list(frame["item"].cat.categories)
     if clean:
-        frame["y"] = pd.Categorical.from_codes(y[item], pd.Index(classes))
+        frame["y"] = pd.Categorical.from_codes(y[frame["item"].cat.codes], pd.Index(classes))
     pi = ["reaction_time_s", "tool", "confidence", "at"] + ["annotator"] * bool(annotators)
     job = prepare(
         AnnotationTable.from_frame(frame, pi=pi, keep_ids=True),
@@ -86,15 +66,51 @@ def fabricate_run(
     )
     job.warnings[:] = warnings
     order = [classes.index(name) for name in job.table.classes]  # a table has its classes in an order of its own
-    truth, codes = np.argsort(order)[y], job.table.label_codes
+    answers = made_up_answers(rng, job, np.argsort(order)[y], wrong if gate else None, consensus)
+    fitted = made_up_training(job, valid, guard, selection or [])
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(path / "config.json", describe(job, source or {"table": "labels.csv", "x": "scans/"}))
+    write_history(path / "metrics.jsonl", fitted.history)
+    write_run(path, job, fitted, judge(job, fitted, answers))
+    return path
+
+
+def made_up_crowd(rng, n_items, classes, annotators, noise):
+    """Two annotations of every item; the class of every item; which annotations are wrong."""
+    k, n = len(classes), 2 * n_items
+    y = rng.permutation(np.arange(n_items) % k)  # a class needs two rows
+    item = rng.permutation(np.repeat(np.arange(n_items), 2))
+    people = annotators or 1
+    error = np.clip(rng.beta(1, 1 / max(noise, 1e-6) - 1, people), 0, 1) if noise else np.zeros(people)
+    who = rng.integers(0, people, n)
+    wrong = rng.random(n) < error[who]
+    given = np.where(wrong, (y[item] + rng.choice([1, 2, 5], n, p=[0.6, 0.3, 0.1])) % k, y[item])
+    seconds = np.round(rng.lognormal(0.8, 0.5, n) * np.where(wrong, 0.4, 1), 2)
+    frame = pd.DataFrame(
+        {
+            "item": pd.Categorical.from_codes(item, [f"scan/{i:05d}.png" for i in range(n_items)]),
+            "label": pd.Categorical.from_codes(given, pd.Index(classes)),
+            "reaction_time_s": np.where(np.arange(n) < 12, np.nan, seconds),
+            "tool": pd.Categorical.from_codes(rng.integers(0, 2, n), ["web", "phone"]),
+            "confidence": np.where(np.arange(n) % 2, 0.25, 0.75),
+            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(n) % 32, unit="D"),
+        }
+    )
+    if annotators:
+        frame["annotator"] = pd.Categorical.from_codes(who, [f"a-{17 * i + 40960:012x}" for i in range(people)])
+    return frame, y, wrong
+
+
+def made_up_answers(rng, job, truth, wrong, consensus):
+    """What a network says that is mostly right; with a gate where it is given which annotations are wrong."""
+    n_items, k, gate = len(truth), len(job.table.classes), wrong is not None
     logits = rng.normal(0, 1, (n_items, k))
     logits[np.arange(n_items), truth] += rng.normal(6 + math.log(k), 2, n_items)
     p = np.exp(logits - logits.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
-    place = job.table.item_codes
+    place, codes = job.table.item_codes, job.table.label_codes
     posteriors = Posteriors.empty(n_items, k)
     posteriors.put(np.arange(n_items), p.astype(np.float32))
-    opened = np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1)
     predictions = Predictions.build(
         job.table.frame,
         job.table.classes,
@@ -103,20 +119,15 @@ def fabricate_run(
         label_quality=p[place, codes],
         consensus=p.argmax(1)[place] if consensus else None,
         consensus_quality=p.max(1)[place] if consensus else None,
-        gate=opened if gate else None,
+        gate=np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1) if gate else None,
         noise=codes if gate else None,
         split=np.array(SPLITS)[job.split],
         pi_columns=job.table.pi_columns,
     )
-    fitted = made_up_training(job, valid, guard, selection or [])
-    path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "config.json", describe(job, source or {"table": "labels.csv", "x": "scans/"}))
-    write_history(path / "metrics.jsonl", fitted.history)
     scores = RowScores.empty(codes)
     for name in ("quality", "full", "unaided", "confidence"):
         getattr(scores, name)[:] = p[place, codes]
-    write_run(path, job, fitted, judge(job, fitted, Answers(predictions, posteriors, scores)))
-    return path
+    return Answers(predictions, posteriors, scores)
 
 
 def made_up_training(job, valid, guard, selection):

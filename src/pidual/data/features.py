@@ -120,16 +120,7 @@ def _choose(
 ) -> list[str]:
     """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
     if columns:
-        chosen = [columns] if isinstance(columns, str) else list(columns)
-        lost = [column for column in chosen if column not in source]
-        if lost and schema is not None:
-            raise DataError(
-                f"{source.name} has {len(chosen) - len(lost)} of the {len(chosen)} features the model was trained "
-                f"with; there is no column {quoted(lost[0])}."
-            )
-        if len(set(chosen)) < len(chosen):
-            raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
-        return chosen
+        return _asked_for(source, [columns] if isinstance(columns, str) else list(columns), schema)
     numeric = [column for column in source.numeric_columns() if column not in (item, *_INDEX_COLUMNS)]
     people = [column for column in numeric if _holds_people(source, column)]
     chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES and column not in people]
@@ -138,41 +129,35 @@ def _choose(
             f"{source.name} has no numeric column to use as input (its columns: {listed(source.columns)}); "
             "name numeric columns with columns= (--x-columns), or a column of text with text= (--x-text)."
         )
-    if people:
-        warnings.warn(
-            f"{listed(people)} of {source.name} not used as input: who gave a label, or any other person, is no "
-            "input; rename a column that holds no people.",
-            DataWarning,
-            stacklevel=4,
-        )
     left = [column for column in numeric if column.casefold() in _NOT_FEATURES[2:]]
-    if left:
-        warnings.warn(
-            f"{listed(left)} of {source.name} not used as input: an annotation table has columns of that name; "
-            "list columns to use them all the same.",
-            DataWarning,
-            stacklevel=4,
-        )
     mixed = [column for column in source.mixed_columns() if column.casefold() not in _NOT_FEATURES and column != item]
     mixed = [column for column in mixed if not names_people(column)]
-    if mixed:
-        warnings.warn(
-            f"{listed(mixed)} of {source.name} not used as input: not every value is a number; correct the values, "
-            "or list the columns to use.",
-            DataWarning,
-            stacklevel=4,
-        )
     known = {item, *numeric, *mixed, *_INDEX_COLUMNS}
     rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
     rest = [column for column in rest if not names_people(column) and not is_address(column)]
-    if rest:
-        warnings.warn(
-            f"{listed(rest, 5)} of {source.name} not used as input: not numbers; write them as numbers (True as 1), or "
-            "list the columns to use.",
-            DataWarning,
-            stacklevel=4,
-        )
+    unused = {
+        listed(people): "who gave a label, or any other person, is no input; rename a column that holds no people.",
+        listed(left): "an annotation table has columns of that name; list columns to use them all the same.",
+        listed(mixed): "not every value is a number; correct the values, or list the columns to use.",
+        listed(rest, 5): "not numbers; write them as numbers (True as 1), or list the columns to use.",
+    }
+    for names, why in unused.items():
+        if names:
+            warnings.warn(f"{names} of {source.name} not used as input: {why}", DataWarning, stacklevel=4)
     return chosen
+
+
+def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None) -> list[str]:
+    """The columns asked for, or those that the model of a schema was trained with; none twice."""
+    lost = [column for column in columns if column not in source]
+    if lost and schema is not None:
+        raise DataError(
+            f"{source.name} has {len(columns) - len(lost)} of the {len(columns)} features the model was trained "
+            f"with; there is no column {quoted(lost[0])}."
+        )
+    if len(set(columns)) < len(columns):
+        raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
+    return columns
 
 
 def _holds_people(source: Source, column: str) -> bool:

@@ -30,9 +30,7 @@ def simulate_review(predictions: Predictions) -> pd.DataFrame:
         the run has it; at_random, the expected number; possible, if all wrong labels came first; accuracy, the share of
         labels that are right when those found by us have been corrected.
     """
-    y = predictions.y
-    known = np.zeros(len(predictions), bool) if y is None else y >= 0
-    known &= (predictions.frame["split"] != "test").to_numpy()
+    y, known = predictions.y, predictions.is_checked
     if y is None or not known.any():
         raise UsageError("Clean labels are not known here; name their column with --y in `pidual fit`.")
     wrong = (predictions.given != y)[known]

@@ -122,12 +122,15 @@ def sealed(values: Mapping[str, Any]) -> Record:
     return rest | {"digest": fingerprint([json.dumps(rest, sort_keys=True).encode()])}
 
 
+IDENTITY = ("method", "setting", "seed", "method_options", "training", "network")  # of a config, beside its data
+
+
 def run_id(config: Mapping[str, Any]) -> str:
     """What a run is a run of, as a digest: method, options and data, wherever the files lie.
 
     Two runs with the same id have the same results, so their files may take each other's place.
     """
-    same = {name: config[name] for name in ("method", "setting", "seed", "method_options", "training", "network")}
+    same = {name: config[name] for name in IDENTITY}
     same["data"] = {name: value for name, value in config["data"].items() if name not in ("table", "x")}
     return fingerprint([json.dumps(same, sort_keys=True).encode()])
 

@@ -24,19 +24,16 @@ from ..engine.checkpoint import StateStore
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import read_json, write_json, write_text
+from ..files.locks import lock
 from ..methods import METHODS
 from ..options import check_options, signature
 from ..run import FitOptions
+from ..run.identity import find_changes, refuse_change
 from ..run.settings import split_settings
 from .ablations import ABLATIONS
 from .about import about
 from .recipes import Recipe
 from .score import Result, fit_and_score
-
-try:
-    import fcntl
-except ImportError:  # Windows: processes do not know of each other there
-    fcntl = None  # type: ignore[assignment]
 
 MAIN_METHODS = ("ce", "elr", "sop", "het", "tram", "tram_plus_plus", "afm", "pi_dual", "pi_dual_plus")
 STATE, CLAIM = ".state", ".claim"  # beside a result that is being made
@@ -261,16 +258,9 @@ def is_done(fit: Fit, path: Path) -> bool:
     """Whether the result is there; it must be of the same fit."""
     if not path.exists():
         return False
-    result, identity = read_result(path), fit.identity()
-    before, now = result["settings"], identity.pop("settings")
-    pairs = [(name, result.get(name), value) for name, value in identity.items()]
-    pairs += [(name, before.get(name), now.get(name)) for name in {**before, **now}]
-    for name, made, asked in pairs:
-        if made != asked:
-            raise RunError(
-                f"{path} was made with {name} = {made!r}, and now {asked!r} is asked for; remove the file or use "
-                "another directory (--out)."
-            )
+    way_out = "remove the file or use another directory (--out)."
+    for name, made, asked in find_changes(read_result(path), fit.identity()):
+        refuse_change(f"The fit in {path}", name, made, asked, way_out)
     return True
 
 
@@ -283,12 +273,11 @@ def claimed(path: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     claim = path.with_suffix(CLAIM)
     with claim.open("a") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
+        try:
+            lock(file)
+        except BlockingIOError:
+            yield False
+            return
         yield not path.exists()
         if path.exists():
             claim.unlink(missing_ok=True)

@@ -19,11 +19,10 @@ def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str
     y = predictions.y
     if y is None or not (y >= 0).any():
         return None
-    is_test = (predictions.frame["split"] == "test").to_numpy()
-    known = (y >= 0) & ~is_test
+    known = predictions.is_checked
     wrong = (predictions.given != y)[known]
     gate = predictions.gate
-    test = (y >= 0) & is_test
+    test = (y >= 0) & ~known
     return {
         "noise_rate": float(wrong.mean()) if len(wrong) else None,
         "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
@@ -68,8 +67,6 @@ def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
     dict
         issue_precision and issue_recall; None where undefined.
     """
-    y = predictions.y
-    assert y is not None
-    known = (y >= 0) & (predictions.frame["split"] != "test").to_numpy()
-    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != y)[known])
+    known = predictions.is_checked
+    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != predictions.y)[known])
     return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}

@@ -24,8 +24,10 @@ def find_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tup
         yield from ((name, before, after) for name, (before, after) in pairs.items() if before != after)
 
 
-def refuse_change(what: str, name: str, was: Any, now: Any, way_out: str, contents: Mapping[str, str]) -> None:
+def refuse_change(
+    what: str, name: str, was: Any, now: Any, way_out: str, contents: Mapping[str, str] | None = None
+) -> None:
     """Say what has changed since `what` was started; `contents` has names of fingerprints, and what they are of."""
-    if name in contents:
+    if contents and name in contents:
         raise RunError(f"{what} was started with other contents of {contents[name]}; {way_out}")
     raise RunError(f"{what} was started with {name} = {was!r:.200}, and now it is {now!r:.200}; {way_out}")

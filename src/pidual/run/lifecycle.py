@@ -20,11 +20,7 @@ from pathlib import Path
 
 from ..errors import RunError, UsageError
 from ..files import read_json
-
-try:
-    import fcntl
-except ImportError:  # Windows: two writers are not kept apart there
-    fcntl = None  # type: ignore[assignment]
+from ..files.locks import lock
 
 RUN_FILES = (
     *("config.json", "metrics.jsonl", "model.json", "model.safetensors", "model-last.safetensors"),
@@ -281,20 +277,16 @@ def _open_lock(path: Path, until: float) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if fcntl is None:
-                return handle
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock(handle):  # no locks here
+                    return handle
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(handle), path.stat()):
+                        return handle
             except BlockingIOError:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(0.05)
-            except OSError:  # a file system without locks
-                return handle
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(handle), path.stat()):
-                        return handle
         except BaseException:
             os.close(handle)
             raise

@@ -20,7 +20,7 @@ from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
 from ..files import fingerprint, release, write_json
-from ..files.schemas import CONFIG, FORMAT, check_record, run_id, sealed
+from ..files.schemas import CONFIG, FORMAT, IDENTITY, check_record, run_id, sealed
 from ..methods import METHODS, Method
 from ..nets import Standardize
 from ..predictions import write_frame
@@ -30,8 +30,6 @@ from .judge import Results
 from .lifecycle import NEW, choose_folder
 from .prepare import Job
 from .previews import previews, thumbnails
-
-IDENTITY = ("method", "setting", "seed", "method_options", "training", "network", "data")  # of a config
 
 
 def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +146,7 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
             f"annotators accordingly; resume {which[0]} it, or fit again {which[1]} it into another directory (--out)."
         )
     contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
-    for name, was, now in find_changes(old, {part: config[part] for part in IDENTITY}):
+    for name, was, now in find_changes(old, {part: config[part] for part in (*IDENTITY, "data")}):
         if name not in ("table", "x", "keep_ids"):  # the same data may have moved
             refuse_change(f"The run in {out}", name, was, now, way_out, contents)
 

@@ -22,14 +22,10 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from ..encode.random_pi import derive_seed
 from ..engine import Interrupted
 from ..errors import RunError
+from ..files.locks import is_locked, lock
 from ..files.schemas import TRIAL, Check, FieldError
 from .space import Space
 from .study import study_errors
-
-try:
-    import fcntl
-except ImportError:  # Windows: a dead worker is known by its silence alone
-    fcntl = None  # type: ignore[assignment]
 
 BEAT_SECONDS, SILENT_SECONDS = 5.0, 60.0
 LOCK_NAME = re.compile(r"[0-9a-f]{32}\.lock")  # no other file that a study names is opened
@@ -44,32 +40,21 @@ def lock_file(folder: Path) -> Iterator[dict[str, str]]:
     path = folder / f"{uuid.uuid4().hex}.lock"
     folder.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        try:
-            if fcntl is None:
-                raise OSError
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            seen = {"host": platform.node(), "lock": str(path.absolute())}
-        except OSError:  # a file system without locks
-            seen = {"host": platform.node(), "lock": ""}
-        yield seen
+        yield {"host": platform.node(), "lock": str(path.absolute()) if lock(file) else ""}
     path.unlink(missing_ok=True)
 
 
 def is_alive(worker: Mapping[str, str]) -> bool | None:
     """Whether a worker lives, by its lock file; None where that cannot be told."""
     path = Path(worker["lock"])
-    if fcntl is None or worker["host"] != platform.node() or not LOCK_NAME.fullmatch(path.name) or not path.is_file():
+    if worker["host"] != platform.node() or not LOCK_NAME.fullmatch(path.name) or not path.is_file():
         return None
     try:
         file = path.open("rb")
     except FileNotFoundError:  # the worker ended between the two looks
         return None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+        return is_locked(file)
 
 
 def dead_locks(folder: Path) -> list[Path]:

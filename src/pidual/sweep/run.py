@@ -24,7 +24,7 @@ from ..errors import RunError, UsageError
 from ..files import write_json
 from ..files.schemas import FORMAT, SWEEP, read_record
 from ..processes import place_among_processes
-from ..run import FitOptions, train
+from ..run import FitOptions, Job, train
 from ..run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ..run.prepare import prepare
 from .queue import Queue, beating, dead_locks, lock_file, owners
@@ -99,17 +99,9 @@ def run_sweep(
         Asked at every step; True saves the state, puts the trial back and raises Interrupted.
     """
     out, progress = Path(out), progress or Progress()
-    if place_among_processes().world > 1:
-        raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
-    if sampler not in SAMPLERS:
-        raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
     read = (table.source, inputs.source, *reads)
     check_sweep(out, force=force, resume=resume, inputs=read)
-    space = Space(search, options)
-    job = prepare(table, inputs, space.options(0))
-    space.check(job)
-    if not job.valid.any():
-        raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
+    space, job = prepare_sweep(table, inputs, options, search, sampler)
     for text in job.warnings:
         progress.note(f"Warning: {text}")
     same = identity(job, space, sampler, prune)
@@ -127,19 +119,26 @@ def run_sweep(
             start_directory(out, about, source or {}, force=force, resume=resume)
             lock = held.enter_context(lock_file(out / "state"))
         held.enter_context(storage_errors(url))
-        database = held.enter_context(opened(url))
-        queue = Queue(
-            open_study(database, study, pruner, same, force=force, resume=resume), space, sampler, limit, lock, stop
-        )
+        opened_study = open_study(held.enter_context(opened(url)), study, pruner, same, force=force, resume=resume)
+        queue = Queue(opened_study, space, sampler, limit, lock, stop)
         worker = Worker(table, inputs, queue, out / "state", prune, progress, say, stop)
-        results = Results(out, queue, fit_command, int(job.valid.sum()))
-        tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
-        say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(queue.trials()))}")
-        while (trial := queue.take()) is not None:
-            worker.run(trial)
-            results.write()
-        worker.clean()
-        return results.write(plot=True)
+        return worker.run_all(Results(out, queue, fit_command, int(job.valid.sum())))
+
+
+def prepare_sweep(
+    table: AnnotationTable, inputs: Inputs, options: FitOptions, search: Mapping[str, Sequence[Any]], sampler: str
+) -> tuple[Space, Job]:
+    """The points to search and the fit at the first of them, when everything has been checked."""
+    if place_among_processes().world > 1:
+        raise UsageError("A trial runs on one process; start the same sweep several times instead of under torchrun.")
+    if sampler not in SAMPLERS:
+        raise UsageError(f"There is no sampler '{sampler}'; use one of {', '.join(SAMPLERS)}.")
+    space = Space(search, options)
+    job = prepare(table, inputs, space.options(0))
+    space.check(job)
+    if not job.valid.any():
+        raise UsageError("There are no noisy validation rows to choose by; raise --valid-fraction or name a --split.")
+    return space, job
 
 
 def check_sweep(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
@@ -193,6 +192,17 @@ class Worker:
                 remove_state(self.store(point).folder)
         for path in dead_locks(self.states):
             path.unlink(missing_ok=True)
+
+    def run_all(self, results: Results) -> Sweep:
+        """Take points and fit there until none is left; what is known after each is written."""
+        limit, space = self.queue.limit, self.queue.space
+        tried = f"{limit} of {len(space)}" if limit < len(space) else f"{limit}"
+        self.say(f"{tried} points of {', '.join(space.search)}; taken before: {len(owners(self.queue.trials()))}")
+        while (trial := self.queue.take()) is not None:
+            self.run(trial)
+            results.write()
+        self.clean()
+        return results.write(plot=True)
 
     def run(self, trial: optuna.Trial) -> None:
         """Fit at the point of a trial, and tell the study what came of it; put the trial back where nothing did."""

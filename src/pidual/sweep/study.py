@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ..errors import RunError, UsageError
 from ..files import without_passwords
-from ..files.schemas import STUDY
+from ..files.schemas import IDENTITY, STUDY
 from ..run import Job
 from ..run.identity import find_changes, refuse_change
 from ..run.record import describe
@@ -28,7 +28,7 @@ OPEN_TRIES = 8
 def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any]:
     """What must be the same in all workers of a sweep: data, search space, and the options at its first point."""
     config = describe(job, {})
-    parts = {name: config[name] for name in ("method", "setting", "seed", "method_options", "training", "network")}
+    parts = {name: config[name] for name in IDENTITY}
     data = {name: config["data"][name] for name in ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")}
     parts |= {"data": data, "search": space.search, "sampler": sampler, "prune": prune}
     same: dict[str, Any] = json.loads(json.dumps(parts))
