@@ -118,7 +118,7 @@ def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
     assert predictions["label_quality"].between(0, 1).all()
     assert predictions["gate"].between(0, 1).all()
     over_epochs, held_out = predictions["epoch_probability"], predictions["split"] == "test"
-    assert over_epochs[~held_out].notna().mean() > 0.9  # two epochs, each without the rest of its last batch
+    assert over_epochs[~held_out].notna().mean() > 0.8  # two epochs, each without the rest of its last batch
     assert over_epochs[~held_out].dropna().between(0, 1).all()
     assert over_epochs[held_out].isna().all()
     assert "noise_label" not in predictions

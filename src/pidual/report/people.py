@@ -58,8 +58,8 @@ def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context
     worst = worst_first(people)["annotator"].head(BY_CLASS)
     frame = frame[frame["annotator"].isin(worst)].astype({"annotator": str})
     missed = (frame["num_items"] * (frame["others_accuracy"] - frame["accuracy"])).clip(lower=0)
-    lost = missed.groupby(frame["true_class"], observed=True).sum()
-    names = sorted(lost.nlargest(MAX_CLASSES).index, key=frame["true_class"].cat.categories.get_loc)
+    most = missed.groupby(frame["true_class"], observed=True).sum().nlargest(MAX_CLASSES).index
+    names = [name for name in frame["true_class"].cat.categories if name in most]
     others = frame.groupby("true_class", observed=True)["others_accuracy"].mean()
     cells = frame.set_index(["annotator", "true_class"]).to_dict("index")
     return {
