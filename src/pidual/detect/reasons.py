@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..predictions import Predictions, join_parts
-from .columns import MILLISECONDS, is_moment, value_text, words
+from .columns import MILLISECONDS, is_moment, short_name, value_text, words
 from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
 from .tells import LOW, LOWEST, MISSING, Telling, find_telling
 
@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 Texts = list[str]
 
 MAX_NAMED_CATEGORIES = 50  # values of a column with more may be ids and are not written out
-MAX_NAME = 40
 SECONDS = {"s", "sec", "secs", "seconds"}
 TIMED = SECONDS | MILLISECONDS | {"time", "duration", "latency", "rt", "elapsed"}
 PERCENT = np.array(
@@ -114,7 +113,7 @@ def find_reason_parts(
     if not len(rows):
         return {}
     given, predicted = given.astype(np.int64), predicted.astype(np.int64)
-    names = np.array([_short(name) for name in classes], dtype=object)
+    names = np.array([short_name(name) for name in classes], dtype=object)
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
     parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, by_input)}
@@ -248,7 +247,7 @@ def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
     told = np.flatnonzero((code >= 0) & telling.tells[np.maximum(code, 0)])
     texts, weights = [""] * len(rows), np.zeros(len(rows))
     weights[told] = np.log(telling.lift[code[told]])
-    share, usual, name = telling.share, telling.usual, _short(telling.name)
+    share, usual, name = telling.share, telling.usual, short_name(telling.name)
     values = column.iloc[rows[told]]
     for at, value in zip(told.tolist(), values.tolist(), strict=True):
         one = int(code[at])
@@ -256,7 +255,7 @@ def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
         if telling.categories is None:
             texts[at] = f"{_extreme(telling, one, value, is_moment(column))}; {look}"
         elif len(telling.categories) <= MAX_NAMED_CATEGORIES:
-            texts[at] = f"{name} is {_short(value_text(telling.categories[one]))}; {look}"
+            texts[at] = f"{name} is {short_name(value_text(telling.categories[one]))}; {look}"
         else:
             texts[at] = f"Of answers with the same {name}, {share[one]:.0%} look wrong ({usual[one]:.0%} expected)."
     return texts, weights
@@ -266,7 +265,7 @@ def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
     """That a value of a column is lower, or higher, than most."""
     name, parts = telling.name, {*words(telling.name)}
     if tail == MISSING:
-        return f"{_short(name)} is missing"
+        return f"{short_name(name)} is missing"
     number = pd.Timestamp(value).timestamp() if moment else float(value)
     lower = tail in (LOWEST, LOW)
     if lower:
@@ -277,7 +276,7 @@ def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
     timed = not moment and bool(parts & TIMED or name.lower().endswith("time"))
     unit = " ms" if parts & MILLISECONDS else " s" if parts & SECONDS else ""
     side = ("faster", "slower") if timed else ("earlier", "later") if moment else ("lower", "higher")
-    what = f"Answered in {value_text(value)}{unit}" if timed and unit else f"{_short(name)} is {value_text(value)}"
+    what = f"Answered in {value_text(value)}{unit}" if timed and unit else f"{short_name(name)} is {value_text(value)}"
     return f"{what}, {side[not lower]} than {share} of answers"
 
 
@@ -285,8 +284,3 @@ def _percent(shares: Array) -> Texts:
     """Shares as words; a share that rounds to nothing or all is said to be under or over."""
     found: Texts = PERCENT[np.clip(np.rint(np.asarray(shares) * 1000), 0, 1000).astype(np.int64)].tolist()
     return found
-
-
-def _short(name: Any) -> str:
-    text = " ".join(str(name).split())
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
