@@ -1,4 +1,4 @@
-"""Put the numbers of the result files into docs/results.md and docs/detection.md.
+"""Put the numbers of the result files into the pages of docs/.
 
     python benchmarks/tables.py
 
@@ -13,6 +13,7 @@ import cutoffs_table
 import detection_table
 import methods
 import pandas as pd
+import site_tables
 import symmetric_noise
 from common import RESULTS, read_fits, read_rows
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
@@ -166,7 +167,7 @@ def memory_table(results):
 
 
 def information_table(results):
-    """What PI, and what the input, says of the wrong labels of every dataset."""
+    """What PI, and what the input, says about the wrong labels of every dataset."""
     rows = [
         {
             "dataset": row["dataset"],
@@ -200,8 +201,14 @@ def fill(page, made):
     return page
 
 
-if __name__ == "__main__":
+def all_pages():
+    """Tables by page and name."""
     detection = detection_tables()
-    for path, made in {PAGE: tables(), DETECTION_PAGE: detection}.items():
+    others = {PAGE.parent / name: made for name, made in site_tables.pages(detection).items()}
+    return {PAGE: tables(), DETECTION_PAGE: detection} | others
+
+
+if __name__ == "__main__":
+    for path, made in all_pages().items():
         path.write_text(fill(path.read_text(), made))
         print(f"written: {path}")

@@ -155,13 +155,26 @@ def test_what_reviewers_decided_comes_before_the_consensus(fitted, folder):
     ):  # fmt: skip
         store.add(row, decision, label, reviewer="ann", request=str(row))
     store.close()
-    _, changes = export(folder, fitted / "labels.csv", "clean.csv", "--to", "csv", "--sure", "0")
+    out, changes = export(folder, fitted / "labels.csv", "clean.csv", "--to", "csv", "--sure", "0")
+    said = f"{len(changes)} labels changed, 1 by reviewers, who decided on 3, and {len(changes) - 1} that look wrong"
+    assert out.startswith(f"clean.csv: {said} and nobody decided on\n")
     assert changes.index.tolist() == sorted({*before.index, changed} - {kept, unsure})
     assert changes.loc[changed, ["given_label", "new_label", "source"]].tolist() == [old, new, "reviewed"]
     assert set(changes["source"].drop(changed)) == {"consensus"}
     assert cells(folder / "clean.csv")[changed][1].strip() == new
     _, changes = export(folder, fitted / "labels.csv", "sure.csv", "--to", "csv", "--sure", "1")
     assert changes.index.tolist() == [changed]
+
+
+def test_the_only_answer_to_an_item_is_changed_by_the_model(fitted):
+    run = Run(fitted / "run")
+    frame = run.predictions.frame
+    first = int(frame.index[frame["is_label_issue"]][0])
+    alone = frame[(frame["item"] != frame["item"][first]) | (frame.index == first)]
+    object.__setattr__(run, "predictions", type(run.predictions)(alone, run.predictions.classes, []))
+    sources = decide(run).set_index("row")["source"]
+    assert sources[first] == "automatic"
+    assert set(sources.drop(first)) == {"consensus"}
 
 
 def test_json_lines(fitted, folder):

@@ -108,7 +108,7 @@ def npy(array):
     "content",
     [
         b"",
-        b"garbage that is no array",
+        b"garbage that is not an array",
         b"\x93NUMPY",
         npy(np.ones((60, 4)))[:-10],
         npy(np.array([[1, "a"]], object)),
@@ -142,7 +142,7 @@ def archive(path, members, compression=zipfile.ZIP_STORED):
         (np.array([b"a\xff%d" % i for i in range(60)]), ["'item'", "not UTF-8"]),
         (np.frombuffer(b"\xff\xff\xff\x7f" * 60, "<U1"), ["'item'", "not UTF-8"]),
         (np.array([f"\ud800{i}" for i in range(60)]), ["'item'", "not UTF-8"]),
-        (b"this is no array", ["item is not an array"]),
+        (b"this is not an array", ["item is not an array"]),
         (np.arange(50), ["60 rows in 'x' and 50 in 'item'"]),
     ],
     ids=range(9),

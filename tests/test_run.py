@@ -75,7 +75,7 @@ def stop_after(steps):
 
 
 def same_run(a, b):
-    """Whether weights, best weights and all that was said of the labels are equal bit for bit."""
+    """Whether weights, best weights and all that was said about the labels are equal bit for bit."""
     for name in ("model.safetensors", "model-last.safetensors", "items.parquet", "annotators.parquet"):
         assert (a / name).read_bytes() == (b / name).read_bytes(), name
     pd.testing.assert_frame_equal(
@@ -545,7 +545,7 @@ def small_disk(tmp_path):
 
 
 def fill(place, leave):
-    """Fill a disk but for so many bytes."""
+    """Fill a disk except for so many bytes."""
     free = os.statvfs(place)
     (place / "ballast").write_bytes(b"\0" * max(0, free.f_bavail * free.f_bsize - leave))
 

@@ -171,7 +171,7 @@ def test_categories_and_missing_values():
 
 
 def test_what_is_no_more_than_who_it_was_is_not_named():
-    """The bad annotator has a phone: that is said of the annotator, not of phones."""
+    """The bad annotator has a phone: that is said about the annotator, not of phones."""
     args = crowd(tool=np.where(np.arange(2000) % 20 == 0, "phone", "web"))
     assert "tool" not in find_reasons(**args)[0]
     assert "tool is phone" in find_reasons(**(args | {"annotator": None}))[0]

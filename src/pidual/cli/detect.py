@@ -1,4 +1,4 @@
-"""`pidual detect` and `pidual report`: what a run, or a classifier of somebody's own, says of labels."""
+"""`pidual detect` and `pidual report`: what a run, or any classifier, says about labels."""
 
 import contextlib
 import json
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--labels", metavar="FILE", help="In place of a RUN: given labels, one a row (.npy, or FILE:COLUMN of a table)."
+    "--labels", metavar="FILE", help="In place of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
 )
 @click.option(
     "--probs",
     metavar="FILE",
-    help="With --labels: probabilities of the classes, a row a label, by a classifier that has not seen it (.npy).",
+    help="With --labels: class probabilities, one row per label, from a classifier that has not seen it (.npy).",
 )
 @click.option(
     "--annotator", metavar="FILE", help="With --labels: who gave each label (.npy, or a column of the table)."
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     "--cutoff",
     default=None,
     metavar="auto|NUMBER",
-    help="List the labels of lower quality.  [default: auto, the labels that look wrong]",
+    help="List the labels with a quality below this.  [default: auto, the labels that look wrong]",
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
 @click.option(
     "--per-class",
     metavar="N|PERCENT",
-    help="List the N labels of lowest quality of each given class, or such a share, instead: rare classes come too.",
+    help="List the N labels (or this share) of lowest quality in each given class instead, rare ones included.",
 )
-@click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels that say this; repeatable.")
+@click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels of this class; repeatable.")
 @click.option("--by", multiple=True, metavar="ID", help="List only labels by this annotator; repeatable.")
 @click.option(
     "--fail-over",
@@ -101,7 +101,7 @@ def detect(
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of all labels, and how."""
+    """What is known about all labels, and how."""
 
     predictions: "Predictions"
     summary: Mapping[str, Any]
@@ -154,7 +154,7 @@ def refuse_failed(run: "Run") -> None:
     if verdict.get("status") == "failed" or guard.get("collapsed"):
         why = [*verdict.get("reasons", []), "training collapsed"][0]
         raise RunError(
-            f"The fit in {run.path} failed ({why.rstrip('.')}), so that nothing can be said of its labels; fit again."
+            f"The fit in {run.path} failed ({why.rstrip('.')}), so it says nothing about its labels; fit again."
         )
 
 

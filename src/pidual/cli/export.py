@@ -25,7 +25,7 @@ ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
     help="csv, parquet, jsonl: the table with wrong labels corrected; label-studio: tasks to look at again; "
     "onnx, torch: the prediction network.",
 )
-@click.option("--soft", is_flag=True, help="Instead of the table: the probability of every class, a row for each item.")
+@click.option("--soft", is_flag=True, help="Write the probability of every class instead, one row per item.")
 @click.option(
     "--sure",
     type=click.FloatRange(0, 1),
@@ -34,13 +34,16 @@ ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
     metavar="P",
     help="Change labels only where the consensus is at least this likely.",
 )
-@click.option("--table", type=click.Path(path_type=Path), help="Where the table is.  [default: where the run read it]")
+@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
 @click.option("--force", is_flag=True, help="Replace OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def export(
     run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
 ) -> None:
     """Write the table of a RUN to OUT with the labels that look wrong replaced by the consensus.
+
+    What reviewers decided (`pidual review`) comes first: labels that they changed are written, and those that they kept
+    or were unsure about stay. A label that looks wrong and nobody decided on becomes the consensus of its item.
 
     OUT is NAME.clean.csv by default, where NAME is that of the table.
     A table in the format it came in (CSV, Parquet, JSON Lines) keeps its rows, order, columns, ids and spelling, and
@@ -80,7 +83,7 @@ def _beside(out: Path, to: str, soft: bool) -> Path | None:
 def _write(
     run: "Run", out: Path, beside: Path | None, to: str, soft: bool, sure: float, table: Path | None
 ) -> tuple[dict[str, object], str]:
-    """Write what is asked for; what to say of it as JSON, and as text."""
+    """Write what is asked for; what to say about it as JSON, and as text."""
     if to == "onnx":
         from ..export.network import write_onnx
 
@@ -92,7 +95,7 @@ def _write(
 
         write_state_dict(run, out)
         return {"loads": str(beside)}, f"{out}: weights of the prediction network\n{beside}: loads them"
-    from ..export import export_run, export_soft
+    from ..export import decide, export_run, export_soft
 
     if soft:
         frame = export_soft(run, out, to)
@@ -106,4 +109,15 @@ def _write(
     }
     if to == "label-studio":
         return told, f"{out}: a task for each of {len(run.items):,} items, doubtful ones first"
-    return told, f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed\n{beside}: which"
+    n_reviewed, n_decided = int((changes["source"] == "reviewed").sum()), len(run.reviews)
+    n_left = len(decide(run, sure)) - len(changes)
+    sentence = f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed"
+    if n_decided:
+        sentence = (
+            f"{out}: {len(changes):,} labels changed, {n_reviewed:,} by reviewers, who decided on {n_decided:,}, and "
+            f"{len(changes) - n_reviewed:,} that look wrong and nobody decided on"
+        )
+    if n_left:
+        sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
+    told |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
+    return told, f"{sentence}\n{beside}: which"

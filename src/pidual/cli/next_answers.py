@@ -9,14 +9,16 @@ from .common import check_ending, print_table, say, write_table
 
 @click.command("next")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--budget", required=True, type=click.IntRange(min=1), metavar="N", help="Answers that can be had.")
-@click.option("--per-annotator", type=click.IntRange(min=1), metavar="N", help="Answers of one annotator at most.")
+@click.option(
+    "--budget", required=True, type=click.IntRange(min=1), metavar="N", help="Number of answers you can ask for."
+)
+@click.option("--per-annotator", type=click.IntRange(min=1), metavar="N", help="Most answers to ask of one annotator.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="CSV or Parquet file, or .json for tasks of Label Studio.  [default: CSV on stdout]",
 )
-@click.option("--table", type=click.Path(path_type=Path), help="Where the table is.  [default: where the run read it]")
+@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
 def next_answers(run: Path, budget: int, per_annotator: int | None, out: Path | None, table: Path | None) -> None:
     """List the items of a RUN where one more answer is worth most, and who should give it.
 

@@ -1,4 +1,4 @@
-"""Images: of a folder, decoded when taken or all at once; and where random crops lie."""
+"""Images: of a folder, decoded when taken or all at once; and positions of random crops."""
 
 import contextlib
 import math
@@ -160,6 +160,15 @@ def read_folder(
         return images.take(np.arange(len(files))), files
     images.check()
     return images, files
+
+
+def small_image(path: Path, side: int) -> Image.Image:
+    """An image of at most so many pixels a side, upright, in RGB."""
+    with _opened(path) as opened:
+        opened.draft("RGB", (side, side))  # of a JPEG no more pixels are decoded than are needed
+        image = _upright(opened).copy()
+    image.thumbnail((side, side))
+    return image
 
 
 def _decode(

@@ -1,4 +1,4 @@
-"""What is known of the annotator of a label, and of its pair of classes, where that is beyond chance.
+"""What is known about the annotator of a label, and about its pair of classes, where that is beyond chance.
 
 Each function gives a text for every issue, "" where there is nothing to say, and its weight: the logarithm of how many
 times more frequent such wrong answers are than usual.

@@ -42,7 +42,7 @@ def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None
     run : RunFiles
         A finished run.
     budget : int
-        Answers that can be had, one for each item.
+        Number of answers to ask for, one for each item.
     per_annotator : int, optional
         Answers of one annotator at most.
 
@@ -107,7 +107,7 @@ def _rest(p: Floats, n_classes: int) -> Floats:
 
 
 def _doubt(p: Floats, top: Ints | None, n_classes: int) -> Floats:
-    """How much there is to learn of items of each class (K,)."""
+    """How much there is to learn about items of each class (K,)."""
     doubt = p * (1 - p)
     found: Floats = np.asarray(doubt.sum(0) if top is None else np.bincount(top.ravel(), doubt.ravel(), n_classes))
     return found

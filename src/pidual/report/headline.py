@@ -12,14 +12,14 @@ from .words import Array, Context, between, count, number, percent, records, sec
 MAX_EVENTS = 50
 OPEN_WARNINGS = 3  # shown at once; the others unfold
 VERDICTS = {
-    "ok": ("The result looks sound", "Nothing that can be checked without clean labels speaks against it."),
+    "ok": ("The result looks sound", "Nothing that can be checked without clean labels counts against it."),
     "doubtful": ("Doubtful: check before you rely on it", "Look at a sample of the suspects before you act on this."),
     "failed": (
         "Failed: do not rely on this result",
-        "Fit again with other settings, another method or more telling inputs before you use any of it.",
+        "Fit again with other settings, another method or more informative inputs before you use any of it.",
     ),
 }
-FAILED = "All numbers on this page come from a fit that failed. They are here for whoever finds out why, not to act on."
+FAILED = "All numbers on this page come from a fit that failed. They are here to find out why, not to act on."
 IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 
 

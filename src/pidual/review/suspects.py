@@ -1,4 +1,4 @@
-"""The labels of a run in the order of looking, and what is known of each.
+"""The labels of a run in the order of looking, and what is known about each.
 
 Of every label a few numbers are kept in memory. Its texts are in a file of their own, which has no name, and are read
 when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
@@ -86,6 +86,7 @@ class Suspects:
         self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
+        self.has_inputs = run.config["data"]["x"] != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)
         self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
@@ -181,6 +182,10 @@ class Suspects:
             "decided": None if decision is None else vars(decision),
         }
 
+    def item_name(self, position: int) -> str:
+        """What the item of a label is called."""
+        return str(self._texts(position)["item"])
+
     def find_people(self, text: str) -> list[str]:
         """Annotators whose names hold this text."""
         if self.people is None:
@@ -218,7 +223,7 @@ class Suspects:
 
 
 def _cut(text: Any) -> str | None:
-    """Text of bearable length."""
+    """Text of limited length."""
     if text is None:
         return None
     text = str(text)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run(RunFiles):
-    """A run directory: what was run (`config`), what came out (`summary`, `history`), and what it says of the labels
+    """A run directory: what was run (`config`), what came out (`summary`, `history`), and what it says about the labels
     (`predictions`, `items`, `annotators`). Each is read when it is first asked for.
 
     Parameters
@@ -118,7 +118,7 @@ class Run(RunFiles):
         Parameters
         ----------
         budget : int
-            Answers that can be had, one for each item.
+            Number of answers to ask for, one for each item.
         per_annotator : int, optional
             Answers of one annotator at most.
         """
@@ -133,7 +133,7 @@ class Run(RunFiles):
 
     @property
     def reviews(self) -> pd.DataFrame:
-        """What reviewers decided, see `pidual.review.read_decisions`; read anew each time."""
+        """What reviewers decided, see `pidual.review.read_decisions`; read again each time."""
         return read_decisions(self)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
@@ -175,7 +175,7 @@ class Run(RunFiles):
         return {}
 
     def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
-        """What the classifier says of new inputs; no PI is needed.
+        """What the classifier says about new inputs; no PI is needed.
 
         Parameters
         ----------

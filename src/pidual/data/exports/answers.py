@@ -56,6 +56,7 @@ class Answers:
         self.name, self.tool, self.unit, self.question = name, tool, unit, question
         self.left_out: collections.Counter[str] = collections.Counter()
         self.skipped: collections.Counter[str] = collections.Counter()  # results that are no classes, by type
+        self.tags: dict[str, Mapping[str, str]] = {}  # by control: what the labelling tool calls its parts
         self._records, self._rows = Store(name), Store(name)
         self._truths: dict[str, dict[int, Any]] = collections.defaultdict(dict)
         self._controls: collections.Counter[str] = collections.Counter()
@@ -147,7 +148,9 @@ class Answers:
 
         of = InArrow(self.name, fields, place)
         of.vectors = self._records.vectors
-        return finished(of, number, own, {control: "label"})
+        long = finished(of, number, own, {control: "label"})
+        long.tags = self.tags.get(control, {})
+        return long
 
     def _choose(self, label: str | None) -> str:
         """The control whose answers are the labels."""
@@ -191,7 +194,7 @@ class Answers:
 
 
 def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
-    """The long table with what the answers tell of their order and time, and a guess what is what.
+    """The long table with the order and time of the answers, and a guess at the role of each column.
 
     Parameters
     ----------
@@ -200,7 +203,7 @@ def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: 
     rows : array of int
         The row of `of` that belongs to every answer.
     own : dict of Arrow columns
-        item, label and what else is known of every answer.
+        item, label and what else is known about every answer.
     aliases : dict
         Names by which a user may call columns of `own`.
     """
@@ -250,7 +253,7 @@ def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":
         warnings.warn(
-            f"{scratch.name}: created_at holds what is no date, so that order and time of day are not known.",
+            f"{scratch.name}: created_at holds what is not a date, so that order and time of day are not known.",
             DataWarning,
             stacklevel=5,
         )
