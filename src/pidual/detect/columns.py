@@ -70,6 +70,6 @@ def value_text(value: Any) -> str:
 
 
 def short_name(name: Any) -> str:
-    """A name of a class, a column or a value in a sentence: one line of bearable length."""
+    """A name of a class, a column or a value in a sentence: one line, cut where it is long."""
     text = " ".join(str(name).split())
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

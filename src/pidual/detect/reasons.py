@@ -131,7 +131,7 @@ def find_reason_parts(
 
 
 def _with_record(parts: dict[str, Part], record: Texts) -> Part:
-    """What is said of the annotator; their record where nothing is said beside what consensus, votes and input say."""
+    """What is said about the annotator; their record where consensus, votes and input are the only other evidence."""
     evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
     texts, weights = parts["annotator"]
     return [

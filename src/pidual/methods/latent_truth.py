@@ -9,8 +9,8 @@ Where the class of an item is known, such as from a review, z_i is that class: n
 
 A population of networks learns at once, each with its own answer model and without one fold of the items
 (`cross_fitted`). Prediction is the average of f alone; an item is judged by members that have not seen it. Members that
-are trained together all answer for every item of a batch: what those that do not learn from it say of its labels is
-averaged over the epochs.
+are trained together all answer for every item of a batch: the probability that those which do not learn from it give to
+its labels is averaged over the epochs.
 """
 
 from collections.abc import Sequence
