@@ -5,6 +5,7 @@ import pandas as pd
 
 from ..predictions import Predictions
 from .annotators import annotators_table, describe_annotators
+from .calibrated import Calibration, calibrate, spread_sample
 from .class_accuracy import describe_annotator_classes
 from .cutoff import Cutoff, auto_cutoff, find_issues, fixed_cutoff, lowest
 from .listing import Choice, expected_precision, list_labels
@@ -20,12 +21,14 @@ from .verdict import Verdict
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
 
 __all__ = [
+    "Calibration",
     "Choice",
     "Cutoff",
     "Posteriors",
     "Verdict",
     "annotators_table",
     "auto_cutoff",
+    "calibrate",
     "confidence_score",
     "describe_annotator_classes",
     "describe_annotators",
@@ -45,6 +48,7 @@ __all__ = [
     "noise_rate",
     "reasons_for",
     "simulate_review",
+    "spread_sample",
 ]
 
 
