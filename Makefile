@@ -59,8 +59,15 @@ format: $(STAMP)  ## format and sort imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)  ## write docs/cli.md from --help
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs  ## write the pages that the code and the results make, and build the site in build/site
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/start_pages.py
+	$(BIN)/python benchmarks/tables.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(LOWEST) $(MATRIX:%=.venv-%) .coverage .pytest_cache .mypy_cache .ruff_cache build dist

@@ -4,8 +4,9 @@
 
 A small run is fitted, its predictions are repeated until there are so many suspects, and `pidual review` is started on
 it as a process of its own. Then: how long the server takes to start, its memory, how long one takes to get a label by
-several filters, and how long decisions take when all clients decide at once. At the end the file of decisions is
-counted: none may be lost, none doubled.
+several filters, and what there is to see of an item (a text in the table, which has as many rows), and how long
+decisions take when all clients decide at once. At the end the file of decisions is counted: none may be lost, none
+doubled.
 """
 
 import argparse
@@ -72,8 +73,17 @@ def make_run(folder, n, n_classes=1_000, n_annotators=200):
             "reason": pd.Series(reasons, dtype="str"),
         }
     )
-    config, summary = dict(run.config), dict(run.summary)
+    table = frame[["item", "annotator"]].assign(label=frame["given_label"])
+    texts = pd.Index(
+        [f"Text of item {number}, in which something is said at some length. " * 2 for number in range(len(items))]
+    )
+    table.assign(text=pd.Categorical.from_codes(frame["item"].cat.codes, texts)).to_csv(
+        folder / "labels.csv", index=False
+    )
+    config, summary, model = dict(run.config), dict(run.summary), dict(run.model)
     write_frame(run.path / "predictions.parquet", frame)
+    spec = model["spec"] | {"n_classes": n_classes, "n_train": n}
+    write_json(run.path / "model.json", model | {"classes": classes, "spec": spec})
     sizes = {"n_rows": n, "n_classes": n_classes, "n_train": n, "n_valid": 0, "n_test": 0}
     write_json(run.path / "config.json", config | {"data": config["data"] | sizes})
     for name in ("digest", "digests", "run_id"):  # as in a run of an older pidual
@@ -117,6 +127,11 @@ def measure(address, process, n, n_clients, n_decisions):
     for name, query in FILTERS.items():
         query = query | ({"place": str(n - 5)} if query.get("place") else {})
         found[f"page_ms {name}"] = percentiles([client.next(**query)[1] for _ in range(30)])
+    rows = np.random.default_rng(1).integers(0, n, 200).tolist()
+    seen = [client.ask(f"/api/item?row={row}") for row in rows]
+    assert all(item["columns"] for item, _ in seen), seen[0]
+    found |= {"item_s first": round(seen[0][1], 1), "item_ms": percentiles([seconds for _, seconds in seen[1:]])}
+    found["memory_mb with texts"] = round(process.memory_info().rss / 2**20)
     for looked in (False, True):
         times = [[] for _ in range(n_clients)]
         each = n_decisions // n_clients
@@ -131,7 +146,9 @@ def measure(address, process, n, n_clients, n_decisions):
         found[f"{what} a second"] = round(n_decisions / (time.perf_counter() - begun))
         found[f"{what} ms"] = percentiles([seconds for own in times for seconds in own])
     peak = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+    times = process.cpu_times()
     return found | {
+        "processor_s": round(times.user + times.system, 1),
         "memory_mb at the end": round(process.memory_info().rss / 2**20),
         "memory_mb peak": int(peak[1]) >> 10,
     }
@@ -159,8 +176,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         run = make_run(Path(folder), args.suspects)
         command = [sys.executable, "-m", "pidual", "review", str(run), "--no-browser"]
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)}
         begun = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as server:
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=env) as server:
             address = server.stdout.readline().strip()
             found = {"start_s": round(time.perf_counter() - begun, 1)}
             try:

@@ -464,7 +464,10 @@ def test_resume_of_a_damaged_run(own):
 def test_resume_from_a_damaged_state(own):
     (own / "run" / "summary.json").unlink()  # a finished run needs no state
     (own / "run" / "state" / "state.safetensors").write_bytes(b"123")
-    refused(fit(own, "--resume", *FIT), 1, "state.safetensors", "damaged")
+    code, out, err = fit(own, "--resume", *FIT)
+    warning, *error = err.splitlines(keepends=True)
+    assert "not used: seconds" in warning
+    refused((code, out, "".join(error)), 1, "state.safetensors", "damaged")
 
 
 @pytest.mark.parametrize("command", [["predict", "RUN", "X"], ["detect", "RUN"], ["report", "RUN"]])

@@ -10,16 +10,18 @@ from PIL import Image
 from pidual import AnnotationTable, Run, load_inputs
 from pidual.data import table_inputs
 from pidual.data.people import hide_addresses
+from pidual.data.pictures import MAX_SIDE, as_pixels, is_picture, png
+from pidual.detect.unusual import FAR, Usual
 from pidual.run import FitOptions, fit_table
-from pidual.run.previews import FAR, MAX_CHARACTERS, MAX_SIDE, picture, robust_distance, suspicious_rows
+from pidual.run.previews import MAX_CHARACTERS, suspicious_rows
 
 FAST = FitOptions("ce", options={"epochs": 3, "network.width": 8})
 
 
-def test_robust_distance_by_plain_loops():
+def test_distance_by_plain_loops():
     rng = np.random.default_rng(0)
     values, others = rng.normal(size=(3, 4)), rng.normal(2, [0.1, 1, 5, 9], (31, 4))
-    found = robust_distance(values, others)
+    found = Usual.of(others).distance(values)
     for v in range(3):
         for d in range(4):
             column = sorted(others[:, d])
@@ -29,9 +31,9 @@ def test_robust_distance_by_plain_loops():
             assert found[v, d] == pytest.approx(np.clip(expected, -FAR, FAR))
 
 
-def test_robust_distance_where_others_are_alike():
+def test_distance_where_others_are_alike():
     others = np.array([[5.0, 0.0]] * 9 + [[5.0, 1.0]])
-    found = robust_distance(np.array([[5.0, 1.0], [4.0, 0.0], [6.0, 0.0]]), others)
+    found = Usual.of(others).distance(np.array([[5.0, 1.0], [4.0, 0.0], [6.0, 0.0]]))
     assert found[:, 0].tolist() == [0, -FAR, FAR]
     assert found[:, 1].tolist() == pytest.approx([1 / (1.2533 * 0.1), 0, 0])  # by the mean deviation
 
@@ -43,7 +45,7 @@ def test_addresses_are_hidden():
 
 def test_pictures_are_small():
     shades = np.random.default_rng(0).integers(0, 255, (3, 300, 200)).astype(np.uint8)
-    large, small = (Image.open(io.BytesIO(picture(x))) for x in (shades, shades[:, :8, :8]))
+    large, small = (Image.open(io.BytesIO(png(x))) for x in (shades, shades[:, :8, :8]))
     assert large.size == (64, MAX_SIDE)
     assert (np.asarray(small).transpose(2, 0, 1) == shades[:, :8, :8]).all()
 
@@ -94,9 +96,42 @@ def test_unusual_columns_of_suspects_are_kept(tmp_path):
     assert kept.groupby("row")["distance"].apply(lambda far: far.abs().is_monotonic_decreasing).all()
 
 
-def test_a_run_of_an_array_or_of_an_older_pidual_has_none(tmp_path):
+def test_a_run_of_usual_columns_or_of_an_older_pidual_has_none(tmp_path):
     y, frame = crowd_of(40, np.random.default_rng(0))
     run = fit_table(AnnotationTable.from_frame(frame), load_inputs(np.eye(2)[y]), tmp_path / "run", FAST)
     assert len(run.previews) == 0
     (tmp_path / "run" / "previews.parquet").unlink()
     assert len(Run(tmp_path / "run").previews) == 0
+
+
+@pytest.mark.parametrize("shape", [(8, 6), (1, 8, 6), (8, 6, 1), (3, 8, 6), (8, 6, 3)])
+def test_arrays_that_are_pictures(shape):
+    assert is_picture(shape)
+    for dtype in (np.uint8, np.float32):
+        x = np.zeros(shape, dtype)
+        x[(slice(2, 3),) * len(shape) if len(shape) == 2 else (0, 2, 3) if shape[0] in (1, 3) else (2, 3, 0)] = 1
+        pixels = as_pixels(x)
+        assert pixels.shape == (3, 8, 6)
+        assert pixels.max() == (1 if dtype == np.uint8 else 255)
+    assert (as_pixels(np.full(shape, 7.5)) == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(64,), (2, 8, 8), (8, 5), (3, 3, 3), (3, 8, 8, 8)])
+def test_arrays_that_are_no_pictures(shape):
+    assert not is_picture(shape)
+
+
+def test_arrays_are_kept_by_their_pictures_or_unusual_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    y, frame = crowd_of(60, rng)
+    frame.loc[frame["item"] == 8, "label"] = "yes"  # wrong
+    x = rng.normal(size=(60, 5)) + 3 * y[:, None]
+    table = AnnotationTable.from_frame(frame)
+    flat = fit_table(table, load_inputs(x), tmp_path / "flat", FAST)
+    assert set(flat.previews["column"]) <= {f"column {number}" for number in range(5)}
+    assert len(flat.previews)
+    assert not flat.thumbnails
+    images = np.repeat(np.repeat(x[:, None, :1, None], 8, 2), 8, 3)
+    square = fit_table(table, load_inputs(images), tmp_path / "square", FAST)
+    assert len(square.thumbnails) == 60
+    assert not len(square.previews)

@@ -4,7 +4,6 @@ import contextlib
 import json
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ import numpy as np
 import optuna
 import pandas as pd
 import pytest
-from command_line import environment, run_cli, start_cli, write_crowd
+from command_line import run_cli, start_cli, write_crowd
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
@@ -624,11 +623,6 @@ def test_optuna_is_an_extra(folder, tmp_path, monkeypatch):
     assert (code, stdout) == (2, "")
     assert err.startswith("Error: A sweep needs Optuna (")
     assert err.endswith("install it with `pip install 'pidual[sweep]'`.\n")
-
-
-def test_optuna_is_loaded_by_sweeps_only():
-    code = "import sys, pidual.cli, pidual.paper.grids\nassert 'optuna' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
 
 
 # --- datasets of the benchmarks ---

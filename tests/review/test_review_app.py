@@ -224,7 +224,20 @@ def test_forged_requests_change_nothing(run, client, case):
     assert len(run.reviews) == 0
 
 
-@pytest.mark.parametrize("path", ["about", "next?reviewer=ann", "annotators?text=a"])
+def test_an_item_is_shown_or_the_page_says_why_not(client):
+    seen = client.ask("item", row=0)
+    assert seen["row"] == 0
+    assert "is not where it was" in seen["note"]
+    assert (seen["picture"], seen["text"], seen["columns"]) == (None, None, [])
+
+
+@pytest.mark.parametrize("row", ["-1", "999999", "1e1", "0x1", "../etc/passwd", "", "\u0663"])
+def test_no_item_is_shown_that_the_run_does_not_have(client, row):
+    answer = client.http.get("/api/item", params={"row": row}, headers=client.headers)
+    assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize("path", ["about", "next?reviewer=ann", "annotators?text=a", "item?row=0"])
 def test_nothing_is_read_without_the_token(client, path):
     for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": TOKEN}, {"Authorization": "Bearer \xff"}):
         headers = {name: value.encode("latin-1") for name, value in headers.items()}

@@ -42,6 +42,9 @@ def export(
 ) -> None:
     """Write the table of a RUN to OUT with the labels that look wrong replaced by the consensus.
 
+    What reviewers decided (`pidual review`) comes first: labels that they changed are written, and those that they kept
+    or were unsure about stay. A label that looks wrong and nobody decided on becomes the consensus of its item.
+
     OUT is NAME.clean.csv by default, where NAME is that of the table.
     A table in the format it came in (CSV, Parquet, JSON Lines) keeps its rows, order, columns, ids and spelling, and
     differs in the changed labels alone, in CSV and JSON Lines byte for byte. A file .changes.csv beside OUT lists them
@@ -92,7 +95,7 @@ def _write(
 
         write_state_dict(run, out)
         return {"loads": str(beside)}, f"{out}: weights of the prediction network\n{beside}: loads them"
-    from ..export import export_run, export_soft
+    from ..export import decide, export_run, export_soft
 
     if soft:
         frame = export_soft(run, out, to)
@@ -106,7 +109,15 @@ def _write(
     }
     if to == "label-studio":
         return told, f"{out}: a task for each of {len(run.items):,} items, doubtful ones first"
-    return (
-        told,
-        f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed\n{beside}: list of changes",
-    )
+    n_reviewed, n_decided = int((changes["source"] == "reviewed").sum()), len(run.reviews)
+    n_left = len(decide(run, sure)) - len(changes)
+    sentence = f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed"
+    if n_decided:
+        sentence = (
+            f"{out}: {len(changes):,} labels changed, {n_reviewed:,} by reviewers, who decided on {n_decided:,}, and "
+            f"{len(changes) - n_reviewed:,} that look wrong and nobody decided on"
+        )
+    if n_left:
+        sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
+    told |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
+    return told, f"{sentence}\n{beside}: list of changes"

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Container
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,9 +15,13 @@ from ..paper.grids import METHOD_GRIDS
 from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_settings, unquoted
 
+if TYPE_CHECKING:
+    from ..data import AnnotationTable
+
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
 LIBRARIES = ("torchvision", "timm")
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
+ASKED = ("x", "columns", "text", "image_size", "probs", "no_x", "pi", "key_file")  # kept to read the data again
 Command = Callable[..., Any]
 
 
@@ -44,8 +48,8 @@ annotators_option = click.option(
     metavar="A,B,...",
     help="For a wide TABLE: columns with the answers of one annotator each, or patterns such as 'rater_*'.",
 )
+table_argument = click.argument("table", type=click.Path(path_type=Path))
 data_options = together(
-    click.argument("table", type=click.Path(path_type=Path)),
     click.option(
         "--x",
         "x",
@@ -211,9 +215,28 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
             raise UsageError(f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once.")
 
 
+def what_is_left(table: "AnnotationTable", pi_given: bool) -> list[str]:
+    """Columns that may be PI where nobody has said what is, and people who may have given the labels."""
+    from ..data.people import listed
+
+    left = []
+    if table.unused and not pi_given:
+        left.append(
+            f"{table.source}: not used: {listed(list(table.unused), 5)}. Name the columns that say how a label was "
+            "made, such as who gave it and how long it took, with --pi: they help to find wrong labels."
+        )
+    if table.people and "annotator" not in table.frame:
+        left.append(
+            f"{table.source}: {listed(list(table.people))} holds people, but no column says who gave each label; if "
+            "these people did, name it with --annotator: each of them is then judged."
+        )
+    return left
+
+
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     check_options(options)
+    asked = {name: options.get(name) for name in ASKED}
     from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
     from ..data.features import expect_inputs
 
@@ -271,6 +294,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
             "annotators": opened.positions,
             **{key: options[key] for key in keys[:5]},
         },
+        "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }
     return read, inputs, fit_options, source
 

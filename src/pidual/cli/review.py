@@ -21,8 +21,15 @@ from .common import say
     help="Address to listen at. With any other than the default, everybody who can reach this machine there and knows "
     "the printed token can read and decide; what is sent is not encrypted.",
 )
+@click.option(
+    "--x",
+    "x",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="Where the inputs are, or TABLE where they are columns of it.  [default: where the run read them]",
+)
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-def review(run: Path, port: int, host: str, no_browser: bool) -> None:
+def review(run: Path, port: int, host: str, x: Path | None, no_browser: bool) -> None:
     """Look at the labels of a RUN that look wrong, in a browser, and say which are right.
 
     Prints the address of the page, with the token without which nobody reads or changes anything. Decisions are kept
@@ -48,5 +55,5 @@ def review(run: Path, port: int, host: str, no_browser: bool) -> None:
         if not no_browser:
             webbrowser.open(address)
 
-    n_decided = serve(opened, host, port, ready)
+    n_decided = serve(opened, host, port, ready, x)
     say(f"{n_decided:,} labels are decided: {run / 'reviews.sqlite'}")

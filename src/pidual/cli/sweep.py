@@ -11,7 +11,7 @@ import click
 from ..errors import UsageError
 from ..paper.grids import GRID_NAMES
 from .common import command_line, parse_value, say, stop_signals, terminal_progress, writing
-from .job import NAMED, check_given_once, check_method_name, data_options, load_job, training_options
+from .job import NAMED, check_given_once, check_method_name, data_options, load_job, table_argument, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
 
@@ -31,6 +31,7 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 
 
 @click.command()
+@table_argument
 @data_options
 @click.option(
     "--out",

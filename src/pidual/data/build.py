@@ -31,6 +31,7 @@ class Parts(NamedTuple):
     pi_columns: list[str]
     people: tuple[str, ...]
     keeps_ids: bool
+    unused: tuple[str, ...] = ()
 
 
 def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -> Parts:
@@ -80,9 +81,9 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
     for name, ids in people.items():
         whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
         frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
-    return Parts(
-        pd.DataFrame(frame, copy=False), source.name, list(roles.pi), tuple(people), bool(people) and key is None
-    )
+    keeps_ids = bool(people) and key is None
+    whole_frame = pd.DataFrame(frame, copy=False)
+    return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused)
 
 
 def has_addresses(column: Any) -> bool:

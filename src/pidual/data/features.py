@@ -18,12 +18,12 @@ from .columns import as_floats, as_text, keys
 from .columns import values as read_values
 from .inputs import Inputs, schema_of
 from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people
+from .roles import INDEX_COLUMNS
 from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source
 from .text import encode_text, text_digest
 
 _NOT_FEATURES = ("item", "task", "label", "y", "split")
-_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
 
 
@@ -121,7 +121,7 @@ def _choose(
     """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
     if columns:
         return _asked_for(source, [columns] if isinstance(columns, str) else list(columns), schema)
-    numeric = [column for column in source.numeric_columns() if column not in (item, *_INDEX_COLUMNS)]
+    numeric = [column for column in source.numeric_columns() if column not in (item, *INDEX_COLUMNS)]
     people = [column for column in numeric if _holds_people(source, column)]
     chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES and column not in people]
     if not chosen:
@@ -132,7 +132,7 @@ def _choose(
     left = [column for column in numeric if column.casefold() in _NOT_FEATURES[2:]]
     mixed = [column for column in source.mixed_columns() if column.casefold() not in _NOT_FEATURES and column != item]
     mixed = [column for column in mixed if not names_people(column)]
-    known = {item, *numeric, *mixed, *_INDEX_COLUMNS}
+    known = {item, *numeric, *mixed, *INDEX_COLUMNS}
     rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
     rest = [column for column in rest if not names_people(column) and not is_address(column)]
     unused = {

@@ -162,6 +162,15 @@ def read_folder(
     return images, files
 
 
+def small_image(path: Path, side: int) -> Image.Image:
+    """An image of at most so many pixels a side, upright, in RGB."""
+    with _opened(path) as opened:
+        opened.draft("RGB", (side, side))  # of a JPEG no more pixels are decoded than are needed
+        image = _upright(opened).copy()
+    image.thumbnail((side, side))
+    return image
+
+
 def _decode(
     path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None, centre: bool = False
 ) -> NDArray[np.uint8]:

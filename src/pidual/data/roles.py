@@ -11,6 +11,7 @@ from .exports.wide import hint
 from .people import holds_people, listed, names_annotator
 from .sources import Source
 
+INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 RESERVED = ("item", "label", "annotator", "y", "split")
 ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case; one of them is taken before any other
     *("annotator", "worker", "annotator_id", "worker_id", "annotatorid", "workerid"),
@@ -27,6 +28,7 @@ class Roles(NamedTuple):
     y: str | None
     split: str | None
     pi: list[str]  # names in the file, "annotator" for the annotator column
+    unused: tuple[str, ...] = ()
 
 
 def find_roles(
@@ -73,7 +75,9 @@ def find_roles(
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
-    return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns)
+    used = {*found.values(), *pi_columns, *(x_columns or ())}
+    unused = tuple(name for name in dict.fromkeys(source.columns) if name not in used and name not in INDEX_COLUMNS)
+    return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns, unused)
 
 
 def find_item(source: Source, item: str | None) -> str | None:

@@ -47,6 +47,8 @@ class AnnotationTable:
         The columns of `frame` that hold people: pseudonyms, unless ids are kept.
     keeps_ids : bool
         Whether people are known by their own ids instead of pseudonyms.
+    unused : tuple of str
+        Columns of the file that are neither part of the table nor inputs.
     """
 
     frame: pd.DataFrame
@@ -54,6 +56,7 @@ class AnnotationTable:
     pi_columns: list[str]
     people: tuple[str, ...] = ()
     keeps_ids: bool = False
+    unused: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -11,6 +12,7 @@ from ..errors import DataError, DataWarning, UsageError
 from ..files import fingerprint
 from ..messages import quoted
 from .columns import as_text
+from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source
 
 N_TERMS, N_TEXT_FEATURES = 20_000, 256
@@ -60,6 +62,23 @@ def encode_text(
     fitted = {"text": column, "vocabulary": terms}
     kept = {"idf": vectoriser.idf_.astype(np.float32), "components": components}
     return np.asarray(weights @ components.T, np.float32), fitted, kept
+
+
+def read_texts(source: Source, column: str, item: str | None, *, repeats: bool) -> tuple[Any, NDArray[np.str_] | None]:
+    """The texts in a column as they are, and the names of their items; each item once if `repeats`.
+
+    Texts come in the order of `inputs_from_source`, whose features are made of them.
+    """
+    data = source.read(list(dict.fromkeys([column, *([item] if item else [])])))
+    texts = data[column]
+    if item is None:
+        return as_text(texts), None
+    found = complete_names(source, item, data[item])
+    if repeats:
+        texts = texts.take(pa.array(first_rows(source, found.codes, {column: texts})))
+    else:
+        check_repeated(source, item, found)
+    return as_text(texts), as_strings(found)
 
 
 def text_digest(values: Any) -> str:

@@ -15,9 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..data import keys, long_frame, open_source
-from ..data.exports import melt
-from ..data.roles import Roles, find_roles
+from ..data import long_frame
+from ..data.reopen import reopen_table
+from ..data.roles import Roles
 from ..data.sources import Source
 from ..data.sources.csv_file import CsvFile
 from ..data.sources.json_lines import JsonLines
@@ -133,20 +133,11 @@ def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, 
     path, read = table or about.get("table"), about.get("read") or {}
     if path is None or not Path(path).exists():
         raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
-    wide = read.get("annotators")
-    source = open_source(path, format=read.get("format"), label=None if wide else read.get("label"))
-    if wide:
-        if max(wide) >= len(source.columns):
-            raise _other(path, run)
-        source = melt(source, [source.columns[number] for number in wide])
-    item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
-    roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
-    found = keys(source, roles.label, source.read([roles.label])[roles.label])
     given = run.predictions.frame.set_index("row")["given_label"].sort_index()
-    now = np.array([*map(str, found.names.to_pylist()), ""], object)[found.codes]
-    if len(now) != run.config["data"]["n_rows"] or (now[given.index] != given.astype(str).to_numpy()).any():
+    found = reopen_table(path, read, given, run.config["data"]["n_rows"])
+    if found is None:
         raise _other(path, run)
-    return source, roles
+    return found
 
 
 def _other(path: str | Path, run: RunFiles) -> RunError:
@@ -182,7 +173,7 @@ def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFr
 
 def _write_long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame, out: Path, to: str) -> None:
     """The long table of `pidual data import`, with ids as they are."""
-    item, label, annotator, y, split, _ = roles
+    item, label, annotator, y, split = roles[:5]
     frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
     given = run.predictions.frame.drop_duplicates("given_label")
     first = dict(zip(given["given_label"].astype(str), given["row"], strict=True))

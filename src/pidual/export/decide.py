@@ -24,14 +24,15 @@ def decide(run: RunFiles, sure: float = 0.0) -> pd.DataFrame:
     -------
     pandas.DataFrame
         `row` (of the table, counted from 0), `item`, `annotator` where it is known, `given_label`, `new_label`,
-        `source` of the change ("reviewed" or "consensus"), `label_quality`, `consensus_quality` and `reason`, in table
-        order.
+        `source` of the change, `label_quality`, `consensus_quality` and `reason`, in table order. The source is
+        "reviewed", "consensus" of several answers, or "automatic": the only answer, which the model judges.
     """
     frame, reviews = run.predictions.frame, read_decisions(run)
     changed = frame["is_label_issue"].to_numpy(bool) & (frame["consensus_quality"].to_numpy(np.float64) >= sure)
     changed &= ~frame["row"].isin(reviews["row"]).to_numpy(bool)
     found: pd.DataFrame = frame[changed]
-    found = found.assign(new_label=found["consensus_label"], source="consensus")
+    alone = ~found["item"].isin(frame.loc[frame["item"].duplicated(), "item"].unique()).to_numpy(bool)
+    found = found.assign(new_label=found["consensus_label"], source=np.where(alone, "automatic", "consensus"))
     if len(reviews):
         classes = {str(name): name for name in run.predictions.classes}
         said = reviews[reviews["decision"] == "change"].set_index("row")["label"]

@@ -1,26 +1,34 @@
 """Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
 
-They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations.
+They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
+decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..data import keys
-from ..data.people import names_people
+from ..data.reopen import item_columns
 from ..data.roles import Roles
 from ..data.sources import Source
-from ..data.sources.in_arrow import Long
 from ..files import replacing
+from ..review import read_decisions
 from ..run.files import RunFiles
 
 
-def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only: Sequence[str] | None = None) -> None:
+def write_tasks(
+    run: RunFiles,
+    source: Source,
+    roles: Roles,
+    out: Path,
+    *,
+    only: Sequence[str] | None = None,
+    more: Mapping[str, Sequence[Any]] | None = None,
+) -> None:
     """Write a task for each item of a run.
 
     Parameters
@@ -33,17 +41,21 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
         The JSON file.
     only : sequence of str, optional
         The items to write, in this order, instead of all.
+    more : mapping, optional
+        Further fields of these items, by name.
     """
     rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
     each = rows.groupby(rows["item"].astype(str), sort=False)
     about = each.agg(row=("row", "first"), quality=("label_quality", "min"))
     about["given"] = each["given_label"].agg(lambda labels: ", ".join(map(str, labels)))
     items = run.items.set_index(run.items["item"].astype(str))
-    about = about.join(items[["consensus_label", "consensus_quality"]]).sort_values("quality", kind="stable")
+    about = about.join(items[["consensus_label", "consensus_quality"]])
+    about["reviewed"] = reviewed_labels(run)
+    about = about.assign(is_reviewed=about["reviewed"].notna()).sort_values(["is_reviewed", "quality"], kind="stable")
     if only is not None:
         about = about.loc[list(only)]
     fields = _fields(source, roles, about["row"].to_numpy())
-    control, shown = _names(source, list(fields))
+    tags = _tags(source, list(fields))
     version = f"pidual {run.config['method']} {run.summary.get('run_id', '')}".strip()
     with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write("[")
@@ -54,39 +66,46 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
                 "label_quality": round(float(task["quality"]), 4),
                 "given_labels": task["given"],
             }
-            result: dict[str, Any] = {"id": "consensus", "from_name": control, "to_name": shown, "type": "choices"}
-            result["value"] = {"choices": [str(task["consensus_label"])]}
+            data |= {name: values[number] for name, values in (more or {}).items()}
             score = round(float(task["consensus_quality"]), 4)
-            prediction = {"model_version": version, "score": score, "result": [result]}
+            result = _result("consensus", tags, str(task["consensus_label"]))
+            made: dict[str, Any] = {"data": data}
+            made["predictions"] = [{"model_version": version, "score": score, "result": [result]}]
+            if task["is_reviewed"]:
+                result = _result("reviewed", tags, task["reviewed"])
+                made["annotations"] = [{"result": [result], "ground_truth": True, "was_cancelled": False}]
             file.write(",\n " if number else "\n ")
-            json.dump({"data": data, "predictions": [prediction]}, file, ensure_ascii=False, allow_nan=False)
+            json.dump(made, file, ensure_ascii=False, allow_nan=False)
         file.write("\n]\n")
 
 
-def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
-    """What is known about the items: columns that are the same in all rows of an item, without people.
+def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
+    """The classes of items that reviewers decided on, by item; not where decisions on an item contradict each other."""
+    reviews = read_decisions(run)
+    items = run.predictions.frame["item"].astype(str)
+    told = reviews.dropna(subset=["label"]).assign(item=lambda rows: items.loc[rows["row"]].to_numpy())
+    labels = told.groupby("item")["label"].agg(["first", "nunique"])
+    return labels.loc[labels["nunique"] == 1, "first"].astype(object)
 
-    Parameters
-    ----------
-    rows : array of int
-        A row of every item.
-    """
-    if isinstance(source, Long):
-        named = {name: called for name, called in source.fields.items() if not names_people(called)}
-    else:
-        named = {name: name for name in source.columns if name not in roles[:5] and not names_people(name)}
-    item = keys(source, roles.item, source.read([roles.item])[roles.item]).codes if roles.item else None
-    first = np.unique(item, return_index=True)[1] if item is not None else None
-    found = {}
-    for name, called in named.items():
-        column = source.read([name])[name]
-        if item is not None and first is not None and not isinstance(source, Long):
-            codes = keys(source, name, column).codes
-            if (codes != codes[first[item]]).any():
-                continue
-        values = pd.Series(column.to_pandas()).astype(object).iloc[rows]
-        found[called] = [_plain(value) for value in values]
-    return found
+
+def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
+    """A label as a result of the control that it belongs to."""
+    value: dict[str, Any] = {"choices": [label]}
+    if tags["type"] == "taxonomy":
+        value = {"taxonomy": [label.split(" / ")]}
+    elif tags["type"] == "rating":
+        value = {"rating": int(float(label)) if float(label).is_integer() else float(label)}
+    elif tags["type"] == "pairwise":
+        value = {"selected": label}
+    return {"id": name, **tags, "value": value}
+
+
+def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
+    """What is known about the items, each by one of its rows."""
+    return {
+        called: [_plain(value) for value in pd.Series(column.to_pandas()).astype(object).iloc[rows]]
+        for called, column in item_columns(source, roles)
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -97,9 +116,9 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _names(source: Source, fields: list[str]) -> tuple[str, str]:
-    """The control that the labels belong to, and what it is about."""
+def _tags(source: Source, fields: list[str]) -> dict[str, str]:
+    """The control that the labels belong to, what it is about, and of what type it is."""
     control = next((name for name, column in source.aliases.items() if column == "label"), "label")
     guess = source.guess
     shown = next((name for name in (guess and guess.text, guess and guess.image, *fields) if name), "text")
-    return control, shown.removeprefix("data_")
+    return {"from_name": control, "to_name": shown.removeprefix("data_"), "type": "choices", **source.tags}

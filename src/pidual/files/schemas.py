@@ -434,6 +434,15 @@ CLASSES = record(
     },
     {"transitions": list_of(list_of(share))},
 )
+FROM_RUN = record(
+    {
+        "run": text,
+        **dict.fromkeys(("n_decisions", "n_unsure", "n_wrong", "n_consensus_changed", "n_others_changed"), whole()),
+        "n_issues": list_of(whole(), least=2),
+        "noise_rate": list_of(share, least=2),
+    },
+    {"calibration": maybe(mapping(plain))},
+)
 SUMMARY = record(
     {
         "n_issues": whole(),
@@ -458,6 +467,7 @@ SUMMARY = record(
         "pi_health": list_of(PI_PROBLEM),
         "agreement": AGREEMENT,
         "classes": CLASSES,
+        "from_run": FROM_RUN,
         "seconds_total": number(0, LONGEST),
         "run_id": text,
         "digest": text,

@@ -40,6 +40,10 @@ class Training:
         They differ for some steps after the rate changes.
     schedule : "cosine", "steps" or "constant"
         "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
+    milestones : sequence of int
+        Epochs of "steps", counted from 0.
+    lr_decay : float
+        Factor of "steps".
     lr_end : float
         Share of the rate at which "cosine" ends.
     warmup_epochs : float

@@ -3,6 +3,7 @@
     GET  /                  the page; /review.css and /review.js
     GET  /api/about         the run and its classes
     GET  /api/next          the next label by a filter, and the progress
+    GET  /api/item          all there is to see of the item of a row
     GET  /api/annotators    annotators whose names hold a text
     POST /api/decide        {row, decision, label, reviewer, request}
     POST /api/undo          {reviewer, request}: takes back the reviewer's last decision
@@ -11,12 +12,15 @@ A label is named by its place in the list of classes. `request` is another text 
 because its answer was lost, is made once. Errors are {error: one sentence}.
 """
 
+import asyncio
 import json
 import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -28,6 +32,7 @@ from starlette.routing import Route
 from ..errors import RunError
 from ..run.files import RunFiles
 from .guard import MAX_BODY, Guard
+from .originals import Originals
 from .store import DECISIONS, Store
 from .suspects import SHOWS, Filter, Suspects
 from .writer import Writer
@@ -41,7 +46,7 @@ Record = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1") -> Guard:
+def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1", x: Path | None = None) -> Guard:
     """The application that serves the review page of a run.
 
     Parameters
@@ -54,12 +59,15 @@ def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1") -
         What a client has to know.
     host : str
         The address that the server listens at.
+    x : Path, optional
+        Where the inputs are, if not where the run read them.
     """
-    review = Review(run, store)
+    review = Review(run, store, x)
     routes = [Route(path, _static(*page)) for path, page in PAGES.items()]
     routes += [
         Route("/api/about", review.about),
         Route("/api/next", review.next),
+        Route("/api/item", review.item),
         Route("/api/annotators", review.annotators),
         Route("/api/decide", review.decide, methods=["POST"]),
         Route("/api/undo", review.undo, methods=["POST"]),
@@ -75,18 +83,21 @@ class Review:
     ----------
     run : RunFiles
     store : Store
+    x : Path, optional
     """
 
-    def __init__(self, run: RunFiles, store: Store):
+    def __init__(self, run: RunFiles, store: Store, x: Path | None = None):
         self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store)
-        self.writer = Writer(store)
+        self.writer, self.originals = Writer(store), Originals(run, x)
+        self.reading = ThreadPoolExecutor(1)  # of its own, so that decisions do not wait for pictures
         self.looking: dict[str, tuple[int, float]] = {}  # by reviewer: the place, and until when
 
     async def about(self, request: Request) -> Response:
         """The run and its classes."""
         suspects = self.suspects
         sizes = {"n_labels": len(suspects), "n_issues": int(suspects.issue.sum())}
-        known = {"has_annotators": suspects.people is not None, "classes": suspects.classes}
+        known = {"has_annotators": suspects.people is not None, "has_inputs": suspects.has_inputs}
+        known |= {"classes": suspects.classes}
         return JSONResponse({"run": self.name, **sizes, **known})
 
     async def next(self, request: Request) -> Response:
@@ -103,6 +114,13 @@ class Review:
             self.looking[reviewer] = (place, time.monotonic() + LOOKING_SECONDS)
         label = None if place is None else suspects.describe(place)
         return JSONResponse({"label": label, "progress": suspects.progress(mask)})
+
+    async def item(self, request: Request) -> Response:
+        """All there is to see of the item of a row."""
+        row = _whole(request.query_params.get("row", ""), "row", len(self.suspects) - 1)
+        name = self.suspects.item_name(row)
+        shown = await asyncio.get_running_loop().run_in_executor(self.reading, self.originals.show, row, name)
+        return JSONResponse({"row": row} | shown)
 
     async def annotators(self, request: Request) -> Response:
         """Annotators whose names hold a text."""

@@ -4,6 +4,7 @@ import contextlib
 import secrets
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -17,7 +18,7 @@ from .store import Store
 MAX_CONNECTIONS = 256
 
 
-def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None]) -> int:
+def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None], x: Path | None = None) -> int:
     """Serve the review page of a run until Ctrl-C.
 
     Parameters
@@ -30,6 +31,8 @@ def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None]) -> 
         0 for any that is free.
     ready : callable
         Called with the address of the page, its token included, when the server can be asked.
+    x : Path, optional
+        Where the inputs are, if not where the run read them.
 
     Returns
     -------
@@ -38,7 +41,7 @@ def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None]) -> 
     """
     with contextlib.closing(Store(run)) as store, contextlib.closing(listen(host, port)) as listening:
         token = secrets.token_urlsafe(24)
-        app: Any = make_app(run, store, token, host)
+        app: Any = make_app(run, store, token, host, x)
         config = uvicorn.Config(
             app,
             http="h11",

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import RunError, UsageError
+from ..files import replacing
 from ..run.files import RunFiles
 
 FILE = "reviews.sqlite"
@@ -203,6 +204,21 @@ def read_decisions(run: RunFiles) -> pd.DataFrame:
     frame = pd.DataFrame(found, columns=COLUMNS)
     frame["at"] = pd.to_datetime(frame["at"], utc=True, format="ISO8601")
     return frame.astype({"row": "int64"})
+
+
+def copy_decisions(run: RunFiles, to: RunFiles) -> None:
+    """Let a run of the same table begin with the decisions on another, unless it has its own already."""
+    path, copy = run.path / FILE, to.path / FILE
+    if not path.exists() or copy.exists():
+        return
+    with (
+        _sqlite(copy),
+        replacing(copy) as temporary,
+        contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as old,
+        contextlib.closing(sqlite3.connect(temporary)) as new,
+    ):
+        _check_data(old, to)
+        old.backup(new)
 
 
 def _latest(db: sqlite3.Connection) -> list[tuple[Any, ...]]:

@@ -86,6 +86,7 @@ class Suspects:
         self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
+        self.has_inputs = run.config["data"]["x"] != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)
         self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
@@ -180,6 +181,10 @@ class Suspects:
             **self._answers(position),
             "decided": None if decision is None else vars(decision),
         }
+
+    def item_name(self, position: int) -> str:
+        """What the item of a label is called."""
+        return str(self._texts(position)["item"])
 
     def find_people(self, text: str) -> list[str]:
         """Annotators whose names hold this text."""

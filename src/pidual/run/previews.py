@@ -3,28 +3,21 @@
 Nothing of annotators is kept here: only inputs are looked at, and inputs that name people have been refused before.
 """
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image
 
 from ..data.people import hide_addresses
+from ..data.pictures import as_pixels, is_picture, png
+from ..detect.unusual import FEWEST, MOST, NUMBERS, Usual, members_of
 from ..predictions import Predictions
 from .prepare import Job
 
 LIMIT = 200  # suspects of which something is kept
-MAX_SIDE = 96  # pixels of a picture
 MAX_CHARACTERS = 400  # of a text
-MAX_UNUSUAL = 4  # columns of a row
-LEAST_DISTANCE = 2.0  # robust standard deviations from which on a value is unusual
-FAR = 99.0  # the largest distance, such as from a value that all others share
-FEWEST = 10  # items of a class that say what is usual in it
-MOST = 2_000  # items that are looked at for it
-NUMBERS = 2**23  # of them, items x columns
 PREVIEW = {"row": "int64", "column": "str", "text": "str", "value": "f8", "low": "f8", "high": "f8", "distance": "f8"}
 
 
@@ -36,26 +29,17 @@ def suspicious_rows(predictions: Predictions, limit: int = LIMIT) -> NDArray[np.
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = LIMIT) -> pd.DataFrame:
-    """PNG images of the items with the most suspicious labels, where inputs are images: item, png."""
+    """PNG images of the items with the most suspicious labels, where inputs are pictures: item, png."""
     pictures: dict[str, bytes] = {}
-    for row in suspicious_rows(predictions, limit).tolist() if job.inputs.kind == "images" else []:
+    inputs = job.inputs
+    shown = inputs.kind == "images" or (inputs.kind == "array" and is_picture(inputs.array.shape[1:]))
+    for row in suspicious_rows(predictions, limit).tolist() if shown else []:
         item = str(predictions.frame["item"].iloc[row])
         if item not in pictures and len(pictures) < limit:
-            pictures[item] = picture(job.rows.take_x(job.rows.x_row[row : row + 1])[0].numpy())
+            pictures[item] = png(as_pixels(job.rows.take_x(job.rows.x_row[row : row + 1])[0].numpy()))
     return pd.DataFrame(
         {"item": pd.Series(list(pictures), dtype="str"), "png": pd.Series(list(pictures.values()), dtype=object)}
     )
-
-
-def picture(x: NDArray[np.uint8]) -> bytes:
-    """An image (3, H, W) as a small PNG file; a large one has 256 colours, which nobody misses at this size."""
-    image: Any = Image.fromarray(x.transpose(1, 2, 0))
-    if max(image.size) > MAX_SIDE:
-        image.thumbnail((MAX_SIDE, MAX_SIDE))
-        image = image.quantize()
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG")
-    return buffer.getvalue()
 
 
 def previews(job: Job, predictions: Predictions) -> pd.DataFrame:
@@ -72,7 +56,7 @@ def previews(job: Job, predictions: Predictions) -> pd.DataFrame:
     rows = suspicious_rows(predictions)
     if job.inputs.texts is not None:
         found = _texts(job, rows)
-    elif job.inputs.kind == "columns":
+    elif job.inputs.kind == "columns" or (job.inputs.kind == "array" and len(job.inputs.array.shape) == 2):
         found = _unusual(job, predictions, rows)
     return pd.DataFrame(list(found), columns=list(PREVIEW)).astype(PREVIEW)
 
@@ -87,38 +71,17 @@ def _texts(job: Job, rows: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
 
 
 def _unusual(job: Job, predictions: Predictions, rows: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
-    x, names, x_row = job.inputs.array, job.inputs.schema["columns"], job.rows.x_row.numpy()
+    x, x_row = job.inputs.array, job.rows.x_row.numpy()
     assert isinstance(x, np.ndarray)
+    names = job.inputs.schema.get("columns") or [f"column {number}" for number in range(x.shape[1])]
     likely = np.full(len(job.inputs), -1, np.int64)
     likely[x_row] = predictions.suggested
     given = predictions.given[rows]
     classes = np.unique(given)
     most = int(np.clip(NUMBERS // (len(names) * max(1, len(classes))), FEWEST, MOST))
-    for code in classes:
-        members = np.flatnonzero(likely == code)
-        if len(members) < FEWEST:
-            members = np.flatnonzero(likely >= 0)
-        others = np.asarray(x[members[:: -(-len(members) // most)]], np.float64)
-        mine = rows[given == code]
-        values = np.asarray(x[x_row[mine]], np.float64)
-        distance = robust_distance(values, others)
-        low, high = np.quantile(others, [0.1, 0.9], axis=0)
-        for row, value, far in zip(mine.tolist(), values, distance, strict=True):
-            for at in np.argsort(-np.abs(far), kind="stable")[:MAX_UNUSUAL].tolist():
-                if abs(far[at]) >= LEAST_DISTANCE:
-                    yield row, str(names[at]), "", value[at], low[at], high[at], far[at]
-
-
-def robust_distance(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far values (V, D) are from the median of others (N, D), in units of their robust standard deviation.
-
-    That is 1.4826 times the median absolute deviation, the mean one where more than half are equal; where all are, any
-    other value is as far as can be.
-    """
-    median = np.median(others, axis=0)
-    deviation = np.abs(others - median)
-    scale = 1.4826 * np.median(deviation, axis=0)
-    scale = np.where(scale > 0, scale, 1.2533 * deviation.mean(axis=0))
-    away = values - median
-    distance = np.divide(away, scale, out=np.sign(away) * FAR, where=scale > 0)
-    return np.asarray(np.clip(distance, -FAR, FAR), np.float64)
+    for code in classes.tolist():
+        usual = Usual.of(np.asarray(x[members_of(code, likely, most)], np.float64))
+        for row in rows[given == code].tolist():
+            value = np.asarray(x[x_row[row]], np.float64)
+            for at, far in usual.most_unusual(value):
+                yield row, str(names[at]), "", value[at], usual.low[at], usual.high[at], far

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,13 +14,12 @@ import pandas as pd
 import torch
 
 from .. import __version__
-from ..data import Inputs
 from ..encode import PIColumn, quantity
 from ..engine import Fitted
 from ..engine.checkpoint import save_tensors
 from ..engine.threads import goes_on_with
 from ..errors import RunError, UsageError
-from ..files import fingerprint, release, write_json
+from ..files import fingerprint, write_json
 from ..files.schemas import CONFIG, FORMAT, IDENTITY, check_record, run_id, sealed
 from ..methods import METHODS, Method
 from ..nets import Standardize
@@ -48,6 +47,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "seed": job.options.seed,
         "valid_fraction": job.options.valid_fraction,
         "pi_kinds": dict(job.options.pi_kinds),
+        "splits": {name: getattr(job.options, name) for name in ("valid_items", "split_seed", "pi_min_count")},
         "source": dict(source),
         "data": {
             "table": table.source,
@@ -62,7 +62,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
             "keep_ids": table.keeps_ids,
             "fingerprint": table.fingerprint(),
             "x_shape": [int(size) for size in job.inputs.array.shape],
-            "x_fingerprint": inputs_fingerprint(job.inputs),
+            "x_fingerprint": job.inputs.digest(),
             "pi": [describe_pi(column, frame[column.name]) for column in job.encoder.columns_],
             **describe_truth(job),
         },
@@ -96,21 +96,6 @@ def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> dict[str, Any]:
     if column.kind == "duration":  # its mean and spread are of logarithms
         return described | {"median": float(np.median(quantity(values, "number")[~missing]))}
     return described | {"mean": column.mean, "std": column.std}
-
-
-def inputs_fingerprint(inputs: Inputs) -> str:
-    """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
-    if inputs.fingerprint is not None:
-        return inputs.fingerprint
-    x, n = inputs.array, len(inputs)
-    rows = np.arange(0, n, max(1, (x.nbytes if isinstance(x, np.ndarray) else n * 2**20) // 2**28))
-
-    def parts() -> Iterator[bytes]:
-        for part in np.array_split(rows, max(1, len(rows) // 4096)):
-            yield np.ascontiguousarray(x[part] if isinstance(x, np.ndarray) else x.take(part)).tobytes()
-            release(x)
-
-    return fingerprint(parts())
 
 
 def check_config(out: Path, config: dict[str, Any]) -> None:
@@ -147,8 +132,9 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
             f"annotators accordingly; resume {which[0]} it, or fit again {which[1]} it into another directory (--out)."
         )
     contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
+    contents["truth_fingerprint"] = "the classes that are known (--truth, or decisions of reviewers)"
     for name, was, now in find_changes(old, {part: config[part] for part in (*IDENTITY, "data")}):
-        if name not in ("table", "x", "keep_ids"):  # the same data may have moved
+        if name not in ("table", "x", "keep_ids", "n_known_items"):  # the same data may have moved
             refuse_change(f"The run in {out}", name, was, now, way_out, contents)
 
 

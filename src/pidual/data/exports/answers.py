@@ -55,7 +55,8 @@ class Answers:
     def __init__(self, name: str, tool: str, unit: str, question: str):
         self.name, self.tool, self.unit, self.question = name, tool, unit, question
         self.left_out: collections.Counter[str] = collections.Counter()
-        self.skipped: collections.Counter[str] = collections.Counter()  # results that are not classes, by type
+        self.skipped: collections.Counter[str] = collections.Counter()  # results that are no classes, by type
+        self.tags: dict[str, Mapping[str, str]] = {}  # by control: what the labelling tool calls its parts
         self._records, self._rows = Store(name), Store(name)
         self._truths: dict[str, dict[int, Any]] = collections.defaultdict(dict)
         self._controls: collections.Counter[str] = collections.Counter()
@@ -147,7 +148,9 @@ class Answers:
 
         of = InArrow(self.name, fields, place)
         of.vectors = self._records.vectors
-        return finished(of, number, own, {control: "label"})
+        long = finished(of, number, own, {control: "label"})
+        long.tags = self.tags.get(control, {})
+        return long
 
     def _choose(self, label: str | None) -> str:
         """The control whose answers are the labels."""

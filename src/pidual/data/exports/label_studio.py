@@ -59,6 +59,8 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
         if labels:
             control = str(result.get("from_name", "label"))
             found.setdefault(control, []).extend(label for label in labels if label not in found.get(control, ()))
+            if control not in answers.tags:
+                answers.tags[control] = _tags(control, result)
             origins.append(result.get("origin"))
     if not found:
         answers.left_out["without a label"] += 1
@@ -74,6 +76,12 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
                 created_at=_moment(annotation.get("created_at"), answers),
                 pre_annotated=_pre_annotated(annotation.get("parent_prediction"), origins),
             )
+
+
+def _tags(control: str, result: dict[str, Any]) -> dict[str, str]:
+    """What the project calls its parts, as results name them; those that are missing are left out."""
+    found = {"from_name": control, "to_name": result.get("to_name"), "type": str(result.get("type", "")).lower()}
+    return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
 def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:

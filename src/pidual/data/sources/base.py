@@ -38,6 +38,7 @@ class Source:
     columns: list[str]
     aliases: Mapping[str, str] = MappingProxyType({})  # other names of columns
     guess: Guess | None = None  # of an export, which says what its columns are
+    tags: Mapping[str, str] = MappingProxyType({})  # of Label Studio: from_name, to_name and type of the labels
     vectors: Sequence[Sequence[str]] = ()  # columns that were one column of vectors
     positions: list[int] | None = None  # of a wide table: the numbers of the columns that hold answers
     decimal: str = "."  # or a comma: what stands before the decimals of a number

@@ -4,7 +4,7 @@
 const MATCHES = 50; // classes that are listed at a time
 const FIELDS = ["show", "class", "annotator", "low", "high", "everything"];
 const at = id => document.getElementById(id);
-const state = { token: "", reviewer: "", classes: [], current: null, busy: false, selected: 0, matches: [] };
+const state = { token: "", reviewer: "", classes: [], hasInputs: true, current: null, busy: false, selected: 0, matches: [] };
 
 // --- the server ---
 
@@ -83,24 +83,49 @@ function showProgress(progress) {
     (progress.unsure ? `; ${count(progress.unsure)} undecidable` : ""));
 }
 
+// What the run keeps of an item is shown at once, and then what its inputs hold.
 function showItem(label) {
+  const kept = { picture: label.picture, picture_type: "image/png", pixelated: true, text: label.text, unusual: label.unusual, columns: [] };
+  const bare = !kept.picture && !kept.text && !kept.unusual.length;
   put("item", label.item);
-  at("picture").hidden = !label.picture;
-  if (label.picture) {
-    at("picture").src = `data:image/png;base64,${label.picture}`;
-    at("picture").alt = `Item ${short(label.item)}`;
+  showSeen({ ...kept, note: bare ? "Loading…" : null });
+  ask(`item?row=${label.row}`).then(seen => {
+    if (state.current !== label) return; // the reviewer has gone on
+    const found = seen.picture || seen.text || seen.columns.length;
+    showSeen(found ? seen : { ...kept, note: seen.note || (bare ? "There is nothing to see of this item." : null) });
+  }, error => {
+    if (state.current === label) showSeen({ ...kept, note: error.message });
+  });
+}
+
+function showSeen(seen) {
+  at("picture").hidden = !seen.picture;
+  if (seen.picture) {
+    at("picture").src = `data:${seen.picture_type};base64,${seen.picture}`;
+    at("picture").alt = `Item ${at("item").textContent.slice(0, 80)}`;
+    at("picture").classList.toggle("pixelated", seen.pixelated);
   }
-  at("text").hidden = !label.text;
-  put("text", label.text || "");
-  at("unusual").hidden = !label.unusual.length;
-  at("unusual").tBodies[0].replaceChildren(...label.unusual.map(column => {
-    const row = document.createElement("tr");
-    row.append(make("th", column.column), make("td", measured(column.value)));
-    row.append(make("td", `${measured(column.low)} to ${measured(column.high)}`, "muted"));
-    row.firstChild.scope = "row";
-    return row;
-  }));
-  at("bare").hidden = Boolean(label.picture || label.text || label.unusual.length);
+  at("text").hidden = !seen.text;
+  put("text", seen.text || "");
+  at("unusual").hidden = !seen.unusual.length;
+  at("unusual").tBodies[0].replaceChildren(...seen.unusual.map(column =>
+    line(column.column, measured(column.value), `${measured(column.low)} to ${measured(column.high)}`)));
+  const { columns } = seen;
+  at("row").hidden = !columns.length;
+  at("row").open = columns.length > 0 && !seen.unusual.length;
+  put("row-title", seen.unusual.length ? "The whole row" : "From the table");
+  const more = seen.more_columns ? [line(`and ${count(seen.more_columns)} more columns`, "")] : [];
+  at("columns").tBodies[0].replaceChildren(...columns.map(column => line(column.column, column.value)), ...more);
+  at("note").hidden = !seen.note;
+  put("note", seen.note || "");
+}
+
+function line(name, value, usual) {
+  const row = document.createElement("tr");
+  row.append(make("th", name), make("td", value));
+  if (usual !== undefined) row.append(make("td", usual, "muted"));
+  row.firstChild.scope = "row";
+  return row;
 }
 
 function showSaid(label) {
@@ -110,7 +135,7 @@ function showSaid(label) {
   put("by-what", label.by_consensus ? "Consensus" : "Predicted");
   put("suggested", classes[label.suggested]);
   put("sure", label.suggested_probability === null ? "" : percent(label.suggested_probability));
-  at("predicted-row").hidden = !label.by_consensus;
+  at("predicted-row").hidden = !label.by_consensus || !state.hasInputs;
   put("predicted", classes[label.predicted]);
   put("predicted-sure", label.predicted_probability === null ? "" : percent(label.predicted_probability));
   const quality = label.quality < 0.001 ? "under 0.001" : label.quality.toFixed(label.quality < 0.01 ? 3 : 2);
@@ -355,6 +380,7 @@ function start() {
   working(async () => {
     const about = await ask("about");
     state.classes = about.classes;
+    state.hasInputs = about.has_inputs;
     put("run", about.run);
     document.title = `Review · ${about.run}`;
     at("by").hidden = !about.has_annotators;

@@ -1,0 +1,85 @@
+"""The table of a run, opened again as it was read then, and what it says about items."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .columns import keys
+from .exports import melt
+from .people import names_people
+from .roles import Roles, find_roles
+from .sources import Source, open_source
+from .sources.in_arrow import Long
+
+HASHED = 1 << 14  # values of a column that are in Python at a time
+
+
+def reopen_table(
+    path: str | Path, read: Mapping[str, Any], given: "pd.Series[Any]", n_rows: int
+) -> tuple[Source, Roles] | None:
+    """The table and which column of it is what; None where its labels are not those that the run has.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where the table is.
+    read : mapping
+        How it was read: `config["source"]["read"]` of a run.
+    given : pandas.Series of categories
+        The labels that the run has, by row of the table.
+    n_rows : int
+        How many rows the table had.
+    """
+    wide = read.get("annotators")
+    source = open_source(path, format=read.get("format"), label=None if wide else read.get("label"))
+    if wide:
+        if max(wide) >= len(source.columns):
+            return None
+        source = melt(source, [source.columns[number] for number in wide])
+    item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
+    roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
+    found = keys(source, roles.label, source.read([roles.label])[roles.label])
+    code = {str(name): number for number, name in enumerate(given.cat.categories)}
+    now = np.array([*(code.get(str(name), -2) for name in found.names.to_pylist()), -2])[found.codes]
+    if len(now) != n_rows or (now[given.index] != given.cat.codes.to_numpy()).any():
+        return None
+    pa.default_memory_pool().release_unused()
+    return source, roles
+
+
+def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, Any]]:
+    """What a table says about its items: columns that are the same in all rows of an item, without people.
+
+    Yields
+    ------
+    str and pyarrow column
+        What the file calls the column, and a value for each row.
+    """
+    if isinstance(source, Long):
+        named = {name: called for name, called in source.fields.items() if not names_people(called)}
+    else:
+        named = {name: name for name in source.columns if name not in roles[:5] and not names_people(name)}
+    item = keys(source, roles.item, source.read([roles.item])[roles.item]).codes if roles.item else None
+    first = np.unique(item, return_index=True)[1][item] if item is not None else None
+    for name, called in named.items():
+        pa.default_memory_pool().release_unused()
+        column = source.read([name])[name]
+        if pa.types.is_nested(column.type):
+            continue
+        if first is not None and not isinstance(source, Long):
+            hashes = _hashes(column)
+            if (hashes != hashes[first]).any():
+                continue
+        yield called, column
+
+
+def _hashes(column: Any) -> NDArray[np.uint64]:
+    """A number for every value, a part of the column at a time: equal values have equal ones."""
+    parts = (column.slice(start, HASHED) for start in range(0, len(column), HASHED))
+    found = [pd.util.hash_array(np.asarray(part.to_pandas()), categorize=False) for part in parts]
+    return np.concatenate([np.empty(0, np.uint64), *found])
