@@ -9,6 +9,7 @@ methods/index.md  what there is of methods
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -221,7 +222,7 @@ def exit_codes() -> str:
 |---|---|
 | 0 | done |
 | 1 | failed: data or a run that cannot be used, too little memory, or a fit whose verdict is `failed` (`fit --keep-going` exits with 0 then) |
-| 2 | wrong usage: an option, a column or a value that is not possible |
+| 2 | wrong usage: an unknown option or column, or an impossible value |
 | 3 | `pidual detect --fail-over`: more labels look wrong than allowed |
 | 130 | interrupted, by Ctrl-C; `--resume` goes on |
 
@@ -260,6 +261,8 @@ Every method has `label_quality`. Every page has the same parts: idea with its e
 
 
 if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if sys.argv[1:] else DOCS
     for name, text in pages().items():
-        (DOCS / name).write_text(text)
-        print(f"written: {DOCS / name}")
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+        print(f"written: {folder / name}")

@@ -22,6 +22,7 @@ EXAMPLES = DOCS.parent / "examples"
 PAGES = ["start_csv", "start_python", "start_model", "start_label_studio"]
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRESS = re.compile(r"epoch \d+/\d+: ")  # as many lines as there is time; on a terminal, a bar
+VARIES = re.compile(r"\d+(?:\.\d+)? (?:s|min)\b|\ba-[0-9a-f]{12}")  # times and pseudonyms are others in every run
 WIDTH = 110  # longer lines of output are cut, and end in three dots
 
 
@@ -92,7 +93,8 @@ def write(name: str) -> None:
             os.chdir(back)
         for picture in sorted(Path(folder).glob("*.png")):
             shutil.copy(picture, DOCS / "figures" / picture.name)
-    path.write_text(text)
+    if VARIES.sub("", text) != VARIES.sub("", path.read_text()):
+        path.write_text(text)
     code = script(text)
     (EXAMPLES / f"{name}.{'py' if code.startswith(chr(34)) else 'sh'}").write_text(code)
 

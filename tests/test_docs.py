@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import environment
 
 from pidual.methods import METHODS
 from pidual.options import signature
@@ -62,9 +63,17 @@ def test_a_subclass_takes_the_options_of_its_parent():
 # --- pages that are written from the code ---
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with the pages, written by another process: click keeps what `--help` was first asked with."""
+    folder = tmp_path_factory.mktemp("docs")
+    subprocess.run([sys.executable, DOCS / "generate.py", folder], env=environment(), check=True, capture_output=True)
+    return folder
+
+
 @pytest.mark.parametrize("name", ["cli.md", "options.md", "files.md", "exit_codes.md", "methods/index.md"])
-def test_a_page_that_is_written_from_the_code_is_what_the_code_says(name):
-    assert generate.pages()[name] == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
+def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, name):
+    assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
 
 
 def test_every_option_says_what_it_means():
