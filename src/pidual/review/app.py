@@ -73,7 +73,9 @@ def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1", x
         Route("/api/undo", review.undo, methods=["POST"]),
     ]
     handlers = {HTTPException: _said, RunError: _failed}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # an address that is not ours is not found
+    return Guard(app, token, host)
 
 
 class Review:
