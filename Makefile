@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 LOWEST := .venv-lowest
 MATRIX := 3.11 3.12 3.13
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-lowest test-matrix coverage check format docs clean
@@ -59,8 +60,15 @@ format: $(STAMP)  ## format and sort imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)  ## write docs/cli.md from --help
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs  ## write the pages that the code and the results make, and build the site in build/site
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/start_pages.py
+	$(BIN)/python benchmarks/tables.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(LOWEST) $(MATRIX:%=.venv-%) .coverage .pytest_cache .mypy_cache .ruff_cache build dist

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from pidual.datasets import load_dataset
 from pidual.datasets.base import NoisyDataset
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
-from pidual.files import write_json
+from pidual.files import write_text
 from pidual.paper import score
 from pidual.paper.about import about
 from pidual.paper.score import prepare_data
@@ -26,8 +27,17 @@ def write_result(path: Path, results, **settings):
     """Write results with the command's settings, and where and when they were made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     made = {"benchmark": path.stem, "settings": settings, **about(), "threads": torch.get_num_threads()}
-    write_json(path, {**made, "results": results})
+    write_text(path, in_lines({**made, "results": results}))
     print(f"written: {path}")
+
+
+def in_lines(values):
+    """A mapping as JSON with a line for each part, and a line for each row of its results."""
+    dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    parts = {name: dumps(value) for name, value in values.items()}
+    if isinstance(values["results"], list):
+        parts["results"] = "[\n    " + ",\n    ".join(map(dumps, values["results"])) + "\n  ]"
+    return "{\n" + ",\n".join(f"  {dumps(name)}: {text}" for name, text in parts.items()) + "\n}\n"
 
 
 def read_rows(path: Path):

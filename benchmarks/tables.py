@@ -1,4 +1,4 @@
-"""Put the numbers of the result files into docs/results.md and docs/detection.md.
+"""Put the numbers of the result files into the pages of docs/.
 
     python benchmarks/tables.py
 
@@ -11,8 +11,10 @@ from pathlib import Path
 
 import cutoffs_table
 import detection_table
+import loop_table
 import methods
 import pandas as pd
+import site_tables
 import symmetric_noise
 from common import RESULTS, read_fits, read_rows
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
@@ -21,6 +23,7 @@ from pidual.paper.summary import TITLES, markdown, paper_table, summarise, summa
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 DETECTION_PAGE = PAGE.with_name("detection.md")
+LOOP_PAGE = PAGE.with_name("loop.md")
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
@@ -166,7 +169,7 @@ def memory_table(results):
 
 
 def information_table(results):
-    """What PI, and what the input, says of the wrong labels of every dataset."""
+    """What PI, and what the input, says about the wrong labels of every dataset."""
     rows = [
         {
             "dataset": row["dataset"],
@@ -193,6 +196,11 @@ def detection_tables():
     )
 
 
+def loop_tables():
+    """Those of docs/loop.md."""
+    return loop_table.tables(*(read_rows(RESULTS / f"{name}.jsonl") for name in ("calibration", "simulate_review")))
+
+
 def fill(page, made):
     """The page with its tables replaced."""
     for name, table in made.items():
@@ -200,8 +208,14 @@ def fill(page, made):
     return page
 
 
-if __name__ == "__main__":
+def all_pages():
+    """Tables by page and name."""
     detection = detection_tables()
-    for path, made in {PAGE: tables(), DETECTION_PAGE: detection}.items():
+    others = {PAGE.parent / name: made for name, made in site_tables.pages(detection).items()}
+    return {PAGE: tables(), DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()} | others
+
+
+if __name__ == "__main__":
+    for path, made in all_pages().items():
         path.write_text(fill(path.read_text(), made))
         print(f"written: {path}")

@@ -52,7 +52,7 @@ def test_it_beats_the_classifier_on_votes(crowd, fitted):
 
 
 def test_a_label_does_not_reach_the_classifier_that_judges_it():
-    """Near-equal pairs of items, labels by the toss of a coin: what is said of an item knows nothing of its label."""
+    """Near-equal pairs of items, labels by the toss of a coin: what is said about an item ignores its label."""
     rng = np.random.default_rng(0)
     x = np.repeat(rng.normal(size=(150, 4)), 2, axis=0) + 1e-3 * rng.normal(size=(300, 4))
     label = rng.integers(0, 2, 300)

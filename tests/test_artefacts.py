@@ -98,7 +98,7 @@ def attack(targets, pairs, place):
 
 
 def test_some_damaged_and_forged_files(targets, tmp_path):
-    problems = attack(targets, sample(all_cases(targets.folder), 150), tmp_path / "run")
+    problems = attack(targets, sample(all_cases(targets.folder), 100), tmp_path / "run")
     assert not problems, "\n\n".join(problems)
 
 
@@ -307,7 +307,7 @@ def test_a_run_names_no_place_to_fetch_a_network_from(run):
         change_json(run.path / "config.json", network=run.config["network"] | {"name": name})
         reseal(run.path)
         run.forget()
-        with pytest.raises(RunError, match=r"model\.json names the network .*no name of a network"):
+        with pytest.raises(RunError, match=r"model\.json names the network .*not a name of a network"):
             load_method(run)
 
 

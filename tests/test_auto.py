@@ -88,7 +88,7 @@ def test_the_setting_of_the_paper_is_pi_dual(crowd, tmp_path):
 
 
 def test_a_method_that_is_named_needs_no_reason(crowd, tmp_path):
-    code, _, err = fit(crowd, "--method", "ce", out=tmp_path / "run")
+    code, _, err = fit(crowd, "--method", "ce", "--pi", "annotator,seconds", out=tmp_path / "run")
     assert code == 0
     assert err.startswith("Training")
     config = read_json(tmp_path / "run" / "config.json")

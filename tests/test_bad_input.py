@@ -464,7 +464,10 @@ def test_resume_of_a_damaged_run(own):
 def test_resume_from_a_damaged_state(own):
     (own / "run" / "summary.json").unlink()  # a finished run needs no state
     (own / "run" / "state" / "state.safetensors").write_bytes(b"123")
-    refused(fit(own, "--resume", *FIT), 1, "state.safetensors", "damaged")
+    code, out, err = fit(own, "--resume", *FIT)
+    warning, *error = err.splitlines(keepends=True)
+    assert "not used: seconds" in warning
+    refused((code, out, "".join(error)), 1, "state.safetensors", "damaged")
 
 
 @pytest.mark.parametrize("command", [["predict", "RUN", "X"], ["detect", "RUN"], ["report", "RUN"]])
@@ -537,7 +540,7 @@ def test_results_that_cannot_be_written(own, tmp_path, command):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--cutoff", "abc"], ["--cutoff takes auto or a number between 0 and 1", "'abc'"]),
+        (["--cutoff", "abc"], ["--cutoff takes auto, reviewed or a number between 0 and 1", "'abc'"]),
         (["--cutoff", "2"], ["2.0", "between 0 and 1"]),
         (["--cutoff", "nan"], ["nan", "between 0 and 1"]),
         (["--budget", "0"], ["--budget", "0 is not in the range"]),

@@ -314,7 +314,7 @@ def test_a_result_of_other_settings_is_not_taken_for_this_one(data, tmp_path):
 
 
 def other_labels(data):
-    """The same data but for one label."""
+    """The same data except for one label."""
     frame = data.frame.copy()
     frame.loc[0, "label"] = (frame.loc[0, "label"] + 1) % 3
     return dataclasses.replace(data, frame=frame)
@@ -537,7 +537,7 @@ def test_settings_in_place_of_the_recipes(tiny, tmp_path, counted):
     assert (code, "'ce' has no option 'lam'" in err) == (2, True)
     assert len(counted) == 1
     code, _, err = run_cli([*args, "--set", "lam=2.0", "--analysis", "cost"])
-    assert (code, "--set does not go with it" in err) == (2, True)
+    assert (code, "leave --set out" in err) == (2, True)
 
 
 def test_the_command_goes_on_after_an_interruption(tiny, tmp_path, monkeypatch):
@@ -550,7 +550,7 @@ def test_the_command_goes_on_after_an_interruption(tiny, tmp_path, monkeypatch):
         code, out, err = run_cli(args)
     assert code == 130
     assert out == ""
-    assert "the same command goes on" in err
+    assert "run the same command to continue" in err
     assert run_cli(args)[0] == 0
 
 

@@ -91,7 +91,7 @@ def images(tmp_path, monkeypatch):
 def test_relabel_writes_the_dataset_and_says_what_it_made(images):
     code, out, err = run_cli(["data", "relabel", "cifar10_pi", "--data", images])
     assert code == 0, err
-    assert out.startswith("20 images relabelled by 16 annotators, each right about at least ")
+    assert out.startswith("20 images relabelled by 16 annotators, each right on at least ")
     assert "annotator 16 of 16: width 48, 6 epochs" in err
     assert (images / "cifar-10-pi" / "high_noise" / "labels" / "train.csv").is_file()
     code, out, _ = run_cli(["data", "relabel", "cifar10_pi", "--data", images, "--json", "--quiet"])

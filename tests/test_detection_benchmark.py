@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score
 
 @pytest.fixture(scope="module")
 def scored():
-    """200 labels, a quarter of them wrong, with a quality that tells them apart but for some."""
+    """200 labels, a quarter of them wrong, with a quality that tells them apart except for some."""
     rng = np.random.default_rng(0)
     wrong = rng.random(200) < 0.25
     quality = np.clip(rng.normal(np.where(wrong, 0.3, 0.8), 0.2), 0, 1).round(2)

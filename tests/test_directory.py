@@ -126,7 +126,7 @@ def test_a_run_that_holds_the_data_is_not_replaced(crowd, out, which):
     args = ["fit", places["table"], "--x", places["x"], "--key-file", places["key"], "--out", out, "--force", *ARGS]
     code, _, err = run_cli(args)
     assert code == 1
-    assert f"{places[which]} lies in {out}, which would be replaced" in err
+    assert f"{places[which]} is in {out}, which would be replaced" in err
     assert contents(out) == before
 
 

@@ -153,7 +153,7 @@ def test_values_within_0_and_1_are_standardised_as_they_are_however_few_stand_ou
 @pytest.mark.parametrize("kind", ["number", "duration"])
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_moved_is_rare(kind, seed):
-    """A minority far from the rest keeps its order, whatever its share, but for one row in a hundred of all."""
+    """A minority far from the rest keeps its order, whatever its share, except for one row in a hundred of all."""
     rng = np.random.default_rng(seed)
     n, share = 2000, (0.012, 0.02, 0.03, 0.05, 0.1, 0.2, 0.0, 0.0)[seed]
     values = np.exp(rng.normal(0, (0.3, 3.0)[seed >= 6], n))
@@ -221,7 +221,7 @@ def test_numbers_within_reach_are_standardised_as_they_are():
 
 def test_a_number_beyond_all_bounds_is_missing():
     table = make_table(score=[1.0, 2, 3, 1e200])
-    with pytest.warns(DataWarning, match=r"1 of the 4 values of PI column 'score' .*'1e\+200'.* taken for missing"):
+    with pytest.warns(DataWarning, match=r"1 of the 4 values of PI column 'score' .*'1e\+200'.* treated as missing"):
         encoder = PIEncoder().fit(table)
     assert json.loads(json.dumps(encoder.to_json(), allow_nan=False))[0]["missing"]
     np.testing.assert_array_equal(encoder.transform(table).numbers[3], [0, 1])
@@ -231,7 +231,7 @@ def test_a_number_beyond_all_bounds_is_missing():
 def test_quantities_written_as_text_are_asked_about(unit):
     texts = [unit.format(value) for value in range(10, 40)] * 2
     with pytest.warns(
-        DataWarning, match=r"'speed' of table is taken for 30 categories, such as .*; if these are quantities"
+        DataWarning, match=r"'speed' of table is treated as 30 categories, such as .*; if these are quantities"
     ):
         assert PIEncoder().fit(make_table(speed=texts)).columns_[0].kind == "category"
 
@@ -296,23 +296,21 @@ def test_a_column_left_out_for_one_stray_text_is_told_to_be_numbers():
     with pytest.warns(DataWarning) as caught:
         PIEncoder().fit(table)
     hint, left_out = (str(warning.message) for warning in caught)
-    assert "as seconds:duration" in hint
+    assert "pass seconds:duration" in hint
     assert "is left out" in left_out
 
 
 def test_a_stray_text_among_numbers_is_told_and_can_be_taken_for_missing():
     table = make_table(seconds=["1.5", "fast", "3", "2.5", None, "slow"])
     expected = (
-        "PI column 'seconds' of table is taken for categories, as 2 of its 5 values are no numbers (the first is "
-        "'fast'); as seconds:duration (pi_kinds in Python) these are missing."
+        "PI column 'seconds' of table is treated as categorical because 2 of 5 values are not numbers (first: "
+        "'fast'); to treat those as missing, pass seconds:duration (pi_kinds in Python)."
     )
     with pytest.warns(DataWarning) as caught:
         encoder = PIEncoder().fit(table)
     assert [str(warning.message) for warning in caught] == [expected]
     assert encoder.columns_[0].kind == "category"
-    with pytest.warns(
-        DataWarning, match=r"^2 of the 6 values of PI column 'seconds' of table are no numbers \(the first"
-    ):
+    with pytest.warns(DataWarning, match=r"^2 of the 6 values of PI column 'seconds' of table are not numbers \(first"):
         numbers = PIEncoder({"seconds": "duration"}).fit(table).transform(table).numbers
     np.testing.assert_array_equal(numbers[:, 1], [0, 1, 0, 0, 1, 1])
 

@@ -1,9 +1,9 @@
 """Every example runs as a script and prints what it promises."""
 
-import os
+import contextlib
+import io
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,13 @@ EXAMPLES = ROOT / "examples"
 
 
 def run(name, folder):
-    source = str(ROOT / "src")
-    path = os.pathsep.join([source, os.environ["PYTHONPATH"]]) if os.environ.get("PYTHONPATH") else source
-    done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    """Run an example as a script in an empty folder, which it leaves empty; what it prints."""
+    printed, complaints = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complaints):
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert complaints.getvalue() == ""
     assert list(folder.iterdir()) == []
-    return done.stdout
+    return printed.getvalue()
 
 
 def test_own_loop(tmp_path):
@@ -41,17 +33,8 @@ def test_own_loop_is_short():
     assert len((EXAMPLES / "own_loop.py").read_text().splitlines()) <= 40
 
 
-def test_quickstart(tmp_path):
-    printed = run("quickstart.py", tmp_path)
-    assert float(re.search(r"test accuracy: (.*)", printed)[1]) > 0.85
-    found, rows, precision = re.search(r"look wrong: (\d+) of (\d+); rightly so: (.*)", printed).groups()
-    assert int(rows) == 1800
-    assert 500 < int(found) < 900
-    assert float(precision) > 0.85
-    assert len(re.findall(r"row \d+: \d -> \d\. The consensus is", printed)) == 3
-    assert "annotator_quality" in printed
-
-
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
-def test_every_example_is_run_here(path):
+@pytest.mark.parametrize(
+    "path", sorted(set(EXAMPLES.iterdir()) - set(EXAMPLES.glob("start_*"))), ids=lambda path: path.name
+)
+def test_every_example_but_the_start_pages_is_run_here(path):
     assert f'run("{path.name}"' in Path(__file__).read_text()

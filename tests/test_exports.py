@@ -209,7 +209,7 @@ def test_exports_without_answers(folder, tasks, said):
         (task(8, [annotation("a", [3])]), "completed_by: this is a list, not a number, text or object"),
         (task(8, [annotation("a", lead_time="4 s")]), "lead_time: this is text, not a number"),
         (task(8, [annotation("a", created_at=[])]), "created_at: this is a list, not text"),
-        (task(8, [annotation("a", created_at=1e30)]), "created_at: this is no time in seconds since 1970"),
+        (task(8, [annotation("a", created_at=1e30)]), "created_at: this is not a time in seconds since 1970"),
         (task(8, [annotation("a")]) | {"data": None}, "data: this is null, not an object"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_broken_task_is_named_with_its_field(folder, broken, said):
 
 
 def test_dates_that_are_none_are_told(folder):
-    with pytest.warns(DataWarning, match="created_at holds what is no date"):
+    with pytest.warns(DataWarning, match="created_at holds what is not a date"):
         source = label_studio(folder, [task(1, [annotation("a", created_at="yesterday")])])
     assert "trial" not in source
 
@@ -277,16 +277,16 @@ def test_cells_of_several_labels(folder):
     found = rows_of(open_source(folder / "export.csv", label="tag"), "item", "label")
     assert found == [("0", "a"), ("1", "a"), ("1", "b"), ("2", "4"), ("3", "x / y"), ("5", "[other]"), ("6", "c")]
     pd.DataFrame(columns | {"tag": '[{"x": 1}]'}).to_csv(folder / "boxes.csv", index=False)
-    with pytest.raises(DataError, match=r"line 2, column 'tag': .* is no class"):
+    with pytest.raises(DataError, match=r"line 2, column 'tag': .* is not a class"):
         open_source(folder / "boxes.csv", label="tag")
     pd.DataFrame(columns | {"lead_time": ["1.5", "4 s"] * 3 + [""]}).to_csv(folder / "times.csv", index=False)
-    with pytest.raises(DataError, match=r"line 3, column 'lead_time': '4 s' is no number"):
+    with pytest.raises(DataError, match=r"line 3, column 'lead_time': '4 s' is not a number"):
         open_source(folder / "times.csv", label="tag")
 
 
 def test_a_format_that_the_file_does_not_have(folder):
     pd.DataFrame({"a": [1]}).to_csv(folder / "t.csv", index=False)
-    with pytest.raises(UsageError, match="no column 'id', so that it is no flat export of Label Studio"):
+    with pytest.raises(UsageError, match="no column 'id', so it is not a flat export of Label Studio"):
         open_source(folder / "t.csv", format="label-studio-min")
     with pytest.raises(UsageError, match="cannot be of the format argilla, which is JSON"):
         open_source(folder / "t.csv", format="argilla")

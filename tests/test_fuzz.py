@@ -1,6 +1,6 @@
 """Any table, inputs and options: a result that holds together, or one sentence; never a traceback.
 
-The first hundred cases draw figures in one of ten reports only, which is where most of the time goes; no figure holds
+The first fifty cases draw figures in one of ten reports only, which is where most of the time goes; no figure holds
 text from the data.
 """
 
@@ -26,9 +26,9 @@ OFTEN = {"deadline": None, "database": None, "phases": [Phase.generate], "suppre
 COUNT = itertools.count()
 
 
-@settings(max_examples=100, derandomize=True, **OFTEN)
+@settings(max_examples=50, derandomize=True, **OFTEN)
 @given(cases())
-def test_a_hundred_cases(case):
+def test_fifty_cases(case):
     figures = mock.patch("pidual.report.figures._svg", return_value="<svg></svg>")
     if next(COUNT) % 10:
         with figures:

@@ -471,7 +471,9 @@ def test_few_rows_are_compared_of_many():
 def test_two_items_of_one_image_are_a_warning(tmp_path):
     for name in ("a.png", "b.png"):
         draw(tmp_path, name)
-    expected = rf"^items 'a' and 'a\.png' of table are one input of {tmp_path} and are taken for two items; write them"
+    expected = (
+        rf"^'a' and 'a\.png' in table refer to the same input of {tmp_path} but count as two items; use one spelling"
+    )
     with pytest.warns(DataWarning, match=expected):
         assert x_rows(load_inputs(tmp_path), table_of(["a", "b", "a.png", "b"])).tolist() == [0, 1, 0, 1]
     with pytest.warns(DataWarning, match=r"\(so are those of 1 more\)"):

@@ -35,7 +35,7 @@ def make_answers(n_items=200, n_classes=3, per_item=3, right=(0.9, 0.8, 0.7, 0.6
 
 
 def make_probabilities(y, n_classes=3, strength=2.0, seed=0):
-    """What a fair classifier says of these classes."""
+    """What a fair classifier says about these classes."""
     logits = np.random.default_rng(seed).normal(size=(len(y), n_classes))
     logits[np.arange(len(y)), y] += strength
     p = np.exp(logits)
@@ -211,8 +211,8 @@ def with_row(p, row, values):
 
 BAD = {
     "a sum": (lambda p: with_row(p, 5, [0.5, 0.2, 0.2]), ["row 5", "sum to 0.9"]),
-    "logits": (lambda p: np.log(p), ["row 0", "column", "no probability", "softmax"]),
-    "above one": (lambda p: with_row(p, 2, [2.0, 0.5, 0.5]), ["row 2", "column 0", "2 is no probability"]),
+    "logits": (lambda p: np.log(p), ["row 0", "column", "not a probability", "softmax"]),
+    "above one": (lambda p: with_row(p, 2, [2.0, 0.5, 0.5]), ["row 2", "column 0", "2 is not a probability"]),
     "NaN": (lambda p: with_row(p, 3, [np.nan, 0.5, 0.5]), ["row 3", "column 0", "nan"]),
     "columns": (lambda p: np.full((60, 4), 0.25), ["4 columns", "3 classes", "cat, dog, owl"]),
     "rows": (lambda p: p[:40], ["no probabilities for 20 of the 60 items", "40 rows"]),

@@ -210,10 +210,10 @@ BAD = [
     (LABELS, PROBS.astype(str), "must be numbers"),
     (LABELS, PROBS.astype(object), "must be numbers"),
     (LABELS, changed(PROBS, 7, np.nan, 1), r"pred_probs, row 7 \(counted from 0\), column 1: the probability is nan"),
-    (LABELS, np.log(PROBS), r"row 0 .*is no probability; if these are logits"),
+    (LABELS, np.log(PROBS), r"row 0 .*is not a probability; for logits"),
     (LABELS, PROBS / 2, r"row 0 .*sum to 0.5, not to 1"),
-    (changed(LABELS, 5, 3), PROBS, r"labels, row 5 \(counted from 0\): 3 is no class.*from 0 to 2"),
-    (changed(LABELS, 5, -1), PROBS, r"labels, row 5 .*-1 is no class"),
+    (changed(LABELS, 5, 3), PROBS, r"labels, row 5 \(counted from 0\): 3 is not a class.*from 0 to 2"),
+    (changed(LABELS, 5, -1), PROBS, r"labels, row 5 .*-1 is not a class"),
     (LABELS + 0.5, PROBS, "float64; labels are whole numbers or names"),
     (LABELS.astype(float), PROBS, "float64; labels are whole numbers or names"),
     (changed(LABELS.astype(float), 3, np.nan), PROBS, "row 3 .*the label is missing"),
@@ -221,10 +221,10 @@ BAD = [
     (["ape", "bee"] * 150, PROBS, r"labels has 2 names \(ape, bee\) and pred_probs 3 columns"),
     (np.array([*NAMES, 2.5] * 75, dtype=object), PROBS, "row 3 .*2.5 is of the type float"),
     ([[0], [1, 2]], PROBS[:2], "rows of different lengths"),
-    (LABELS.reshape(3, 10, 10), PROBS, "one label a row, or a column for every annotator"),
+    (LABELS.reshape(3, 10, 10), PROBS, "one label per row, or a column for every annotator"),
     (np.full((300, 2), -1), PROBS, "holds no label"),
     (np.full((300, 2), 0.5), PROBS, "row 0, column 0 .*0.5 is of the type float64"),
-    (np.stack([LABELS, np.full(300, 9)], 1), PROBS, "row 0, column 1 .*9 is no class"),
+    (np.stack([LABELS, np.full(300, 9)], 1), PROBS, "row 0, column 1 .*9 is not a class"),
 ]
 
 

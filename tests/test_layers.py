@@ -47,7 +47,9 @@ def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package[: len(package) - node.level + 1]
-            names = [node.module] if node.module else [alias.name for alias in node.names]
+            names = (
+                [node.module] if node.module else [alias.name for alias in node.names if alias.name != "__version__"]
+            )
             for name in names:
                 yield named([*base, *name.split(".")])
         else:

@@ -19,25 +19,20 @@ def loaded_by(code, modules):
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stderr.split()
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "pidual",
-        "pidual.cli",
-        "pidual.data",
-        "pidual.detect",
-        "pidual.report",
-        "pidual.run.directory",
-        "pidual.predictions",
-    ],
+LIGHT = (
+    *("pidual", "pidual.cli", "pidual.data", "pidual.detect", "pidual.report", "pidual.run.directory"),
+    "pidual.predictions",
 )
-def test_does_not_load_torch(module):
-    assert loaded_by(f"import {module}", ["torch", "lightning_fabric", "matplotlib"]) == []
 
 
-def test_help_loads_nothing_large():
-    code = "from pidual.cli import cli\ncli(['--help'], standalone_mode=False)"
-    assert loaded_by(code, ["torch", "pandas", "sklearn", "numpy"]) == []
+def test_what_does_not_load_torch():
+    code = "\n".join(f"import {module}" for module in LIGHT)
+    assert loaded_by(code, ["torch", "lightning_fabric", "matplotlib", "sklearn", "jinja2", "optuna"]) == []
+
+
+def test_help_and_the_list_of_datasets_load_nothing_large():
+    code = "import pidual.datasets, pidual.paper.grids, pidual.cli\npidual.cli.cli(['--help'], standalone_mode=False)"
+    assert loaded_by(code, ["torch", "pandas", "sklearn", "numpy", "optuna"]) == []
 
 
 def test_a_fit_loads_no_sklearn_that_it_does_not_need():

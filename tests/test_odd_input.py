@@ -108,7 +108,7 @@ def npy(array):
     "content",
     [
         b"",
-        b"garbage that is no array",
+        b"garbage that is not an array",
         b"\x93NUMPY",
         npy(np.ones((60, 4)))[:-10],
         npy(np.array([[1, "a"]], object)),
@@ -142,7 +142,7 @@ def archive(path, members, compression=zipfile.ZIP_STORED):
         (np.array([b"a\xff%d" % i for i in range(60)]), ["'item'", "not UTF-8"]),
         (np.frombuffer(b"\xff\xff\xff\x7f" * 60, "<U1"), ["'item'", "not UTF-8"]),
         (np.array([f"\ud800{i}" for i in range(60)]), ["'item'", "not UTF-8"]),
-        (b"this is no array", ["item is not an array"]),
+        (b"this is not an array", ["item is not an array"]),
         (np.arange(50), ["60 rows in 'x' and 50 in 'item'"]),
     ],
     ids=range(9),
@@ -521,7 +521,7 @@ def test_classes_are_quoted_as_they_are_written(crowd_files):
     refused_and_nothing_written(crowd_files, answer, 1, "the class 'xxxx", "...")
     assert len(answer[2]) < 500
     change(crowd_files, lambda frame: frame.assign(label=["a", "b"] * 90, annotator=["null", *["a", "b"] * 89, "a"]))
-    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "an annotator of this name")
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "rename the annotator if it is a real one")
 
 
 def test_the_guard_is_not_advised_where_it_is_on(crowd_files):

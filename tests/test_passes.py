@@ -23,7 +23,7 @@ def bytes_read():
 
 @contextlib.contextmanager
 def at_most(passes, path, monkeypatch):
-    """Parsed once, and not read more often than that, but for the header and the first thousand lines."""
+    """Parsed once, and not read more often than that, except for the header and the first thousand lines."""
     parsed = []
     real = pyarrow.csv.read_csv
     monkeypatch.setattr(pyarrow.csv, "read_csv", lambda *given: parsed.append(given) or real(*given))

@@ -167,7 +167,11 @@ def test_numbers_stay_numbers():
             DataError,
             "column 'q7': the item is an e-mail address in most rows.*number the items.*--keep-ids",
         ),
-        ({"item": "annotator"}, UsageError, "'annotator' of table says who gave the label and is no item; .*--item"),
+        (
+            {"item": "annotator"},
+            UsageError,
+            "'annotator' of table says who gave the label and is not an item; .*--item",
+        ),
         ({"label": "q7"}, DataError, "column 'q7': the label is an e-mail address in most rows.*--label"),
         ({"y": "q7"}, DataError, "column 'q7': the clean label is an e-mail address"),
         ({"split": "q7"}, DataError, r"column 'q7': the value \(not shown: personal data\) is not a split"),
@@ -199,10 +203,10 @@ def pi_frame(pi, n, keep_ids=False):
 def test_columns_called_by_addresses_are_no_pi_and_no_inputs(tmp_path):
     column = f"{SECRET}@example.org"
     frame = crowd("annotator").assign(item=range(60), f=0.5, **{column: np.arange(60) % 3})
-    with pytest.raises(UsageError, match="is called by an e-mail address"):
+    with pytest.raises(UsageError, match="is named by an e-mail address"):
         AnnotationTable.from_frame(frame, pi=[column])
     assert AnnotationTable.from_frame(frame, pi=[column], keep_ids=True).pi_columns == [column]
-    with pytest.raises(UsageError, match="is called by an e-mail address"):
+    with pytest.raises(UsageError, match="is named by an e-mail address"):
         pi_frame(frame[[column]], 60)
     frame.to_csv(tmp_path / "x.csv", index=False)
     with pytest.warns(DataWarning) as caught:

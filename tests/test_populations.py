@@ -1,4 +1,4 @@
-"""Several networks at once that do not know of each other."""
+"""Several networks at once that do not know about each other."""
 
 import copy
 

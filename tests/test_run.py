@@ -35,6 +35,8 @@ from pidual.run.trained import load_method, predict_inputs
 
 EPOCHS = 120
 LONG = (
+    "--pi",
+    "annotator,seconds",
     "--method",
     "pi_dual",
     "--batch-size",
@@ -75,7 +77,7 @@ def stop_after(steps):
 
 
 def same_run(a, b):
-    """Whether weights, best weights and all that was said of the labels are equal bit for bit."""
+    """Whether weights, best weights and all that was said about the labels are equal bit for bit."""
     for name in ("model.safetensors", "model-last.safetensors", "items.parquet", "annotators.parquet"):
         assert (a / name).read_bytes() == (b / name).read_bytes(), name
     pd.testing.assert_frame_equal(
@@ -545,7 +547,7 @@ def small_disk(tmp_path):
 
 
 def fill(place, leave):
-    """Fill a disk but for so many bytes."""
+    """Fill a disk except for so many bytes."""
     free = os.statvfs(place)
     (place / "ballast").write_bytes(b"\0" * max(0, free.f_bavail * free.f_bsize - leave))
 
@@ -560,6 +562,8 @@ def sizes(run):
 )
 def test_a_full_disk_is_said_and_the_run_can_go_on(crowd, small_disk, tmp_path, full_at):
     options = [
+        "--pi",
+        "annotator,seconds",
         "--method",
         "pi_dual",
         "--epochs",

@@ -148,7 +148,7 @@ def test_an_input_column_is_no_clean_label(tmp_path):
 def test_a_class_called_na_is_told_to_mean_missing(tmp_path):
     path = write(tmp_path, "label\na\nNA\na\nNA\n")
     with pytest.raises(
-        DataError, match=r"missing \('NA', which means that; a label of this name needs another\) \(and in 1"
+        DataError, match=r"missing \('NA' is read as missing; rename the label if it is a real one\) \(and in 1"
     ):
         read_table(path)
 
@@ -378,7 +378,7 @@ def test_classes_written_alike_are_told():
     frame = pd.DataFrame({"label": ["cat", "Cat", "sea gull", "sea  gull", "dog"] * 2})
     expected = (
         "table, column 'label': 'Cat' and 'cat' are two classes that differ in letter case or spaces alone (and 1 "
-        "more like them); write them alike if they mean the same."
+        "more like them); write them the same way if they mean the same."
     )
     with pytest.warns(DataWarning) as caught:
         table = AnnotationTable.from_frame(frame)
@@ -482,7 +482,7 @@ def test_arrays_hold_pseudonyms_unless_ids_are_kept():
         ({"label": [0, 0, 0, 1]}, DataError, "the class 1 has this one row only"),
         ({"item": ["a@b.org", "c@d.org", "e@f.org", "g@h.org"]}, DataError, "the item is an e-mail address"),
         ({"label": pd.Categorical(["a@b.org", "c@d.org"] * 2)}, DataError, "the label is an e-mail address"),
-        ({"pi": {"a@b.org": [1, 2, 3, 4]}}, UsageError, "is called by an e-mail address"),
+        ({"pi": {"a@b.org": [1, 2, 3, 4]}}, UsageError, "is named by an e-mail address"),
     ],
 )
 def test_arrays_that_cannot_be(arrays, error, said):

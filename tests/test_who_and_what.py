@@ -1,4 +1,4 @@
-"""What a whole fit says of people, classes and PI: who does harm, which classes, which PI."""
+"""What a whole fit says about people, classes and PI: who does harm, which classes, which PI."""
 
 import numpy as np
 import pandas as pd

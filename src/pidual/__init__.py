@@ -8,7 +8,6 @@ Names that need torch are loaded when they are first used, so that `import pidua
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,10 +81,7 @@ __all__ = [
     "read_table",
 ]
 
-try:
-    __version__ = version("pidual")
-except PackageNotFoundError:  # running from a source tree that was not installed
-    __version__ = "0+unknown"
+__version__ = "0.2.0"  # the only place that has it: pyproject.toml and the command line read it from here
 
 
 def __getattr__(name: str) -> Any:

@@ -69,7 +69,8 @@ class Batch(NamedTuple):
     def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
         """Weighted mean of a value per annotation, for batches of annotations.
 
-        Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs items alike.
+        Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs all items
+        equally.
         """
         return (losses * self.weight).mean()
 

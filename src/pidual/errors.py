@@ -4,7 +4,7 @@
     ├── UsageError              the call itself is wrong: an unknown column or option; exit code 2
     ├── DataError               a table or an input cannot be used; the message names file, row, column and value
     ├── RunError                a run directory cannot be used (exists, is unreadable, belongs to other data)
-    ├── DivergedError           training has ended in weights that answer with no number
+    ├── DivergedError           training diverged: the model outputs NaN or infinity
     └── TooManyIssues           `pidual detect --fail-over` was exceeded; exit code 3
 
 A message is one sentence a user can act on: what is wrong, where, and the way out.
@@ -18,7 +18,7 @@ class PidualError(Exception):
 
 
 class UsageError(PidualError, ValueError):
-    """The call is wrong: an option, a column name or a value that cannot be."""
+    """The call is wrong: an option, a column name or a value that is not possible."""
 
     exit_code = 2
 

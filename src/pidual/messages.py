@@ -81,7 +81,7 @@ def plain_cells(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def plain_cell(value: Any) -> Any:
-    """A cell that is no formula: text that a spreadsheet would calculate has an apostrophe before it."""
+    """A cell that is not a formula: text that a spreadsheet would calculate has an apostrophe before it."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return "'" + value
     return value

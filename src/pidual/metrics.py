@@ -1,6 +1,6 @@
 """Accuracy, detection AUC, precision and recall, calibration, intervals: pure NumPy, one number each.
 
-A number that cannot be had (no rows, only one kind of label) is NaN; `finite_or_none` makes it fit for JSON.
+A number that is undefined (no rows, only one kind of label) is NaN; `finite_or_none` makes it fit for JSON.
 """
 
 import math
@@ -101,7 +101,7 @@ def ranking_z(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     Returns
     -------
     float
-        0 where scores or labels are all alike.
+        0 where all scores or all labels are equal.
     """
     scores, labels = np.asarray(scores), np.asarray(labels)
     n = len(labels)

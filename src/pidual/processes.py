@@ -30,7 +30,7 @@ def place_among_processes() -> Place:
     if not (place.rank < place.world and place.local_rank < place.local_world <= place.world):
         said = ", ".join(f"{name}={value}" for name, value in zip(_DEFAULTS, place, strict=True))
         raise UsageError(
-            f"The environment says {said}, which cannot be; unset these variables, or start with torchrun."
+            f"The environment says {said}, which is impossible; unset these variables, or start with torchrun."
         )
     return place
 

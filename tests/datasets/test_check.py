@@ -114,7 +114,7 @@ def test_cifar10_pi(small_cifar, tmp_path, monkeypatch):
     labels.write_text("\n".join(f"{line.split(',')[0]},{','.join('0' * 16)}" for line in labels.read_text().split()))
     assert found("cifar10_pi", tmp_path)["noise of low labels"] == ("wrong", "0.9000 (asked for: 0.50)")
     labels.write_text(labels.read_text().replace(",0", ",77"))
-    assert "the label 77, which is no class of CIFAR-10" in found("cifar10_pi", tmp_path)["low noise"][1]
+    assert "the label 77, not a class of CIFAR-10" in found("cifar10_pi", tmp_path)["low noise"][1]
     (tmp_path / "cifar-10-pi" / "low_noise" / "annotator_features.csv").unlink()
     assert found("cifar10_pi", tmp_path)["low noise"][0] == "wrong"
     for broken in (

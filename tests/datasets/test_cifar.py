@@ -100,7 +100,7 @@ def test_cifar100(tmp_path):
 
 
 def test_cifar100_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"train\.bin is not there; get CIFAR-100 from https://www\.cs\.toronto\.edu"):
+    with pytest.raises(DataError, match=r"train\.bin is missing; get CIFAR-100 from https://www\.cs\.toronto\.edu"):
         load_cifar100(tmp_path, "train")
     with pytest.raises(DataError, match="fine_label_names"):
         cifar100_classes(tmp_path)

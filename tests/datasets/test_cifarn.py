@@ -81,7 +81,10 @@ def test_damaged_labels_are_named(ten):
         (labels | {"worse_label": labels["worse_label"] / 2}, "lengths or types"),
         ({key: values[:50] for key, values in labels.items()}, "50 labels, too few"),
         ([1, 2], "no 'clean_label'"),
-        (labels | {"random_label2": labels["random_label2"] + 250}, "random_label2 of image 0 is .* no class from 0"),
+        (
+            labels | {"random_label2": labels["random_label2"] + 250},
+            "random_label2 of image 0 is .* not a class from 0",
+        ),
     ]:
         torch.save(content, path)
         with pytest.raises(DataError, match=message):

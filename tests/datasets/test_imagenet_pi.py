@@ -134,7 +134,7 @@ def test_missing_parts_are_named(data):
     with pytest.raises(DataError, match=f"lacks 1 of the 15 images .*{SYNSETS[1]}/{image.name}"):
         load_dataset("imagenet_pi", data)
     (data / "imagenet-pi" / "low_noise").rename(data / "imagenet-pi" / "other")
-    with pytest.raises(DataError, match=r"low_noise is not there; .*google-research-datasets/imagenet_pi"):
+    with pytest.raises(DataError, match=r"low_noise is missing; .*google-research-datasets/imagenet_pi"):
         load_dataset("imagenet_pi", data)
     (data / "imagenet").rename(data / "elsewhere")
     with pytest.raises(DataError, match=r"no folder imagenet/train .*image-net\.org"):

@@ -107,7 +107,7 @@ def test_even_mistakes_give_no_advice(seed):
 
 
 def test_a_bound_and_not_a_ratio():
-    """Three of ten items confused are no evidence, three hundred of a thousand are."""
+    """Three of ten items confused are not evidence, three hundred of a thousand are."""
     for n, expected in ((10, False), (1000, True)):
         truth = np.repeat(np.arange(5), n)
         given = truth.copy()

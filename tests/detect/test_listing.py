@@ -120,7 +120,7 @@ def test_names_that_are_not_there():
     with pytest.raises(UsageError, match="There is no class 'cow'; known are cat, dog, owl"):
         list_labels(MARKED, Choice(classes=("cow",)))
     without = Predictions(MARKED.frame.drop(columns="annotator"), CLASSES)
-    with pytest.raises(UsageError, match="Nothing is known of annotators"):
+    with pytest.raises(UsageError, match="Nothing is known about annotators"):
         list_labels(without, Choice(annotators=("ann",)))
 
 

@@ -171,7 +171,7 @@ def test_categories_and_missing_values():
 
 
 def test_what_is_no_more_than_who_it_was_is_not_named():
-    """The bad annotator has a phone: that is said of the annotator, not of phones."""
+    """The bad annotator has a phone: that is said about the annotator, not of phones."""
     args = crowd(tool=np.where(np.arange(2000) % 20 == 0, "phone", "web"))
     assert "tool" not in find_reasons(**args)[0]
     assert "tool is phone" in find_reasons(**(args | {"annotator": None}))[0]
@@ -187,7 +187,7 @@ def test_values_of_a_column_like_an_id_are_not_written():
 def test_gate_is_mentioned_only_when_open_and_unusual_and_nothing_else_is_known():
     args = crowd(bad=False)
     gate = np.where(args["is_issue"], 0.93, 0.2)
-    text = "How it was made speaks against it (gate 0.930): 100% of labels with a gate as high look wrong, "
+    text = "How it was made counts against it (gate 0.930): 100% of labels with a gate as high look wrong, "
     assert f"{text}10% of this annotator's, 10% of all." in find_reasons(**args, gate=gate)[0]
     assert f"{text}10% of all." in find_reasons(**(args | {"annotator": None}), gate=gate)[0]
     assert not any("gate" in reason for reason in find_reasons(**args, gate=np.full(2000, 0.99)))

@@ -94,7 +94,7 @@ def test_answers_that_are_independent_are_not_tempered():
 
 
 def test_answers_to_items_that_mislead_everybody_are_tempered():
-    """Alike but for one thing: whether the mistakes are spread over all items, or met in half of them."""
+    """Alike except for one thing: whether the mistakes are spread over all items, or met in half of them."""
     generator = torch.Generator().manual_seed(0)
     n, k, answers = 3000, 4, 8
     item = torch.arange(n).repeat_interleave(answers)

@@ -47,7 +47,7 @@ def fabricate_run(
 ) -> Path:
     """A run directory as `fit_table` leaves it, of a crowd whose members are of different quality and speed.
 
-    Only training is made up: what the network says of each item, and the records of its epochs.
+    Only training is made up: what the network says about each item, and the records of its epochs.
     """
     rng = np.random.default_rng(seed)
     classes = DIGITS if classes is None else classes

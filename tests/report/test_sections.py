@@ -1,4 +1,4 @@
-"""What a report says of verdict, amounts, annotators, classes and PI, and of runs that do not know them."""
+"""What a report says about verdict, amounts, annotators, classes and PI, and of runs that do not know them."""
 
 import re
 
@@ -44,7 +44,7 @@ FOUND = {
         "names": NAMES,
         "transitions": [[0.9, 0.07, 0.03], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]],
         "pairs": [{"true": "<i>dog</i>", "given": "cat", "count": 51.7, "share": 0.4}],
-        "advice": ["cat and <i>dog</i> are taken for each other: define them better."],
+        "advice": ["cat and <i>dog</i> are mistaken for each other: define them better."],
     },
     "pi_health": [{"column": "<i>tool</i>", "problem": "constant", "text": "It has one value; leave it out."}],
 }
@@ -102,7 +102,13 @@ def page_with(path, summary):
 
 def test_sections_of_what_a_run_does_not_know_are_left_out(run):
     page = page_with(run, dict.fromkeys([*FOUND, "verdict", "pi_effects"]))
-    for absent in ("Verdict", "How many are wrong", "Krippendorff", "What goes with right answers", "Expected hits"):
+    for absent in (
+        "Verdict",
+        "How many are wrong",
+        "Krippendorff",
+        "Where answers are right more often",
+        "Expected hits",
+    ):
         assert absent not in page.words
     assert {attrs["href"] for attrs in page.all("a")} >= {"#suspects", "#annotators", "#classes", "#settings"}
     assert "#amounts" not in {attrs["href"] for attrs in page.all("a")}
@@ -200,7 +206,7 @@ def test_intervals_lie_on_the_axis(run):
 
 
 def test_classes_with_advice_and_what_is_given_where_they_are_true(page):
-    assert "cat and <i>dog</i> are taken for each other: define them better." in page.words
+    assert "cat and <i>dog</i> are mistaken for each other: define them better." in page.words
     assert "<i>dog</i> cat 52 40.0%" in page.words
     assert "cat 90 7 3 <i>dog</i> 40 60 · owl · · 100" in page.words
     assert "Most frequent corrections" not in page.words
@@ -209,7 +215,7 @@ def test_classes_with_advice_and_what_is_given_where_they_are_true(page):
 @pytest.mark.parametrize("wrong", [None, [[1.0]], [1, 2, 3], [[1, 0, 0]] * 2, "text"])
 def test_a_matrix_of_another_shape_is_left_out(run, wrong):
     page = page_with(run, {"classes": FOUND["classes"] | {"transitions": wrong}})
-    assert "What is given where a class is true" not in page.words
+    assert "Given labels for each true class" not in page.words
 
 
 def test_privileged_information_that_tells_comes_first(page):

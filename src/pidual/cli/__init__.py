@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from .. import __version__
 from ..errors import PidualError, TooManyIssues
 from ..messages import first_line, printable
 from . import (
@@ -18,6 +19,7 @@ from . import (
     data,
     demo,
     detect,
+    doctor,
     export,
     fit,
     methods,
@@ -36,7 +38,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def main() -> None:
     """Run the command line; errors made for users are one sentence without a traceback."""
     keep_freed_memory()
-    # Heard when torch is loaded: threads that wait for others sleep, and leave a busy machine to those that work.
+    # Read when torch is loaded: threads that wait for others sleep, and leave a busy machine to those that work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with said_warnings():
@@ -75,13 +77,13 @@ def main() -> None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory is what there was too little of; torch has no class of its own for that on a CPU."""
+    """Whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 @click.group(context_settings=CONTEXT)
-@click.version_option(package_name="pidual")
+@click.version_option(__version__, prog_name="pidual")
 def cli() -> None:
     """Learn from labels you cannot fully trust, using what you know about how each label was made.
 
@@ -98,6 +100,7 @@ cli.add_command(data.data)
 cli.add_command(demo.demo)
 cli.add_command(detect.detect)
 cli.add_command(detect.report)
+cli.add_command(doctor.doctor)
 cli.add_command(export.export)
 cli.add_command(fit.fit)
 cli.add_command(methods.methods)

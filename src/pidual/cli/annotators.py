@@ -1,4 +1,4 @@
-"""`pidual annotators`: what a run says of each annotator."""
+"""`pidual annotators`: what a run says about each annotator."""
 
 from pathlib import Path
 
@@ -10,14 +10,16 @@ from .common import check_ending, print_table, write_table
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--names", is_flag=True, help="Add who they are: needs the table, and the key of the pseudonyms.")
-@click.option("--table", type=click.Path(path_type=Path), help="Where the table is.  [default: where the run read it]")
-@click.option("--key-file", type=click.Path(path_type=Path), help="The key.  [default: .pidual.key beside the table]")
+@click.option(
+    "--names", is_flag=True, help="Add a column with the real ids; needs the table and the key of the pseudonyms."
+)
+@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
+@click.option("--key-file", type=click.Path(path_type=Path), help="Key file.  [default: .pidual.key beside the table]")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
 def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None, out: Path | None) -> None:
-    """Print what a RUN says of each annotator, as annotators.parquet has it.
+    """Print what a RUN says about each annotator, as annotators.parquet has it.
 
-    With --names, a column tells who each pseudonym is: keep that to yourself.
+    With --names, a column says who each pseudonym stands for: keep that file private.
     """
     from ..run import Run
 

@@ -25,19 +25,21 @@ if TYPE_CHECKING:
     "chosen",
     callback=names,
     metavar="A,B,...",
-    help="Methods; main: those of the paper's main tables and pi_dual_plus; all.  [default: main]",
+    help="Methods to run, by name; main: those of the paper's main tables and pi_dual_plus; all.  [default: main]",
 )
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Seeds 0 to N - 1.  [default: the recipe's]")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), metavar="N", help="Run the seeds 0 to N - 1.  [default: the recipe's]"
+)
 @click.option(
     "--set",
     "settings",
     multiple=True,
     callback=parse_settings,
     metavar="KEY=VALUE",
-    help="In place of the recipe's: any option of the methods, of training or of the network (network.KEY=VALUE), "
-    "such as `pidual sweep` finds them; repeatable.",
+    help="Override a recipe setting (an option of the methods, of training or, as network.KEY, of the network), "
+    "e.g. one found by `pidual sweep`; repeatable.",
 )
-@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Which recipe.")
+@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     envvar="PIDUAL_DATA",
     show_envvar=True,
     metavar="DIR",
-    help="Where the datasets lie.",
+    help="Folder of the datasets.",
 )
 @click.option(
     "--out",
@@ -54,14 +56,14 @@ if TYPE_CHECKING:
     default=Path("runs/benchmark"),
     show_default=True,
     metavar="DIR",
-    help="Result files, summary and figures; fits that are there are not done again.",
+    help="Directory of result files, summary and figures; finished fits are not repeated.",
 )
 @threads_option
-@click.option("--analysis", metavar="NAME", help="Do an analysis of the paper instead; see --list.")
-@click.option("--trial", is_flag=True, help="A few steps on a few rows with the real networks; writes nothing.")
+@click.option("--analysis", metavar="NAME", help="Run an analysis of the paper instead; see --list.")
+@click.option("--trial", is_flag=True, help="Run a few steps on a few rows with the real networks; write nothing.")
 @click.option("--list", "listing", is_flag=True, help="List datasets, scales, methods and analyses.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def benchmark(
     datasets: list[str] | None,
     chosen: list[str] | None,
@@ -79,7 +81,7 @@ def benchmark(
 ) -> None:
     """Compare methods on datasets of the paper, our numbers beside the paper's where the scale is the paper's.
 
-    Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it goes on; start it
+    Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it continues; start it
     twice and the two share the work.
     """
     from ..paper.recipes import describe_recipes, load_recipe
@@ -90,7 +92,7 @@ def benchmark(
     if not datasets:
         raise UsageError(f"Name a dataset: {', '.join(describe_recipes())}; or use --list.")
     if settings and analysis is not None:
-        raise UsageError("An analysis changes settings itself; --set does not go with it.")
+        raise UsageError("An analysis changes settings itself; leave --set out.")
     recipes = [load_recipe(name, scale) for name in datasets]
     for name in chosen or []:
         check_method_name(name, "main", "all")
@@ -125,13 +127,13 @@ def benchmark(
 
 @contextlib.contextmanager
 def going_on() -> Iterator[None]:
-    """Say how to go on when a benchmark is interrupted."""
+    """Say how to continue when a benchmark is interrupted."""
     from ..engine import Interrupted
 
     try:
         yield
     except Interrupted as error:
-        say(f"Interrupted: {error}; the same command goes on from there.")
+        say(f"Interrupted: {error}; run the same command to continue.")
         raise click.exceptions.Exit(130) from error
 
 

@@ -29,7 +29,7 @@ DATA_FOLDER = click.option(
     show_default=True,
     show_envvar=True,
     metavar="DIR",
-    help="Where the datasets lie in their authors' file formats.",
+    help="Folder of the datasets, in their authors' file formats.",
 )
 
 
@@ -38,17 +38,17 @@ DATA_FOLDER = click.option(
 @click.argument("out", type=click.Path(path_type=Path))
 @format_option
 @annotators_option
-@click.option("--label", metavar="NAME", help="The control or question that gives the label, where there are several.")
+@click.option("--label", metavar="NAME", help="Control or question that gives the label, where there are several.")
 @click.option("--item", metavar="COLUMN", help="Column that names the item.  [default: item or task]")
 @click.option("--annotator", metavar="COLUMN", help="Column of the annotator.  [default: as for `pidual fit`]")
-@click.option("--keep-ids", is_flag=True, help="Keep ids of people as they are instead of pseudonyms.")
+@click.option("--keep-ids", is_flag=True, help="Keep the ids of people instead of replacing them by pseudonyms.")
 @click.option(
     "--key-file",
     type=click.Path(path_type=Path),
     help="Secret key of the pseudonyms, made if there is none.  [default: .pidual.key beside SOURCE]",
 )
 @click.option("--force", is_flag=True, help="Replace OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def import_(
     table: Path,
     out: Path,
@@ -66,8 +66,8 @@ def import_(
 
     SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla or doccano, a dataset of Hugging Face, a table
     with a column for each annotator (--annotators), or any table that `pidual fit` reads. OUT has the columns item,
-    label and annotator, what else is known of an answer (seconds, trial, hour, pre_annotated), clean labels as y, and
-    the fields of the items. The command that fits it is printed.
+    label and annotator, what else is known about an answer (seconds, trial, hour, pre_annotated), clean labels as y,
+    and the fields of the items. The command that fits it is printed.
     """
     import functools
 
@@ -116,11 +116,12 @@ def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
 @data.command()
 @click.argument("name")
 @DATA_FOLDER
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(name: str, folder: Path, as_json: bool) -> None:
-    """Check the files of the dataset NAME, or of all: are they there, whole, aligned and as noisy as published?
+    """Check the files of the dataset NAME, or of all: present, complete, aligned with the images, as noisy as
+    published.
 
-    One line per check: ok, note (it can be used, though not all of it is there), missing or wrong. Exits with 1 if
+    One line per check: ok, note (usable, though incomplete), missing or wrong. Exits with 1 if
     anything is missing or wrong.
     """
     from ..datasets import DATASETS
@@ -147,9 +148,9 @@ def check(name: str, folder: Path, as_json: bool) -> None:
 @data.command()
 @click.argument("name", type=click.Choice(["cifar10_pi"]))
 @DATA_FOLDER
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the annotators and of their answers.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the annotators and their answers.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def relabel(name: str, folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Relabel a clean dataset with imperfect annotators, the way ImageNet-PI was made.
 
@@ -166,6 +167,6 @@ def relabel(name: str, folder: Path, seed: int, as_json: bool, quiet: bool) -> N
     levels = " and ".join(f"{level['noise']:.1%}" for level in made["levels"].values())
     least = min(row["accuracy"] for row in made["annotators"])
     click.echo(
-        f"{made['n_images']:,} images relabelled by {len(made['annotators'])} annotators, each right about at least "
+        f"{made['n_images']:,} images relabelled by {len(made['annotators'])} annotators, each right on at least "
         f"{least:.1%} of them; {levels} of the labels are wrong. Check them with `pidual data check {name}`."
     )

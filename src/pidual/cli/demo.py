@@ -10,11 +10,15 @@ from .common import terminal_progress
 
 @click.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="Where the runs go."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/demo"),
+    show_default=True,
+    help="Directory of the runs.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Do the main job on data that comes with the package: handwritten digits relabelled by 16 imperfect annotators."""
     from .digits_demo import run_demo

@@ -1,4 +1,4 @@
-"""`pidual detect` and `pidual report`: what a run, or a classifier of somebody's own, says of labels."""
+"""`pidual detect` and `pidual report`: what a run, or any classifier, says about labels."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import RunError, TooManyIssues, UsageError
-from .common import check_ending, names, print_table, said_warnings, say, unquoted, write_table
+from .common import check_ending, describe_shares, names, print_table, said_warnings, say, unquoted, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--labels", metavar="FILE", help="In place of a RUN: given labels, one a row (.npy, or FILE:COLUMN of a table)."
+    "--labels", metavar="FILE", help="In place of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
 )
 @click.option(
     "--probs",
     metavar="FILE",
-    help="With --labels: probabilities of the classes, a row a label, by a classifier that has not seen it (.npy).",
+    help="With --labels: class probabilities, one row per label, from a classifier that has not seen it (.npy).",
 )
 @click.option(
     "--annotator", metavar="FILE", help="With --labels: who gave each label (.npy, or a column of the table)."
@@ -38,16 +38,17 @@ if TYPE_CHECKING:
 @click.option(
     "--cutoff",
     default=None,
-    metavar="auto|NUMBER",
-    help="List the labels of lower quality.  [default: auto, the labels that look wrong]",
+    metavar="auto|reviewed|NUMBER",
+    help="List the labels with a quality below this; reviewed: below the line that decisions of reviewers draw.  "
+    "[default: auto, the labels that look wrong]",
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
 @click.option(
     "--per-class",
     metavar="N|PERCENT",
-    help="List the N labels of lowest quality of each given class, or such a share, instead: rare classes come too.",
+    help="List the N labels (or this share) of lowest quality in each given class instead, rare ones included.",
 )
-@click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels that say this; repeatable.")
+@click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels of this class; repeatable.")
 @click.option("--by", multiple=True, metavar="ID", help="List only labels by this annotator; repeatable.")
 @click.option(
     "--fail-over",
@@ -78,7 +79,7 @@ def detect(
     from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))
-    choice = Choice(parse_cutoff(cutoff), budget, parse_per_class(per_class), only, by)
+    choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by)
     limit = parse_share(fail_over) if fail_over is not None else None
     if limit is not None and choice != Choice(choice.cutoff):
         raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
@@ -101,10 +102,11 @@ def detect(
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of all labels, and how."""
+    """What is known about all labels, and how."""
 
     predictions: "Predictions"
     summary: Mapping[str, Any]
+    calibration: dict[str, Any] | None = None
 
 
 def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
@@ -128,7 +130,7 @@ def of_run(path: Path, *, gate: bool) -> Found:
     run = Run.open(path)
     if gate:
         refuse_failed(run)
-    return Found(run.predictions, run.summary)
+    return Found(run.predictions, run.summary, run.calibration)
 
 
 def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
@@ -154,7 +156,7 @@ def refuse_failed(run: "Run") -> None:
     if verdict.get("status") == "failed" or guard.get("collapsed"):
         why = [*verdict.get("reasons", []), "training collapsed"][0]
         raise RunError(
-            f"The fit in {run.path} failed ({why.rstrip('.')}), so that nothing can be said of its labels; fit again."
+            f"The fit in {run.path} failed ({why.rstrip('.')}), so it says nothing about its labels; fit again."
         )
 
 
@@ -167,7 +169,8 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if as_json:
         known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
-        click.echo(json.dumps(counts | {name: summary.get(name) for name in known}, indent=2))
+        told = {} if found.calibration is None else {"reviewed": found.calibration}
+        click.echo(json.dumps(counts | {name: summary.get(name) for name in known} | told, indent=2))
         return
     verdict = summary.get("verdict") or {}
     if verdict.get("status", "ok") != "ok":
@@ -175,6 +178,8 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
         say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong{_between(summary, choice)}.")
+    if found.calibration is not None:
+        say(describe_calibration(found.calibration))
 
 
 def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
@@ -185,13 +190,35 @@ def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
     return f" (between {known['precision_low']:.0%} and {known['precision_high']:.0%})"
 
 
-def parse_cutoff(text: str | None) -> float | None:
+def parse_cutoff(text: str | None, run: Path | None) -> float | None:
     """A number between 0 and 1; None for auto."""
     if text is None or text == "auto":
         return None
+    if text == "reviewed":
+        return reviewed_cutoff(run)
     with contextlib.suppress(ValueError):
         return float(text)
-    raise UsageError(f"--cutoff takes auto or a number between 0 and 1, not '{text}'.")
+    raise UsageError(f"--cutoff takes auto, reviewed or a number between 0 and 1, not '{text}'.")
+
+
+def reviewed_cutoff(path: Path | None) -> float:
+    """The cut-off by what reviewers decided on a run."""
+    from ..run import Run
+
+    found = None if path is None else Run.open(path).calibration
+    if found is None:
+        raise UsageError(
+            "--cutoff reviewed needs a RUN of which at least ten labels were decided on (`pidual review`)."
+        )
+    return float(found["cutoff"])
+
+
+def describe_calibration(found: dict[str, Any]) -> str:
+    """What decisions of reviewers say about all labels, for people."""
+    return (
+        f"{describe_shares(found)} ({found['n_decisions']:,} decisions; --cutoff reviewed lists the "
+        f"{found['n_issues']:,} labels below {found['cutoff']:.2g}.)"
+    )
 
 
 def parse_per_class(text: str | None) -> float | None:

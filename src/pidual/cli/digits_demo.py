@@ -30,7 +30,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
     out : Path
         Each fit is a run directory in here; those of an earlier demo are replaced.
     seed : int
-        Of the labels and of everything random in training.
+        Random seed of labels and training.
     progress : Progress, optional
 
     Returns

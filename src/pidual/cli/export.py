@@ -25,7 +25,7 @@ ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
     help="csv, parquet, jsonl: the table with wrong labels corrected; label-studio: tasks to look at again; "
     "onnx, torch: the prediction network.",
 )
-@click.option("--soft", is_flag=True, help="Instead of the table: the probability of every class, a row for each item.")
+@click.option("--soft", is_flag=True, help="Write the probability of every class instead, one row per item.")
 @click.option(
     "--sure",
     type=click.FloatRange(0, 1),
@@ -34,16 +34,16 @@ ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
     metavar="P",
     help="Change labels only where the consensus is at least this likely.",
 )
-@click.option("--table", type=click.Path(path_type=Path), help="Where the table is.  [default: where the run read it]")
+@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
 @click.option("--force", is_flag=True, help="Replace OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def export(
     run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
 ) -> None:
     """Write the table of a RUN to OUT with the labels that look wrong replaced by the consensus.
 
     What reviewers decided (`pidual review`) comes first: labels that they changed are written, and those that they kept
-    or could not tell of stay. A label that looks wrong and nobody decided on becomes the consensus of its item.
+    or were unsure about stay. A label that looks wrong and nobody decided on becomes the consensus of its item.
 
     OUT is NAME.clean.csv by default, where NAME is that of the table.
     A table in the format it came in (CSV, Parquet, JSON Lines) keeps its rows, order, columns, ids and spelling, and
@@ -83,7 +83,7 @@ def _beside(out: Path, to: str, soft: bool) -> Path | None:
 def _write(
     run: "Run", out: Path, beside: Path | None, to: str, soft: bool, sure: float, table: Path | None
 ) -> tuple[dict[str, object], str]:
-    """Write what is asked for; what to say of it as JSON, and as text."""
+    """Write what is asked for; what to say about it as JSON, and as text."""
     if to == "onnx":
         from ..export.network import write_onnx
 
@@ -120,4 +120,4 @@ def _write(
     if n_left:
         sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
     told |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
-    return told, f"{sentence}\n{beside}: which"
+    return told, f"{sentence}\n{beside}: list of changes"

@@ -6,26 +6,41 @@ from typing import Any
 
 import click
 
+from ..errors import UsageError
 from ..run.lifecycle import check_directory
 from ..run.notes import collected_warnings
-from .common import is_first_process, say, stop_signals, terminal_progress, writing
-from .job import data_options, judging_options, load_job, training_options
+from .again import data_again, fit_again, next_name
+from .common import describe_shares, is_first_process, say, stop_signals, terminal_progress, writing
+from .job import data_options, judging_options, load_job, training_options, what_is_left
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
 @click.command()
+@click.argument("table", type=click.Path(path_type=Path), required=False)
 @data_options
 @judging_options
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Run directory.  [default: runs/<name of TABLE>]"
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Run directory.  [default: runs/<name of TABLE>; with --from, that of RUN with -2, -3 and so on]",
 )
 @training_options
 @click.option(
     "--truth",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Classes of items that are known, such as from a review: columns item and truth (or y, or label).",
+    help="Table of known classes, e.g. from a review: columns item and truth (or y, or label).",
+)
+@click.option(
+    "--from",
+    "from_run",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Fit the data of RUN again with its options, and with the classes that its reviewers decided on (`pidual "
+    "review`) as known, beginning with what it knows about annotators. TABLE, --x, --probs and --key-file say where "
+    "files are now.",
 )
 @click.option(
     "--save-every",
@@ -33,19 +48,20 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two resume points.",
+    help="Seconds between two resume points.",
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out if there is one.")
 @click.option(
     "--force", is_flag=True, help="Replace the run in --out, when this one is finished; other files there stay."
 )
-@click.option("--keep-going", is_flag=True, help="Exit with 0 although the verdict on the fit is that it failed.")
+@click.option("--keep-going", is_flag=True, help="Exit with 0 even when the verdict on the fit is that it failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def fit(
-    table: Path,
+    table: Path | None,
     out: Path | None,
     truth: Path | None,
+    from_run: Path | None,
     resume: bool,
     force: bool,
     keep_going: bool,
@@ -54,16 +70,28 @@ def fit(
     save_every: float,
     **options: Any,
 ) -> None:
-    """Train on an annotation TABLE; find wrong labels; write a report.
+    """Train on an annotation TABLE, find wrong labels and write a report.
 
     TABLE (CSV, Parquet, JSON or JSON Lines) has a row for every annotation: an item, the label it was given, who gave
-    it, and whatever else is known of how the label was made. Exports of Label Studio, Argilla and doccano, and datasets
-    of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result is a run
-    directory with the classifier, predictions, annotators and report.html.
+    it, and whatever else is known about how the label was made. Exports of Label Studio, Argilla and doccano, and
+    datasets of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result
+    is a run directory with the classifier, predictions, annotators and report.html. After a review of that, --from fits
+    again with what was decided.
 
-    Exits with 1 where the fit failed: where what was learned has nothing to do with the labels.
+    Exits with 1 if the fit failed: if the classifier learned nothing about the labels.
     """
-    out = out or Path("runs") / table.name.split(".")[0]
+    if table is None and from_run is None:
+        raise UsageError("TABLE is missing; give an annotation table, or a run to fit again with --from.")
+    if truth and from_run:
+        raise UsageError("--truth and --from cannot be used together; give one of them.")
+    before = None
+    if from_run is not None:
+        from ..run import Run
+
+        before = Run.open(from_run)
+        table = data_again(before, table, options)
+    assert table is not None
+    out = out or (Path("runs") / table.name.split(".")[0] if from_run is None else next_name(from_run))
     check_directory(out, force=force, resume=resume)
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
@@ -72,8 +100,11 @@ def fit(
     with collected_warnings() as notes:
         read, inputs, fit_options, source = load_job(table, **options)
         known = None if truth is None else read_truth(truth, read)
+        if before is not None:
+            fit_options = fit_again(before, options)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
+    notes += what_is_left(read, options["pi"] is not None)
     from ..run import fit_table
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
@@ -83,6 +114,7 @@ def fit(
             out,
             fit_options,
             truth=known,
+            from_run=before,
             source=source if truth is None else source | {"truth": str(truth)},
             reads=[options["key_file"] or table.with_name(KEY_NAME), *([truth] if truth else [])],
             notes=notes,
@@ -112,6 +144,8 @@ def print_summary(run: Any) -> None:
         + ("." if precision is None else f", of which {precision:.0%} are expected to be."),
         f"Estimated noise: {noise['rate']:.1%} of the labels ({noise['low']:.1%} to {noise['high']:.1%}).",
     ]
+    if summary.get("from_run"):
+        lines += describe_decisions(summary["from_run"])
     if summary["valid_accuracy"] is not None:
         lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
     evaluation = summary["evaluation"] or {}
@@ -135,6 +169,20 @@ def describe_verdict(verdict: dict[str, Any]) -> list[str]:
     return [words[verdict["status"]], *(f"- {reason}" for reason in verdict["reasons"])]
 
 
+def describe_decisions(about: dict[str, Any]) -> list[str]:
+    """What decisions of reviewers have changed, for people."""
+    unsure = f" ({about['n_unsure']:,} could not tell)" if about["n_unsure"] else ""
+    n, others = about["n_consensus_changed"], about["n_others_changed"]
+    (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
+    used = (
+        f"{about['n_decisions']:,} decisions on {about['run']} were used{unsure}: the consensus of {n:,} items "
+        f"changed, {others:,} of which nobody looked at; labels that look wrong {issues:,} -> {now:,}, estimated noise "
+        f"{rate:.1%} -> {rate_now:.1%}."
+    )
+    calibration = about.get("calibration")
+    return [used] if calibration is None else [used, describe_shares(calibration)]
+
+
 def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """What held-out answers chose among the settings of a population, by how much, and what it cost; for people."""
     records = summary.get("model_selection") or []
@@ -148,8 +196,8 @@ def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str
     folds = config["method_options"].get("folds", 1)
     gap = best["answer_log_likelihood"] - worst["answer_log_likelihood"]
     return [
-        f"Held-out answers chose among {len(records)} settings in {len(records) * folds} networks "
-        f"({summary['seconds']:.0f} s): {setting} counts {most['share']:.0%} in predictions.",
-        f"The best and the worst setting differ by {gap:.3f} in the log-likelihood of an answer; answers to an item "
-        f"count with the power {best['tau']:g}.",
+        f"Chosen among {len(records)} settings ({len(records) * folds} networks, {summary['seconds']:.0f} s): "
+        f"{setting} has {most['share']:.0%} of the weight.",
+        f"Best and worst setting differ by {gap:.3f} in log-likelihood per answer; the exponent of answers is "
+        f"{best['tau']:g}.",
     ]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Container
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,9 +15,13 @@ from ..paper.grids import METHOD_GRIDS
 from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_settings, unquoted
 
+if TYPE_CHECKING:
+    from ..data import AnnotationTable
+
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
 LIBRARIES = ("torchvision", "timm")
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
+ASKED = ("x", "columns", "text", "image_size", "probs", "no_x", "pi", "key_file")  # kept to read the data again
 Command = Callable[..., Any]
 
 
@@ -36,16 +40,16 @@ FORMATS = ("label-studio", "label-studio-min", "argilla", "doccano", "hf", "tabl
 format_option = click.option(
     "--format",
     type=click.Choice(FORMATS),
-    help="What wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: by what is in it]",
+    help="Tool that wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: recognised by its contents]",
 )
 annotators_option = click.option(
     "--annotators",
     callback=names,
     metavar="A,B,...",
-    help="Of a wide TABLE: the columns that hold the answers of one annotator each, or patterns such as 'rater_*'.",
+    help="For a wide TABLE: columns with the answers of one annotator each, or patterns such as 'rater_*'.",
 )
+table_argument = click.argument("table", type=click.Path(path_type=Path))
 data_options = together(
-    click.argument("table", type=click.Path(path_type=Path)),
     click.option(
         "--x",
         "x",
@@ -57,14 +61,14 @@ data_options = together(
         "columns",
         callback=names,
         metavar="A,B,...",
-        help="Input columns, of --x or (without --x) of TABLE itself, there also by a pattern such as 'embedding_*'; a "
-        "name with a comma in double quotes of its own.",
+        help="Input columns of --x or (without --x) of TABLE, there also a pattern such as 'embedding_*'; put "
+        "a name that has a comma in double quotes.",
     ),
     click.option(
         "--x-text",
         "text",
         metavar="COLUMN",
-        help="Input is text: the column of --x, or (without --x) of TABLE, that holds it.",
+        help="Use text as input: the column of --x, or (without --x) of TABLE, that holds it.",
     ),
     click.option(
         "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels a side."
@@ -87,8 +91,8 @@ data_options = together(
         "--pi",
         callback=names,
         metavar="A,B,...",
-        help="Privileged information: what is known of how each label was made. NAME or NAME:KIND, where KIND is "
-        "category, number, duration or raw; a name with a comma or colon in double quotes of its own, as in "
+        help="Privileged information: columns that say how each label was made. NAME or NAME:KIND, where KIND is "
+        "category, number, duration or raw; put a name with a comma or colon in double quotes, as in "
         """'"time, s":number'.  [default: the annotator; of an export, all it has]""",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
@@ -100,20 +104,22 @@ judging_options = together(
     click.option(
         "--probs",
         metavar="PATH",
-        help="Judge labels by probabilities that a classifier of your own has for each item, in place of inputs: .npy, "
+        help="Judge labels by your own classifier's probabilities for each item, instead of inputs: .npy, "
         ".npz with pred_probs, CSV or Parquet, one column for each class, in the order of the classes sorted. They "
         "should be out of sample: from a classifier that has not seen the label it judges.",
     ),
-    click.option("--no-x", is_flag=True, help="Judge labels by each other and by PI alone; there are no inputs."),
+    click.option("--no-x", is_flag=True, help="Judge labels by each other and by PI alone, without inputs."),
 )
 training_options = together(
-    click.option("--method", help="See `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"),
+    click.option(
+        "--method", help="Method, see `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"
+    ),
     click.option(
         "--setting",
         default="default",
         show_default=True,
         type=click.Choice(["default", "paper"]),
-        help="Where options that are not given come from. paper: the paper's protocol for CIFAR, on images with its "
+        help="Preset for options you do not set. paper: the paper's protocol for CIFAR, on images with its "
         "WRN-28-10, which needs a GPU.",
     ),
     click.option(
@@ -122,14 +128,14 @@ training_options = together(
         multiple=True,
         callback=parse_settings,
         metavar="KEY=VALUE",
-        help="Any option of the method, of training or of the network (network.KEY=VALUE); repeatable.",
+        help="Set any option of the method, of training or of the network (network.KEY=VALUE); repeatable.",
     ),
     click.option(
         "--network",
         metavar="NAME",
         help=f"{', '.join(NETWORK_NAMES)}, torchvision:NAME or timm:NAME.  [default: by the inputs]",
     ),
-    click.option("--epochs", type=int, help="Passes over the data."),
+    click.option("--epochs", type=int, help="Number of passes over the data."),
     click.option("--batch-size", type=int, help="Rows per step (items, with a method that judges items)."),
     click.option("--lr", type=float, help="Learning rate."),
     click.option(
@@ -138,11 +144,11 @@ training_options = together(
         help="Share of items held out as noisy validation set.  [default: latent_truth: 0, others: 0.1, images "
         "with --setting paper: 0.02]",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of everything random."),
-    click.option("--precision", help="32-true, bf16-mixed, ..."),
-    click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, ..."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Random seed."),
+    click.option("--precision", help="Numerical precision: 32-true, bf16-mixed, ..."),
+    click.option("--accelerator", default="auto", show_default=True, help="Device: cpu, cuda, ..."),
     threads_option,
-    click.option("--keep-ids", is_flag=True, help="Keep ids of people as they are instead of pseudonyms."),
+    click.option("--keep-ids", is_flag=True, help="Keep the ids of people instead of replacing them by pseudonyms."),
     click.option(
         "--key-file",
         type=click.Path(path_type=Path),
@@ -152,7 +158,7 @@ training_options = together(
 
 
 def check_method_name(name: str, *groups: str) -> None:
-    """Refuse a method that does not exist, without loading torch; who has added one in Python has loaded it."""
+    """Refuse a method that does not exist, without loading torch; a method added in Python has loaded it already."""
     if "pidual.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
         and_groups = f"; or {' or '.join(groups)}" if groups else ""
         raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHOD_GRIDS)}{and_groups}.")
@@ -209,9 +215,28 @@ def check_given_once(options: dict[str, Any], named: tuple[str, ...]) -> None:
             raise UsageError(f"{name} is given twice, with --{name.replace('_', '-')} and with --set; give it once.")
 
 
+def what_is_left(table: "AnnotationTable", pi_given: bool) -> list[str]:
+    """Columns that may be PI where nobody has said what is, and people who may have given the labels."""
+    from ..data.people import listed
+
+    left = []
+    if table.unused and not pi_given:
+        left.append(
+            f"{table.source}: not used: {listed(list(table.unused), 5)}. Name the columns that say how a label was "
+            "made, such as who gave it and how long it took, with --pi: they help to find wrong labels."
+        )
+    if table.people and "annotator" not in table.frame:
+        left.append(
+            f"{table.source}: {listed(list(table.people))} holds people, but no column says who gave each label; if "
+            "these people did, name it with --annotator: each of them is then judged."
+        )
+    return left
+
+
 def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
     check_options(options)
+    asked = {name: options.get(name) for name in ASKED}
     from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
     from ..data.features import expect_inputs
 
@@ -269,6 +294,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
             "annotators": opened.positions,
             **{key: options[key] for key in keys[:5]},
         },
+        "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }
     return read, inputs, fit_options, source
 

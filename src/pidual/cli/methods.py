@@ -6,7 +6,7 @@ import click
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def methods(as_json: bool) -> None:
     """List the methods."""
     from ..methods import METHODS

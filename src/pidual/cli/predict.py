@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--y",
     "labels",
     type=click.Path(path_type=Path),
-    help="Clean labels, a .txt file with one a line or a table with a column y or label: prints the accuracy.",
+    help="File of clean labels (.txt, one per line, or a table with column y or label); prints the accuracy.",
 )
 @click.option(
     "--weights",
@@ -107,7 +107,7 @@ def like_classes(path: Path, labels: "pd.Series[str]", classes: list[Any]) -> "p
     if not spelled.isin(names).any():
         raise DataError(
             f"{path}: no label is a class of the model (labels are such as '{labels.iloc[0]}', classes such as "
-            f"'{names[0]}'); write them alike."
+            f"'{names[0]}'); write them the same way."
         )
     return spelled
 

@@ -10,7 +10,9 @@ from .common import say
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port.  [default: a free one]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port to listen on.  [default: a free one]"
+)
 @click.option(
     "--host",
     default="127.0.0.1",

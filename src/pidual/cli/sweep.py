@@ -11,7 +11,7 @@ import click
 from ..errors import UsageError
 from ..paper.grids import GRID_NAMES
 from .common import command_line, parse_value, say, stop_signals, terminal_progress, writing
-from .job import NAMED, check_given_once, check_method_name, data_options, load_job, training_options
+from .job import NAMED, check_given_once, check_method_name, data_options, load_job, table_argument, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
 
@@ -31,6 +31,7 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 
 
 @click.command()
+@table_argument
 @data_options
 @click.option(
     "--out",
@@ -43,14 +44,14 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
     "--data",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="TABLE is not a file but a dataset of the benchmarks, such as cifar10n, that lies in DIR; settings that are "
+    help="TABLE is not a file but a dataset of the benchmarks, such as cifar10n, in DIR; settings that are "
     "not searched are its recipe's.",
 )
-@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Which recipe.")
+@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use.")
 @click.option(
     "--grid",
     type=click.Choice(GRID_NAMES),
-    help="Search what the paper searched for the method on this dataset, but for options that are fixed.  "
+    help="Search what the paper searched for the method on this dataset, except for options that are fixed.  "
     "[default: that of the dataset, or else of CIFAR-10H (paper); none if there is --search]",
 )
 @click.option(
@@ -58,14 +59,14 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
     multiple=True,
     callback=parse_search,
     metavar="KEY=V1,V2,...",
-    help="Values to try of an option, named as in --set; in place of those of --grid; repeatable.",
+    help="Values to try for an option, named as in --set; override those of --grid; repeatable.",
 )
 @click.option(
     "--sampler",
     type=click.Choice(["grid", "tpe"]),
     default="grid",
     show_default=True,
-    help="All points in random order, or first those that Optuna's TPE expects most of.",
+    help="Try all points in random order, or the most promising first (Optuna's TPE).",
 )
 @click.option(
     "--trials",
@@ -77,11 +78,11 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 @click.option(
     "--storage", metavar="URL", help="Database that workers share.  [default: the SQLite file study.sqlite in --out]"
 )
-@click.option("--study", metavar="NAME", help="Name of the study there.  [default: <name of TABLE>-<method>]")
+@click.option("--study", metavar="NAME", help="Name of the study in the database.  [default: <name of TABLE>-<method>]")
 @click.option("--resume", is_flag=True, help="Continue or join the sweep in --out or --storage if there is one.")
 @click.option("--force", is_flag=True, help="Replace the sweep in --out and --storage; other files in --out stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print the best options and all trials as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
 def sweep(
     context: click.Context,
@@ -103,10 +104,10 @@ def sweep(
     force: bool,
     **options: Any,
 ) -> None:
-    """Find the options that do best on the noisy validation rows of TABLE; clean labels have no part in it.
+    """Find the options that do best on the noisy validation rows of TABLE; clean labels are not used.
 
     Every trial is one `pidual fit` without its report, or with --data a fit of `pidual benchmark`. Start the command
-    again with --resume after Ctrl-C or a kill and it goes on; start it several times, on any machines that reach
+    again with --resume after Ctrl-C or a kill and it continues; start it several times, on any machines that reach
     --storage, and they share the work.
     """
     name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
@@ -169,7 +170,7 @@ def table_sweep(
 ) -> tuple[SweepJob, list[str]]:
     """A search on a table, and the words of a command that fits as it does."""
     if given(context, "scale"):
-        raise UsageError("--scale is that of a recipe; it goes with --data.")
+        raise UsageError("--scale chooses a recipe; use it with --data.")
     read, inputs, fixed, source = load_job(table, **options)
     from ..sweep import choose_search
 
@@ -220,13 +221,13 @@ def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str,
             and name not in (*named, "table", "method", "settings", "seed", "threads")
             and given(context, name)
         ):
-            raise UsageError(f"{parameter.opts[0]} does not go with --data; the dataset and its recipe decide.")
+            raise UsageError(f"{parameter.opts[0]} cannot be combined with --data; the dataset and its recipe decide.")
     check_given_once(options, named)
     return {**options["settings"], **{name: options[name] for name in named if options[name] is not None}}
 
 
 def fit_command(context: click.Context, words: list[str], options: dict[str, Any]) -> list[str]:
-    """The words of a command that fits with these options, of which those that were given are named."""
+    """The `pidual fit` command for these options, as a list of words; options left at their default are not named."""
     from ..sweep import plain
 
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}

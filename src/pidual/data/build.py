@@ -31,6 +31,7 @@ class Parts(NamedTuple):
     pi_columns: list[str]
     people: tuple[str, ...]
     keeps_ids: bool
+    unused: tuple[str, ...] = ()
 
 
 def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -> Parts:
@@ -80,9 +81,9 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
     for name, ids in people.items():
         whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
         frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
-    return Parts(
-        pd.DataFrame(frame, copy=False), source.name, list(roles.pi), tuple(people), bool(people) and key is None
-    )
+    keeps_ids = bool(people) and key is None
+    whole_frame = pd.DataFrame(frame, copy=False)
+    return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused)
 
 
 def has_addresses(column: Any) -> bool:
@@ -102,7 +103,7 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
         value = column[row].as_py()
         how = "empty" if value is None or value != value else quoted(value)
         if str(value).strip() and how != "empty":
-            how += f", which means that; {'an' if what[0] in 'ai' else 'a'} {what} of this name needs another"
+            how += f" is read as missing; rename the {what} if it is a real one"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
         wide = hint(source, name) if what == "label" and len(column) <= LOOKED_THROUGH else ""
@@ -116,7 +117,7 @@ def refuse_people_as_columns(source: str, columns: Sequence[str]) -> None:
     for column in columns:
         if has_address(column):
             raise UsageError(
-                f"a PI column of {source} is called by an e-mail address, and would be written so to every file of a "
+                f"a PI column of {source} is named by an e-mail address, which would be written to every file of a "
                 "run; rename it, or keep ids with keep_ids=True (--keep-ids)."
             )
 
@@ -128,7 +129,7 @@ def refuse_people(source: str, name: str | None, found: Keys | None, what: str) 
     said = "clean label" if what == "y" else what
     way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
     if what == "item" and names_annotator(name):
-        raise UsageError(f"column {name!r} of {source} says who gave the label and is no {what}; {way_out}")
+        raise UsageError(f"column {name!r} of {source} says who gave the label and is not an {what}; {way_out}")
     if not len(found.names) or not pa.types.is_string(found.names.type):
         return
     likely = found.names.filter(pc.match_substring(found.names, "@"))  # few, mostly; Python looks at these

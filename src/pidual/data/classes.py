@@ -39,7 +39,7 @@ def _recode(found: Keys, categories: list[Any]) -> pd.Categorical:
 
 
 def check_classes(source: Source, name: str, label: pd.Categorical) -> None:
-    """Raise for labels of one class, or a class of one row; warn of classes that look alike."""
+    """Raise for labels of one class, or a class of one row; warn about classes that look the same."""
     classes = label.categories.tolist()
     if len(classes) == 1:
         raise DataError(
@@ -82,8 +82,8 @@ def _warn_of_alike(source: Source, name: str, classes: list[str], sense: Callabl
         one, other = (shown(name, text) for text in alike[0])
         more = f" (and {len(alike) - 1} more like them)" if len(alike) > 1 else ""
         warnings.warn(
-            f"{source.name}, column {name!r}: {one} and {other} are two classes that {how}{more}; write them alike if "
-            "they mean the same.",
+            f"{source.name}, column {name!r}: {one} and {other} are two classes that {how}{more}; write "
+            "them the same way if they mean the same.",
             DataWarning,
             stacklevel=5,
         )

@@ -41,7 +41,7 @@ class Keys(NamedTuple):
 def keys(source: Source, name: str, column: Any) -> Keys:
     """Encode names: text is stripped, and whole numbers become integers if every value is one.
 
-    Values written alike but for spaces are one value; `MISSING` texts and NaN have code -1. Booleans become
+    Values that differ only in spaces are one value; `MISSING` texts and NaN have code -1. Booleans become
     'False' and 'True', as a CSV would hold them.
     """
     if len(column) == 0:

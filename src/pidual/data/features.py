@@ -1,4 +1,4 @@
-"""Columns of a table as inputs: numbers that are no people, no ids and no labels, or a column of text."""
+"""Columns of a table as inputs: numbers (not people, ids or labels), or a column of text."""
 
 import re
 import warnings
@@ -18,12 +18,12 @@ from .columns import as_floats, as_text, keys
 from .columns import values as read_values
 from .inputs import Inputs, schema_of
 from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people
+from .roles import INDEX_COLUMNS
 from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source
 from .text import encode_text, text_digest
 
 _NOT_FEATURES = ("item", "task", "label", "y", "split")
-_INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 _ID_NAME = r"(?i:(.*[\W_])?id)|.*[a-z0-9]I[dD]"  # id, image_id and imageId, but not humid
 
 
@@ -81,7 +81,7 @@ def inputs_from_source(
 
 
 def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | None, text: str | None) -> None:
-    """Have the columns that `table_inputs` will want read in the pass that reads the table.
+    """Have the columns that `table_inputs` will need read in the pass that reads the table.
 
     Those called like people are left out: as input these are refused.
     """
@@ -121,7 +121,7 @@ def _choose(
     """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
     if columns:
         return _asked_for(source, [columns] if isinstance(columns, str) else list(columns), schema)
-    numeric = [column for column in source.numeric_columns() if column not in (item, *_INDEX_COLUMNS)]
+    numeric = [column for column in source.numeric_columns() if column not in (item, *INDEX_COLUMNS)]
     people = [column for column in numeric if _holds_people(source, column)]
     chosen = [column for column in numeric if column.casefold() not in _NOT_FEATURES and column not in people]
     if not chosen:
@@ -132,12 +132,12 @@ def _choose(
     left = [column for column in numeric if column.casefold() in _NOT_FEATURES[2:]]
     mixed = [column for column in source.mixed_columns() if column.casefold() not in _NOT_FEATURES and column != item]
     mixed = [column for column in mixed if not names_people(column)]
-    known = {item, *numeric, *mixed, *_INDEX_COLUMNS}
+    known = {item, *numeric, *mixed, *INDEX_COLUMNS}
     rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
     rest = [column for column in rest if not names_people(column) and not is_address(column)]
     unused = {
-        listed(people): "who gave a label, or any other person, is no input; rename a column that holds no people.",
-        listed(left): "an annotation table has columns of that name; list columns to use them all the same.",
+        listed(people): "who gave a label, or any other person, is not an input; rename a column that holds no people.",
+        listed(left): "an annotation table has columns of that name; list columns to use them anyway.",
         listed(mixed): "not every value is a number; correct the values, or list the columns to use.",
         listed(rest, 5): "not numbers; write them as numbers (True as 1), or list the columns to use.",
     }
@@ -161,7 +161,7 @@ def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None
 
 
 def _holds_people(source: Source, column: str) -> bool:
-    """Whether a column is one of people; it is read only where its name speaks of them."""
+    """Whether a column is one of people; it is read only where its name suggests it."""
     if has_address(column):  # a column for somebody's answers
         return True
     if not names_people(column) or source.columns.count(column) > 1:

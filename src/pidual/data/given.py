@@ -1,7 +1,7 @@
-"""Labels and probabilities as somebody has them: arrays, lists, frames, NumPy files.
+"""Labels and probabilities in any form: arrays, lists, frames, NumPy files.
 
-given = read_given(labels, pred_probs)          # one label a row, or a column for every annotator
-given.codes, given.row                          # one entry a label: its class, and its row of given.probs
+given = read_given(labels, pred_probs)          # one label per row, or a column for every annotator
+given.codes, given.row                          # one entry per label: its class, and its row of given.probs
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def read_given(
     items: Any = None,
     source: str = "labels",
 ) -> Given:
-    """Check labels and probabilities, but for the values of the latter, which whoever reads them checks.
+    """Check labels and probabilities, except for the values of the latter, which the reader checks.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def read_given(
     classes : sequence, optional
         Names of the columns of `pred_probs`.
     annotators : array (N,), optional
-        Who gave each label, where there is one a row.
+        Who gave each label, where there is one per row.
     items : array (N,), optional
         Names of the rows.
     source : str
@@ -93,7 +93,9 @@ def read_given(
     probs, columns, name = _probabilities(pred_probs)
     array = _array(labels, source)
     if array.ndim not in (1, 2) or not array.size:
-        raise DataError(f"{source} has the shape {array.shape}; give one label a row, or a column for every annotator.")
+        raise DataError(
+            f"{source} has the shape {array.shape}; give one label per row, or a column for every annotator."
+        )
     if probs.ndim == 2 and len(probs) != len(array):
         raise DataError(
             f"{source} has {len(array):,} rows and {name} has {len(probs):,}; give a row of probabilities for each."
@@ -116,7 +118,7 @@ def read_given(
     if names is not None and len(pd.unique(names)) < len(names):
         twice = pd.Series(names)[pd.Series(names).duplicated()].iloc[0]
         raise DataError(
-            f"items has {quoted(twice)} twice; give several labels of an item as columns, a column an annotator, or "
+            f"items has {quoted(twice)} twice; give several labels of an item as columns, one per annotator, or "
             "use `pidual fit TABLE --probs`."
         )
     return Given(codes[places], places, array.shape, known, probs, who, names, name)
@@ -135,7 +137,7 @@ def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name} holds {array.dtype} values; probabilities must be numbers.")
     if array.ndim != 2 or not len(array):
-        raise DataError(f"{name} has the shape {array.shape}; it must have a row for each label, a column a class.")
+        raise DataError(f"{name} has the shape {array.shape}; it must have one row per label and one column per class.")
     return array, columns, name
 
 
@@ -184,7 +186,7 @@ def _codes(
         known = f"{probs} has {k} columns, so that labels go from 0 to {k - 1}"
         if classes is not None or not isinstance(names[0], int):
             known = f"the classes are {listed(names, 10)}"
-        raise DataError(f"{source}, {_row(wrong)}: {value} is no class; {known}.")
+        raise DataError(f"{source}, {_row(wrong)}: {value} is not a class; {known}.")
     return codes, names
 
 

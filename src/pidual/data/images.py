@@ -1,4 +1,4 @@
-"""Images: of a folder, decoded when taken or all at once; and where random crops lie."""
+"""Images: of a folder, decoded when taken or all at once; and positions of random crops."""
 
 import contextlib
 import math

@@ -67,7 +67,7 @@ def long_frame(
 
 
 def _people(source: Source, name: str, columns: dict[str, Any]) -> bool:
-    """Whether a column that says nothing of answers holds people; texts in which addresses occur are no people."""
+    """Whether a column that is not about answers holds people; texts in which addresses occur are not people."""
     column = columns[name]
     if names_people(name):
         return holds_people(name, pd.Series(values(source, name, column)))

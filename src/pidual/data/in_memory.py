@@ -163,7 +163,7 @@ def _annotators(column: "pd.Series[Any]", source: str) -> "pd.Series[Any]":
 
 
 def _pseudonymous(source: str, column: "pd.Series[Any]", key: Callable[[], bytes], whole: bool) -> "pd.Series[Any]":
-    """A PI column with pseudonyms in the place of people, and of e-mail addresses among other values."""
+    """A PI column with pseudonyms in place of people, and of e-mail addresses among other values."""
     categories = column.astype("category").cat
     names = pa.array([str(name) for name in categories.categories], pa.string())
     return pd.Series(categories.rename_categories(pseudonyms(source, names, key, whole).to_pylist()))

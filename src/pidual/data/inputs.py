@@ -28,7 +28,7 @@ class Inputs:
     names : numpy.ndarray of str or None
         The item each row belongs to; None for a bare array.
     kind : str
-        "array", "columns", "images" or "text"; "probabilities" where a row is what a classifier says of the classes,
+        "array", "columns", "images" or "text"; "probabilities" where a row is what a classifier says about the classes,
         "none" where there is no x at all.
     schema : dict
         JSON-able; given back to `load_inputs` it reads inputs for prediction in the same way.
@@ -70,12 +70,12 @@ class Inputs:
         Parameters
         ----------
         x : array (n, ...)
-            Numbers, one row per input; they must be finite, but for `kind` "probabilities", which has checks of its
+            Numbers, one row per input; they must be finite, except for `kind` "probabilities", which has checks of its
             own. It may be memory-mapped.
         names : array (n,), optional
             The item each row belongs to, each once; without them rows count by number.
         kind : str
-            What the numbers are, where they are no mere array.
+            What the numbers are, where they are not just an array.
         source : str
             What messages call the inputs.
         """

@@ -18,7 +18,7 @@ from .people import shown
 from .table import AnnotationTable
 
 _ADDRESS = r"^/|^\w+://"
-_COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are alike
+_COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are equal
 
 
 def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
@@ -195,8 +195,8 @@ def _warn_if_shared(inputs: Inputs, table: AnnotationTable, items: Any, rows: ND
     one, other = items[np.flatnonzero(rows == shared[0])[:2]].tolist()
     more = f" (so are those of {len(shared) - 1} more)" if len(shared) > 1 else ""
     warnings.warn(
-        f"items {quoted(one)} and {quoted(other)} of {table.source} are one input of {inputs.source} and are taken for "
-        f"two items{more}; write them alike.",
+        f"{quoted(one)} and {quoted(other)} in {table.source} refer to the same input of {inputs.source} but count as "
+        f"two items{more}; use one spelling.",
         DataWarning,
         stacklevel=3,
     )

@@ -120,7 +120,7 @@ def load_probabilities(
     *,
     item: str | None = None,
 ) -> Inputs:
-    """Read what a classifier says of every class, one row per item: probabilities that sum to one.
+    """Read what a classifier says about every class, one row per item: probabilities that sum to one.
 
     Parameters
     ----------

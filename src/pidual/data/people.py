@@ -7,7 +7,7 @@
 Ids of people are personal data, so a column that holds them is pseudonymised or refused wherever it enters. The name
 decides first, in any spelling (`completed_by`, `Annotated by`, `annotatorName`, `worker id`): its last word says what
 the column holds, so `user_agent`, `judge_confidence` and `annotator_accuracy` hold no people. Fractions, moments and
-yes/no answers are no ids, whatever the name.
+yes/no answers are not ids, whatever the name.
 """
 
 import itertools
@@ -25,7 +25,7 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# who gives labels; a column of them may be taken for the annotators without being asked for
+# who gives labels; a column of them may become the annotators without being asked for
 _LABELLERS = _set(
     "annotator annotater worker crowdworker turker performer rater labeler labeller coder judge grader evaluator "
     "assessor tagger scorer transcriber"
@@ -118,7 +118,7 @@ def _finds_address(text: str) -> bool:
 
 
 def hide_addresses(text: str) -> str:
-    """The text with words in the place of e-mail addresses; it should be short, as all of it is looked at."""
+    """The text with words in place of e-mail addresses; it should be short, as all of it is looked at."""
     return _ADDRESS.sub("(e-mail address)", text) if "@" in text else text
 
 
@@ -142,7 +142,7 @@ def listed(columns: "list[str]", limit: int = 30) -> str:
 
 
 def _read(column: str) -> _Name | None:
-    """What the name of a column says of people; None if nothing."""
+    """What the name of a column says about people; None if nothing."""
     words = _words(column)
     sure = True
     if words and words[-1].isdigit():

@@ -1,4 +1,4 @@
-"""What a classifier says of the classes, as input: which columns, and whether they are probabilities."""
+"""What a classifier says about the classes, as input: which columns, and whether they are probabilities."""
 
 import functools
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] 
 
 
 def check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
-    """Raise for another number of columns than classes, and for the first row that is no distribution over them."""
+    """Raise for another number of columns than classes, and for the first row that is not a distribution over them."""
     n = classes if isinstance(classes, int) else len(classes)
     check_columns(array, classes, source)
     step = max(1, _CHECKED // n)
@@ -72,7 +72,7 @@ def is_distribution(block: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def check_rows(block: NDArray[np.float32], start: int, source: str) -> None:
-    """Raise for the first of some rows that is no distribution; `start` is where they begin."""
+    """Raise for the first of some rows that is not a distribution; `start` is where they begin."""
     fine = is_distribution(block)
     if not fine.all():
         row = int(np.argmin(fine))
@@ -89,7 +89,6 @@ def _refuse_row(row: NDArray[np.floating[Any]], place: str) -> None:
     outside = np.flatnonzero((row < 0) | (row > 1 + SUM_TOLERANCE))
     if len(outside):
         raise DataError(
-            f"{place}, column {outside[0]}: {row[outside[0]]:.4g} is no probability; if these are logits, give their "
-            "softmax."
+            f"{place}, column {outside[0]}: {row[outside[0]]:.4g} is not a probability; for logits, give their softmax."
         )
     raise DataError(f"{place}: the probabilities sum to {row.sum():.4g}, not to 1; divide each row by its sum.")

@@ -1,4 +1,4 @@
-"""Pseudonyms in the place of people's ids, and the secret key they are made with."""
+"""Pseudonyms in place of people's ids, and the secret key they are made with."""
 
 import contextlib
 import fnmatch
@@ -77,7 +77,7 @@ def load_key(path: Path) -> bytes:
 
 
 def _make_key(path: Path) -> bool:
-    """Write a new key that only its owner can read; the first of several processes wins, and True tells it so."""
+    """Write a new key that only its owner can read; the first of several processes wins, and gets True."""
     handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -97,8 +97,8 @@ def _announce(path: Path, kept_from_git: bool) -> None:
     """Say that there is a new key, what it is for and what to do with it."""
     git = " (it is listed in .gitignore)" if kept_from_git else ", also from version control"
     warnings.warn(
-        f"A new secret key was made at {path}: ids of people are replaced by pseudonyms with it, and only with it can "
-        f"it be told whose pseudonym is whose. Keep it, with the table, and keep it secret{git}.",
+        f"A new secret key was made at {path}: people's ids are replaced by pseudonyms with it, and only with it can "
+        f"pseudonyms be traced back to people. Keep it, with the table, and keep it secret{git}.",
         KeyNotice,
         stacklevel=7,
     )

@@ -1,4 +1,4 @@
-"""The table of a run, opened again as it was read then, and what it says of items."""
+"""The table of a run, opened again as it was read then, and what it says about items."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,7 +53,7 @@ def reopen_table(
 
 
 def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, Any]]:
-    """What a table says of its items: columns that are the same in all rows of an item, without people.
+    """What a table says about its items: columns that are the same in all rows of an item, without people.
 
     Yields
     ------

@@ -11,6 +11,7 @@ from .exports.wide import hint
 from .people import holds_people, listed, names_annotator
 from .sources import Source
 
+INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
 RESERVED = ("item", "label", "annotator", "y", "split")
 ANNOTATOR_NAMES = (  # of the column of annotators, in any letter case; one of them is taken before any other
     *("annotator", "worker", "annotator_id", "worker_id", "annotatorid", "workerid"),
@@ -27,6 +28,7 @@ class Roles(NamedTuple):
     y: str | None
     split: str | None
     pi: list[str]  # names in the file, "annotator" for the annotator column
+    unused: tuple[str, ...] = ()
 
 
 def find_roles(
@@ -39,9 +41,9 @@ def find_roles(
     split: str | None,
     x_columns: Sequence[str] | None = None,
 ) -> Roles:
-    """Decide which column plays which part; one asked for by name is never taken for another by default.
+    """Decide which column plays which part; one asked for by name is never used for another by default.
 
-    The source is told which columns the table will read.
+    The source gets the columns that the table will read.
     """
     item, label, annotator, y, split = map(source.called, (item, label, annotator, y, split))
     pi_asked = [pi] if isinstance(pi, str) else pi
@@ -73,7 +75,9 @@ def find_roles(
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
-    return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns)
+    used = {*found.values(), *pi_columns, *(x_columns or ())}
+    unused = tuple(name for name in dict.fromkeys(source.columns) if name not in used and name not in INDEX_COLUMNS)
+    return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns, unused)
 
 
 def find_item(source: Source, item: str | None) -> str | None:

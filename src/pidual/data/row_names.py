@@ -82,7 +82,7 @@ def _decoded(item: NDArray[Any], source: str) -> NDArray[Any]:
         if item.dtype.kind != "U":
             return item
         if item.nbytes and np.ascontiguousarray(item, native(item.dtype)).view(np.uint32).max() > _MAX_CODE:
-            raise ValueError("a number that is no character")
+            raise ValueError("a number that is not a character")
         names = item.tolist()
         "".join(names).encode()
         return np.array(names, dtype=object)

@@ -47,6 +47,8 @@ class AnnotationTable:
         The columns of `frame` that hold people: pseudonyms, unless ids are kept.
     keeps_ids : bool
         Whether people are known by their own ids instead of pseudonyms.
+    unused : tuple of str
+        Columns of the file that are neither part of the table nor inputs.
     """
 
     frame: pd.DataFrame
@@ -54,6 +56,7 @@ class AnnotationTable:
     pi_columns: list[str]
     people: tuple[str, ...] = ()
     keeps_ids: bool = False
+    unused: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -97,7 +100,7 @@ class AnnotationTable:
         return _codes(self.frame["y"]) if "y" in self.frame else None
 
     def fingerprint(self) -> str:
-        """Hex digest of items, labels, clean labels and PI in order; the pseudonym key has no part in it."""
+        """Hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""
         return fingerprint(self._bytes())
 
     def _bytes(self) -> Iterator[bytes]:
@@ -134,8 +137,8 @@ class AnnotationTable:
         item, label, annotator, pi, y, split, keep_ids
             As for `read_table`.
         key : bytes, optional
-            Secret for the pseudonyms, at most 64 bytes; drawn anew if not given, so that pseudonyms of two tables
-            then have nothing to do with each other.
+            Secret for the pseudonyms, at most 64 bytes; newly drawn if not given, so that pseudonyms of two tables
+            are then unrelated.
         """
         source = open_source(frame)
         roles = find_roles(source, item, label, annotator, pi, y, split)
@@ -196,7 +199,7 @@ def read_table(
     Parameters
     ----------
     path : str, Path or Source
-        The file; its ending tells the format. Text files must be UTF-8 and may be gzipped. One that `open_source` has
+        The file; its ending decides the format. Text files must be UTF-8 and may be gzipped. One that `open_source` has
         opened may be read for inputs too.
     item, label, annotator, y, split : str, optional
         Names of the columns. By default `item` (or `task`), `label`, `annotator` (or another of `ANNOTATOR_NAMES`, such
@@ -207,10 +210,10 @@ def read_table(
         Columns of privileged information; by default the annotator if known, else none. A further column of people,
         such as `reviewer` or one of e-mail addresses, holds pseudonyms too.
     x_columns : sequence of str, optional
-        Columns that hold inputs, and are not taken for anything else by default: a coordinate called `y` is no label.
+        Columns that hold inputs, and are not used for anything else by default: a coordinate called `y` is not a label.
     format : str, optional
         `label-studio`, `label-studio-min` (JSON_MIN and CSV), `argilla`, `doccano`, `hf` or `table`; by default it is
-        recognised. In an export, `label` names the control or question, and `pi` is all that is known of an answer.
+        recognised. In an export, `label` names the control or question, and `pi` is all that is known about an answer.
     annotators : sequence of str, optional
         Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
     keep_ids : bool
@@ -227,7 +230,7 @@ def read_table(
     Raises
     ------
     UsageError
-        A file, column or option that is not there or is used twice.
+        A file, column or option that is missing or is used twice.
     DataError
         Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
         and labels that are e-mail addresses are among them unless ids are kept: items and labels are never replaced.

@@ -28,7 +28,7 @@ class DigitsPI(NoisyDataset):
     x_test: NDArray[np.float32]
 
     def fingerprint(self) -> str:
-        """As of other datasets, but for the annotators' own numbers, which differ a little between processors."""
+        """As of other datasets, except for the annotators' own numbers, which differ a little between processors."""
         exact = NoisyDataset(**vars(self) | {"frame": self.frame[["item", "label", "y", "annotator"]]})
         return exact.fingerprint()
 

@@ -170,7 +170,7 @@ def small_images(data: Path, *, seed: int = 0) -> NoisyDataset:
 
 
 def no_pi(data: Path, *, seed: int = 0) -> NoisyDataset:
-    """Wine, one label each, 6.2% of them wrong, and nothing known of how they were made."""
+    """Wine, one label each, 6.2% of them wrong, and nothing known about how they were made."""
     rng = np.random.default_rng([11, seed])
     x, y, classes = _bundled("load_wine")
     label = _mistaken(y, np.full(len(y), 0.062), 3, rng)

@@ -5,7 +5,7 @@ and a label is drawn from the annotator's probabilities at that temperature:
 
     T ~ Gamma(1, beta),    label ~ softmax(log p / T)
 
-A small beta means high temperatures, hence many wrong labels. What is known of each label, its privileged
+A small beta means high temperatures, hence many wrong labels. What is known about each label, its privileged
 information, is the annotator, the probability the annotator itself gave to the label it ended up with (its
 confidence, at temperature 1), and the annotator's accuracy and size.
 
@@ -57,7 +57,7 @@ def sample_annotations(
     annotators : sequence of str, optional
         Names of the annotators; "annotator-00" and so on when left out.
     accuracies, sizes : array-like of shape (A,), optional
-        What is known of each annotator: accuracy (by default that of its most probable class against `y`) and size,
+        What is known about each annotator: accuracy (by default that of its most probable class against `y`) and size,
         usually the logarithm of its number of parameters (by default the column is left out).
     seed : int
         The same seed gives the same labels.

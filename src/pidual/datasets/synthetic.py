@@ -1,4 +1,4 @@
-"""A small synthetic crowd: seeded, with known wrong labels and privileged information that tells something of them.
+"""A small synthetic crowd: seeded, with known wrong labels and privileged information that says something about them.
 
 Items are points in clusters, two per class, so that no straight line separates the classes. Annotators differ in
 skill; some are spammers, who answer at random or always the same. Wrong answers tend to be quick ones.
@@ -106,7 +106,7 @@ def make_crowd(
 
 
 def _check(n_annotators: int, answers: int, n_classes: int, spammer_share: float, noise: float) -> None:
-    """Refuse sizes and shares that cannot be."""
+    """Refuse impossible sizes and shares."""
     if not 1 <= answers <= n_annotators:
         raise UsageError(f"answers_per_item must be between 1 and n_annotators = {n_annotators}, not {answers}")
     if n_classes < 2:
@@ -154,7 +154,7 @@ def _labels(
     honest = np.flatnonzero(~by_spammer)
     if not 0 <= missing <= len(honest):
         raise UsageError(
-            f"a noise rate of {noise:g} cannot be had with these spammers, who alone make "
+            f"a noise rate of {noise:g} is impossible with these spammers, who alone make "
             f"{(label != y).mean():.3f}; change noise or spammer_share"
         )
     carelessness = rng.normal(0.0, 1.5, len(spammer))  # log odds of a mistake, up to a constant

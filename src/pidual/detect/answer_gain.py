@@ -101,7 +101,7 @@ def assign(gain: Floats, limit: int | None = None) -> tuple[NDArray[np.int64], F
     gain : array (N, A + 1)
         -inf where somebody may not answer an item.
     limit : int, optional
-        Items for each annotator at most: who has more keeps those where the gain is largest.
+        Items for each annotator at most: an annotator who has more keeps those where the gain is largest.
     """
     gain = gain.copy()
     rows, last = np.arange(len(gain)), gain.shape[1] - 1

@@ -36,7 +36,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Confusions:
-    """What was learned of a classifier and of labels.
+    """What was learned about a classifier and of labels.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Confusions:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is said of every row.
+    """What is said about every row.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def judge_labels(labels: Codes, probs: NDArray[Any], source: str = "pred_probs")
 
 
 def fit(labels: Codes, probs: NDArray[Any]) -> Confusions:
-    """s, b and T of evenly spaced rows; those that are no distribution are left to `score`, which refuses them."""
+    """s, b and T of evenly spaced rows; those that are not distributions are left to `score`, which refuses them."""
     n, k = probs.shape
     rows = np.unique(np.linspace(0, n - 1, min(n, FIT_ROWS, max(1, FIT_NUMBERS // k))).astype(np.int64))
     p = np.empty((len(rows), k), np.float32)
@@ -142,7 +142,7 @@ def expectation_maximisation(y: Codes, p: Floats) -> Confusions:
 
 def with_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """T from how often each class was given each label, and PSEUDO more: half of them as often right as all are, half
-    as often right as wrong, and wrong in every way alike."""
+    as often right as wrong, and every mistake equally likely."""
     k = len(counts)
     right = ((np.trace(counts) + PSEUDO / 2) / (counts.sum() + PSEUDO) + 0.5) / 2
     prior = np.full((k, k), PSEUDO * (1 - right) / (k - 1))

@@ -1,12 +1,12 @@
-"""What the crowd makes of each class: P(given | true), and classes that should be merged or defined better.
+"""How the crowd labels each class: P(given | true), and classes that should be merged or defined better.
 
     P(j | k) = sum over answers of q_i(k) [given = j]  /  sum over answers of q_i(k)
 
-A class is *taken for* another where that happens in more than `MIN_SHARE` of the cases, and in more than twice as many
-as with any two classes on average, both beyond chance (Bernstein's bound, for all pairs together). Two classes that are
-taken for each other by most annotators are hard to tell apart: merge them, or define them better. One that is taken for
-the other, and hardly ever the reverse, needs a better definition. Where most of it is one annotator's doing, and the
-others do not confuse the classes beyond chance, the classes are fine.
+A class is *mistaken for* another where that happens in more than `MIN_SHARE` of the cases, and in more than twice as
+many as with any two classes on average, both beyond chance (Bernstein's bound, for all pairs together). Two classes
+that are mistaken for each other by most annotators are hard to tell apart: merge them, or define them better. One that
+is mistaken for the other, and hardly ever the reverse, needs a better definition. Where most of it is one annotator's
+doing, and the others do not confuse the classes beyond chance, the classes are fine.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class Transitions:
 def describe_classes(
     given: npt.ArrayLike, truth: Truth, classes: Sequence[Any], annotator: npt.ArrayLike | None = None
 ) -> dict[str, Any]:
-    """What the crowd makes of the classes, as JSON values.
+    """How the crowd labels the classes, as JSON values.
 
     Parameters
     ----------

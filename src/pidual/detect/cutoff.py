@@ -6,7 +6,7 @@ The quality q of a label is the probability that it is right, so that the labels
     2 w(n) / (n + w(N))                                              their expected F1 among all N labels.
 
 The automatic cut-off is where this is largest, and never above MAX_CUT: one in three is the least an issue should be
-worth looking at. No clean label is needed, and none is looked at. It was chosen among other rules by how much of the
+worth looking at. No clean label is needed or used. It was chosen among other rules by how much of the
 best possible F1 it reaches on data with clean labels (docs/detection.md).
 """
 
@@ -26,7 +26,7 @@ MAX_CUT = 2 / 3
 
 @dataclass(frozen=True)
 class Cutoff:
-    """How issues are told from the rest.
+    """How issues are separated from the rest.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     """
     quality = check_quality(label_quality)
     if np.ptp(quality) < 1e-6:
-        note = "All labels have the same quality, so nothing tells right from wrong; train longer or check the inputs."
+        note = "All labels have the same quality, so none stands out; train longer or check the inputs."
         return Cutoff("auto", 0.0, None, note)
     ordered = np.sort(quality)
     wrong = np.cumsum(1 - ordered)
@@ -78,7 +78,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     following = ordered[n] if n < len(ordered) else 1.0
     value = min(float(ordered[n - 1] + following) / 2, MAX_CUT)
     if value < MAX_CUT:
-        note = f"Labels below {value:.2g} are issues: the list is expected to be most complete and most right there."
+        note = f"Labels below {value:.2g} are issues: the cut-off with the best expected F1."
     else:
         note = f"Labels below {value:.2g} are issues: at least one in three of them is expected to be wrong."
     return Cutoff("auto", value, None, note)
@@ -87,7 +87,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
 def fixed_cutoff(value: float) -> Cutoff:
     """An issue is every label of a quality below `value`."""
     if isinstance(value, str) or not 0 <= value <= 1:
-        raise UsageError(f"The cut-off {value!r} is not between 0 and 1, where label quality lies.")
+        raise UsageError(f"The cut-off {value!r} is not between 0 and 1, the range of label quality.")
     return Cutoff("fixed", float(value), None, f"Labels with a quality below {value:g} were asked for.")
 
 

@@ -1,4 +1,4 @@
-"""What is known of the annotator of a label, of its pair of classes and of its gate, where that is beyond chance.
+"""What is known about the annotator of a label, of its pair of classes and of its gate, where that is beyond chance.
 
 Each function gives a text for every issue, "" where there is nothing to say, and its weight: the logarithm of how many
 times more frequent such wrong answers are than usual.
@@ -133,7 +133,7 @@ def pair_part(rows: Ints, names: Array, given: Ints, suggested: Ints) -> Part:
 
 
 def gate_part(rows: Ints, gate: Array, wrong: Array, annotator: Array | None = None) -> Part:
-    """What a gate as high as this tells, where it is open, unusual, and tells something."""
+    """What a gate this high indicates, where it is open, unusual and informative."""
     order = np.argsort(-gate, kind="stable")
     n = np.arange(1, len(gate) + 1)
     seen = np.cumsum(wrong[order])
@@ -146,7 +146,7 @@ def gate_part(rows: Ints, gate: Array, wrong: Array, annotator: Array | None = N
         rate = np.bincount(annotator, weights=wrong) / np.maximum(np.bincount(annotator), 1)
         own = [f" {one:.0%} of this annotator's," for one in rate[annotator[rows]].tolist()]
     texts = [
-        f"How it was made speaks against it (gate {g:.3f}): {s:.0%} of labels with a gate as high look wrong,{more} "
+        f"How it was made counts against it (gate {g:.3f}): {s:.0%} of labels with a gate as high look wrong,{more} "
         f"{overall:.0%} of all."
         if said
         else ""

@@ -9,8 +9,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MIN_CONFUSIONS = 2  # items that must be confused before it is said of an annotator
-MIN_ANSWERS = 5  # an annotator must have given to a class, or to items of it, before anything is said of it
+MIN_CONFUSIONS = 2  # items that must be confused before it is said about an annotator
+MIN_ANSWERS = 5  # an annotator must have given to a class, or to items of it, before anything is said about it
 CLEARLY = 3.0  # standard deviations by which a favourite answer must come more often than the crowd's
 BLOCK_NUMBERS = 2**24  # annotators x classes that are looked at together
 

@@ -109,7 +109,7 @@ def _wanted(predictions: Predictions, choice: Choice) -> npt.NDArray[np.bool_]:
         wanted &= _are_of(predictions.frame["given_label"], choice.classes, "class")
     if choice.annotators:
         if "annotator" not in predictions.frame:
-            raise UsageError("Nothing is known of annotators here, so none can be chosen; leave the annotator out.")
+            raise UsageError("Nothing is known about annotators here, so none can be chosen; leave the annotator out.")
         wanted &= _are_of(predictions.frame["annotator"], choice.annotators, "annotator")
     return wanted
 
@@ -128,7 +128,7 @@ def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.ND
 def expected_precision(quality: npt.ArrayLike, summary: Mapping[str, Any]) -> float | None:
     """Share of labels of these qualities that are expected to be wrong; None where there is none.
 
-    Nor is it known of an older run whose qualities were no posterior probabilities, which its summary says.
+    Nor is it known in an older run whose qualities were not posterior probabilities; its summary says so.
     """
     quality = np.asarray(quality, np.float64)
     if not len(quality) or summary.get("label_quality") == "confidence":

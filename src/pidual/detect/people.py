@@ -1,4 +1,4 @@
-"""What a run says of its people and classes, for summary.json."""
+"""What a run says about its people and classes, for summary.json."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .tables import Posteriors, Truth
 
 
 def describe_people(predictions: Predictions, posteriors: Posteriors | None = None) -> dict[str, Any]:
-    """How far annotators agree, and what they make of the classes, as JSON values.
+    """How far annotators agree, and how they label the classes, as JSON values.
 
     Parameters
     ----------

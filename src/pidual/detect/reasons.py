@@ -236,7 +236,7 @@ def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
 
 
 def _pi(rows: Ints, columns: list[Part]) -> Part:
-    """What all PI columns tell, the heaviest first."""
+    """What all PI columns say, the strongest evidence first."""
     if not columns:
         return [""] * len(rows), np.zeros(len(rows))
     weights = np.stack([weight for _, weight in columns], 1)
@@ -247,7 +247,7 @@ def _pi(rows: Ints, columns: list[Part]) -> Part:
 
 
 def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
-    """What a PI column tells of each issue, if anything."""
+    """What a PI column says about each issue, if anything."""
     code = telling.code[rows]
     told = np.flatnonzero((code >= 0) & telling.tells[np.maximum(code, 0)])
     texts, weights = [""] * len(rows), np.zeros(len(rows))

@@ -44,7 +44,7 @@ def gate_score(gate: npt.ArrayLike) -> npt.NDArray[Any]:
     Returns
     -------
     array (N,)
-        In [0, 1]; 1 = nothing about how the label was made speaks against it, 0 = its making explains it away.
+        In [0, 1]; 1 = nothing about how the label was made counts against it, 0 = its making explains it away.
     """
     score: npt.NDArray[Any] = 1 - np.asarray(gate)
     return score

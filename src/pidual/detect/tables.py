@@ -3,7 +3,7 @@
 The posterior q_i(k) is the probability that class k is the true one of item i, by its input and all answers to it:
 a method that judges items has its own, all others are given one by `pidual.run.consensus`. Its temperature is chosen so
 that answers that were left out are likely, without any clean label. So it is as sure as the answers allow, and no
-surer than they agree; where most people are misled alike, it is misled with them, and sure of it.
+surer than they agree; where most people make the same mistake, it makes that mistake too, and is sure of it.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
-"""PI that tells of wrong answers: values among which they are more frequent than chance explains.
+"""PI that indicates wrong answers: values among which they are more frequent than chance explains.
 
 A column of numbers or moments is looked at in its tails (the lowest and highest 5%, and the next 15%) and where it is
 missing; any other, and one of few different numbers, by its categories. Wrong answers among rows with such a value are
-compared with what the same annotators' other rows let expect: who was asked has a part of its own in the reasons, and a
-column that says no more than who it was tells nothing. Answers to one item that are wrong together count as fewer. A
-value tells where
+compared with what the same annotators' other rows predict: who answered has a part of its own in the reasons, and a
+column that says no more than that is not informative. Answers to one item that are wrong together count as fewer. A
+value is informative where
 
     wrong > expected + Bernstein's bound at `CHANCE`, shared by all values of all columns,
 
@@ -37,7 +37,7 @@ MAX_SORTED = 500_000  # rows from which percentiles are taken
 
 @dataclass
 class Telling:
-    """A PI column, and which of its values tell.
+    """A PI column, and which of its values are informative.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Telling:
 
     @property
     def usual(self) -> Floats:
-        """Share that the annotators' other answers let expect."""
+        """Share that the annotators' other answers predict."""
         return np.asarray(self.expected / np.maximum(self.n, 1))
 
     @property
@@ -107,7 +107,7 @@ class Answers:
         return cls(is_wrong, who, of_item, n[who].astype(np.float64), rate[who])
 
     def test(self, name: str, column: "pd.Series[Any]") -> Telling:
-        """The counts of a column; which values tell is not yet known."""
+        """The counts of a column; which values are informative is not yet known."""
         code, n_values, categories, ordered = column_values(column)
         kept = np.flatnonzero(code >= 0)
         c, who, rate = code[kept], self.who[kept], self.rate[kept]
@@ -141,7 +141,7 @@ def find_telling(
     *,
     chance: float = CHANCE,
 ) -> list[Telling]:
-    """Which values of which PI columns tell of wrong answers.
+    """Which values of which PI columns indicate wrong answers.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def find_telling(
     annotator, item : int array (N,), optional
         Codes.
     chance : float
-        Probability that any value is said to tell where none does, at most.
+        Highest probability that any value is called informative where none is.
     """
     answers = Answers.of(wrong, annotator, item)
     found = [answers.test(str(name), pi[name]) for name in pi]

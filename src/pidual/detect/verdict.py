@@ -1,6 +1,6 @@
 """A verdict on the fit itself, from what is there without clean labels: can its list of wrong labels be trusted?
 
-failed     nothing that was learned goes with the labels: the list means nothing
+failed     what was learned is unrelated to the labels: the list means nothing
 doubtful   there is a reason not to rely on it, and the verdict says which
 ok         no such reason was found
 """
@@ -34,13 +34,13 @@ WIDE = 0.3  # interval of the noise rate
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run says of itself.
+    """What a run says about itself.
 
     Parameters
     ----------
     status : "ok", "doubtful" or "failed"
     reasons : list of str
-        Sentences, the gravest first; empty where it is ok.
+        Sentences, the most serious first; empty where it is ok.
     """
 
     status: Literal["ok", "doubtful", "failed"]
@@ -114,14 +114,14 @@ def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Co
 
 
 def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) -> str | None:
-    """Whether f disagrees with far more held-out labels than are taken for wrong."""
+    """Whether f disagrees with far more held-out labels than are estimated to be wrong."""
     times, beyond = CONTRADICTED
     share = float(disagrees.mean()) if len(disagrees) else 0.0
     if answers_per_item >= FEW_ANSWERS or share <= max(times * rate, rate + beyond):
         return None
     return (
-        f"The classifier disagrees with {share:.1%} of held-out labels, and {rate:.1%} are taken for wrong: it is "
-        "often mistaken itself, and wrong labels are missed where it is."
+        f"The classifier disagrees with {share:.1%} of held-out labels, and {rate:.1%} are estimated to be wrong: it "
+        "is often mistaken itself, and wrong labels are missed where it is."
     )
 
 
@@ -148,12 +148,10 @@ def find_low_precision(findings: dict[str, Any]) -> str | None:
 
 
 def find_wide_interval(noise: dict[str, float]) -> str | None:
-    """Whether the number of wrong labels is anybody's guess."""
+    """Whether the number of wrong labels is too uncertain."""
     if noise["high"] - noise["low"] <= WIDE:
         return None
-    return (
-        f"Between {noise['low']:.0%} and {noise['high']:.0%} of the labels may be wrong: the data do not tell better."
-    )
+    return f"Between {noise['low']:.0%} and {noise['high']:.0%} of the labels may be wrong, a wide range."
 
 
 def find_noise_prior(predictions: Predictions) -> str | None:

@@ -3,8 +3,8 @@
 A categorical column is never expanded to a one-hot matrix; `nets.PILinear` picks weight rows by code instead. Four
 kinds of column:
 
-    category    one code per value; values seen in too few rows share the code "other", for what is learned of them is
-    their labels by heart; missing has a code of its own
+    category    one code per value; values seen in too few rows share the code "other", so that
+    their labels are not memorised; missing has a code of its own
     number      (value - mean) / std; a few values far outside (999999 among percentages) are moved to ten times the
     spread of the middle half beyond it first, and to +-5 afterwards; missing is 0 with a flag column
     duration    as number, after log(1 + value) and clipping to the middle 99% (idle time corrupts the tail); negative
@@ -99,8 +99,8 @@ class PIEncoder:
     ----------
     kinds : mapping of column name to kind, optional
         "category", "number", "duration", "raw" or "raw:MEAN:STD" for columns whose kind should not be guessed. Guess:
-        annotator, text and booleans are categories; numbers whose name speaks of time are durations; other numbers, and
-        moments, numbers.
+        annotator, text and booleans are categories; numbers whose name suggests a time are durations; other numbers,
+        and moments, numbers.
     min_count : int, optional
         A category seen fewer times is encoded as "other". By default 2 for annotators, and for other columns a fiftieth
         of the rows, but at least 2 and at most 10.
@@ -124,7 +124,9 @@ class PIEncoder:
         """Learn categories, means and spreads from the given rows (all by default)."""
         unknown = [name for name in self.kinds if name not in table.pi_columns]
         if unknown:
-            raise UsageError(f"'{unknown[0]}' is given a kind but is no PI column; PI: {', '.join(table.pi_columns)}.")
+            raise UsageError(
+                f"'{unknown[0]}' is given a kind but is not a PI column; PI: {', '.join(table.pi_columns)}."
+            )
         frame = table.frame if rows is None else table.frame.iloc[rows]
         self.columns_: list[PIColumn] = []
         for name in table.pi_columns:
@@ -240,7 +242,7 @@ def guess_kind(name: str, values: pd.Series) -> str:
 
 
 def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
-    """Say so when a column taken for categories looks like numbers: one stray text makes it that, or a unit."""
+    """Warn when a column treated as categories looks like numbers: one stray text makes it that, or a unit."""
     values = values.dropna().astype("category")
     names = values.cat.categories.astype(str)
     is_stray = np.isnan(pd.to_numeric(names.to_numpy(), errors="coerce"))
@@ -251,12 +253,12 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
     if stray.mean() <= 0.5:
         kind = "duration" if DURATION.search(name) else "number"
         text = (
-            f"is taken for categories, as {stray.sum()} of its {len(values)} values are no numbers (the first is "
-            f"{shown(name, first)}); as {name}:{kind} (pi_kinds in Python) these are missing."
+            f"is treated as categorical because {stray.sum()} of {len(values)} values are not numbers (first: "
+            f"{shown(name, first)}); to treat those as missing, pass {name}:{kind} (pi_kinds in Python)."
         )
     elif len(names) > MANY and names.str.fullmatch(QUANTITY)[values.cat.codes].mean() > 0.5:
         kinds = f"{len(names)} categories, such as {shown(name, first)}"
-        text = f"is taken for {kinds}; if these are quantities, write plain numbers."
+        text = f"is treated as {kinds}; if these are quantities, write plain numbers."
     else:
         return
     warnings.warn(f"PI column '{name}' of {source} {text}", DataWarning, stacklevel=4)
@@ -299,8 +301,8 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
     stray = values.notna().to_numpy() & np.isnan(number)
     if stray.any():
         warnings.warn(
-            f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source} are no numbers (the first is "
-            f"{shown(name, str(values[stray].iloc[0]))}) and are taken for missing.",
+            f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source} are not numbers (first: "
+            f"{shown(name, str(values[stray].iloc[0]))}) and are treated as missing.",
             DataWarning,
             stacklevel=4,
         )

@@ -89,7 +89,7 @@ class Batches:
         return self.training.resized_crop and isinstance(self.rows.x, LazyCrops)
 
     def epoch(self, order: Tensor, first_step: int = 0, *, epoch: int = 0) -> Iterator[Batch]:
-        """Batches of this process from `first_step` on, before augmentation but for crops that are taken on reading."""
+        """Batches of this process from `first_step` on, before augmentation except for crops taken on reading."""
         size = self.batch_size
         share = size // self.world_size
         order = order[: len(order) // size * size].view(-1, size)[

@@ -29,7 +29,7 @@ class Callback:
     """
 
     def on_train_begin(self, trainer: "Trainer") -> None:
-        """Training, or a stage or group of it, begins, or goes on where it was stopped."""
+        """Training, or a stage or group of it, begins, or continues where it was stopped."""
 
     def on_step(self, trainer: "Trainer") -> None:
         """The parameters were updated; `trainer.position` counts the step already."""
@@ -41,4 +41,4 @@ class Callback:
         """Something worth knowing happened, such as a collapse that the guard has found."""
 
     def on_train_end(self, trainer: "Trainer") -> None:
-        """It is over, well or not."""
+        """Training is over, whether it succeeded or not."""

@@ -154,9 +154,9 @@ def fit(
     store : StateStore, optional
         Where the state is saved; a state found there is continued.
     progress : Progress, optional
-        Told of every step and epoch.
+        Called at every step and epoch.
     callbacks : sequence of Callback
-        Called with the trainer, in this order, before `progress` is told.
+        Called with the trainer, in this order, before `progress`.
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     stage : str
@@ -267,7 +267,7 @@ class Trainer:
     def learn(self, *, keep_optimizer: bool = True) -> Learned:
         """Train from the stored state, or from the start, to the end.
 
-        The last state can do without the optimizer's, as nothing comes after it.
+        The last state leaves out the optimizer's, as nothing comes after it.
         """
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
@@ -303,7 +303,7 @@ class Trainer:
         self.position.ended = True
 
     def check_position(self) -> None:
-        """Refuse a state that stands where this run cannot be."""
+        """Refuse a state at a position that this run cannot have."""
         at = self.position
         done = at.history[len(at.history) - at.epoch :] if at.epoch else []
         judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
@@ -389,7 +389,7 @@ class Trainer:
         at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, time.monotonic() - started
 
     def asked_to_stop(self) -> bool:
-        """Whether any process was asked to stop; all of them hear of it at the same step."""
+        """Whether any process was asked to stop; all of them learn it at the same step."""
         if self.fabric.world_size == 1:
             return self.stop()
         return bool(self.fabric.all_reduce(torch.tensor(float(self.stop())), reduce_op="max"))

@@ -4,11 +4,11 @@ Pi-DUAL can collapse: the gate opens for every row, the noise network explains a
 method can diverge. The guard looks four times in a run. Suspicion is cheap: a loss that is not finite, a mean gate
 near 1, or f no better than always answering the most frequent class on the noisy validation rows. It is then
 confirmed on training rows: f's answers and the given labels must agree no more than chance would make them (Cohen's
-kappa, a one-sided test), so that a good f under spam from one class is never taken for a collapse. Where most labels
+kappa, a one-sided test), so that a good f under spam from one class is never called a collapse. Where most labels
 are of one class, always to answer with it may be right: f must then rank rows no better than permuted labels would.
 
 PI that points to single rows does less harm: the noise network memorises right labels too, and f learns from
-what is left. What fixes it is other PI, so the guard only warns of it, after the fit.
+what is left. The remedy is better PI, so the guard only warns, after the fit.
 """
 
 import math
@@ -123,7 +123,7 @@ def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
 def find_learning_by_heart(
     knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]
 ) -> str | None:
-    """The reason to say that the noise network has learned labels by heart at the cost of f, or None.
+    """The reason to say that the noise network has memorised labels at the cost of f, or None.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Learned:
     collapsed: bool
 
     def of(self, group: str) -> "Learned":
-        """The same as part of a whole: events say of which group they are, and any process can receive the weights."""
+        """The same as part of a whole: events name their group, and any process can receive the weights."""
         last = {name: value.cpu() for name, value in self.last.items()}
         selected = None if self.selected is None else {name: value.cpu() for name, value in self.selected.items()}
         events = [event | {"reason": f"{group}: {event['reason']}"} for event in self.events]
@@ -89,7 +89,7 @@ def train_groups(
     store : StateStore, optional
         Has a part for every group.
     progress : Progress
-        Hears of the groups of this process as of one training.
+        Called for the groups of this process as for one training.
     stage : str
         Name of all of it, where it is one of several.
     """

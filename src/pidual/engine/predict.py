@@ -34,7 +34,7 @@ class Scored:
     probabilities : float array (U, K)
         Class probabilities of the inputs.
     columns : dict of arrays (R,)
-        What the method says of each annotation beside that.
+        What else the method says about each annotation.
     posterior : float array (B, K), optional
         Class probabilities of each item by its input and all answers to it, where the method judges items.
     right, unaided : float arrays (R,), optional
@@ -170,7 +170,7 @@ def score_rows(
 
 
 def judge_items(method: Method, rows: Rows, chunk: Tensor, index: Tensor, item: Tensor, fabric: Fabric) -> Scored:
-    """What a method that judges items says of these items and of the annotations at these positions, all of theirs."""
+    """What a method that judges items says about these items and all of their annotations, at these positions."""
     with torch.inference_mode():  # in full precision
         judged = method.judge(fabric.to_device(rows.select(index, item=item)))
     return Scored(

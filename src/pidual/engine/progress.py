@@ -1,10 +1,10 @@
-"""What the training loop tells whoever is waiting. The engine calls these; the command line draws them."""
+"""Progress of the training loop. The engine calls these; the command line draws them."""
 
 from .history import Record
 
 
 class Progress:
-    """Hears of every step and epoch, and says nothing."""
+    """Called at every step and epoch; does nothing."""
 
     def heading(self, text: str) -> None:
         """A fit begins: which of several it is, or by which method and why."""
@@ -28,4 +28,4 @@ class Progress:
         """Something worth knowing happened."""
 
     def stop(self) -> None:
-        """Training is over, well or not."""
+        """Training is over, whether it succeeded or not."""

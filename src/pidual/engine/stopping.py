@@ -22,8 +22,8 @@ class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fa
 class Together:
     """Processes that train apart, each for itself, and stop together.
 
-    They meet once per step to say whether one of them was asked to stop. Who has nothing left to train goes on meeting
-    the others until all are done, so that nobody waits for long, or for a process that has gone.
+    They meet once per step to say whether one of them was asked to stop. A process with nothing left to train keeps
+    meeting the others until all are done, so that nobody waits for long, or for a process that has gone.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def choose_threads(method: Method, batch_size: int, asked: int | None = None) ->
     batch_size : int
         Rows of a step.
     asked : int, optional
-        The user's choice; variables of the environment and torchrun are heard where there is none.
+        The user's choice; without one, environment variables and torchrun decide.
     """
     cores = os.cpu_count() or 1
     if asked is not None:

@@ -76,7 +76,7 @@ def warn_of_order(X: Any, y: Any, pi: Any) -> None:
     for name, other in known.items():
         if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
             warnings.warn(
-                f"{name} has the index of {first} in another order, and its rows are taken by position all the same; "
+                f"{name} has the index of {first} in another order, and its rows are taken by position anyway; "
                 f"bring them into one order ({name}.loc[{first}.index]), or reset the index if the order is right.",
                 DataWarning,
                 stacklevel=3,
@@ -100,7 +100,7 @@ def check_weight(sample_weight: Any, X: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_callbacks(callbacks: Any) -> None:
-    """Refuse what is no list of callbacks."""
+    """Refuse what is not a list of callbacks."""
     given = callbacks if isinstance(callbacks, Sequence) else [] if callbacks is None else None
     if given is None or not all(isinstance(one, Callback) for one in given):
         raise UsageError(f"callbacks must be a list of objects of pidual.Callback, not {callbacks!r}.")

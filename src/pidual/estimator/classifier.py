@@ -56,7 +56,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     method : str, default="auto"
         Any method of `pidual methods`; "auto" chooses by the shape of the data.
     setting : {"default", "paper"}, default="default"
-        Where options that are not given come from; "paper" is the paper's protocol for CIFAR, on images with its
+        Preset for options you do not set; "paper" is the paper's protocol for CIFAR, on images with its
         WRN-28-10.
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
@@ -64,12 +64,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         uint8), not standardised. By default an MLP for vectors, a small CNN for images (N, C, H, W), on standardised
         inputs.
     estimator : scikit-learn classifier, default=None
-        In the place of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
+        In place of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
         copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
-        fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True goes on from its
+        fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True continues from its
         weights in each round.
     network : str, default=None
-        In the place of `module`: a network by name, as `pidual fit --network` takes it, such as "resnet34".
+        In place of `module`: a network by name, as `pidual fit --network` takes it, such as "resnet34".
     epochs, batch_size, lr : optional
         The training options asked for most often.
     pi_kinds : mapping, optional
@@ -92,7 +92,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     verbose : int, default=0
         1 shows the progress of `fit` on stderr: a bar on a terminal, else a line now and then.
     random_state : int, RandomState instance or None, default=None
-        Of everything random. An int is the seed itself: `pidual fit --seed` of the same number gives the same answer on
+        Random seed. With an int, `pidual fit --seed` of the same number gives the same answer on
         the same table, if equal inputs are one item there too.
     **options
         Any other option of training (`training__clip=1.0`), of the method (`method__lam=7`) and of the network
@@ -110,7 +110,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         What `find_label_issues` returns.
     items_ : DataFrame
         One row per item (different row of X), in the order they come in: the label that its answers and the input
-        speak for, how likely it is, and the probability of every class. The index is that of its first row.
+        support, how likely it is, and the probability of every class. The index is that of its first row.
     annotators_ : DataFrame or None
         One row per annotator, worst first, where `pi` has a column "annotator".
     history_ : list of dict
@@ -194,7 +194,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         y : array (N,)
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
-            Privileged information: what is known of how each label was made; values may be missing, but not those of
+            Privileged information: what is known about how each label was made; values may be missing, but not those of
             the column "annotator" (or "worker", "annotator_id", ...; else the only one whose name says who gave the
             label, such as "completed_by"). A single column without a name is taken as that. Rows count by position.
         sample_weight : array (N,), optional
@@ -238,7 +238,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         weight: NDArray[np.float64],
         index: pd.Index | None,
     ) -> Self:
-        """Fit the estimator in the place of a network."""
+        """Fit the estimator in place of a network."""
         self._check_estimator_alone()
         if options.options.get("folds", 2) == 1:
             raise UsageError("folds must be at least 2 with an estimator: its probabilities are judged out of fold.")
@@ -304,13 +304,13 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
     def find_label_issues(self) -> pd.DataFrame:
-        """What the fit says of its training labels, one row per training row, in order.
+        """What the fit says about its training labels, one row per training row, in order.
 
         Returns
         -------
         DataFrame
             is_label_issue (bool), label_quality (in [0, 1], low = likely wrong), given_label, predicted_label,
-            consensus_label (by input and all answers to it: what to put in the place of a wrong label), and what the
+            consensus_label (by input and all answers to it: what to put in place of a wrong label), and what the
             method adds, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
             these had one.
         """
@@ -344,7 +344,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers, or on images.
 
         Its parameters are the method, the network and the training options of the run. Which share of the items the run
-        held out, and kinds of PI that it was told, are not among them.
+        held out, and kinds of PI that were given, are not among them.
         """
         model: Self = classifier_of_run(cls, run)
         return model
@@ -383,7 +383,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
             word, _, key = name.partition("__")
             if name == "training__seed":
-                raise UsageError("The seed is no training option of PiDualClassifier; give it as random_state.")
+                raise UsageError("The seed is not a training option of PiDualClassifier; give it as random_state.")
             if word == "training" and key in asked:
                 raise UsageError(f"{key} and {name} are the same option; give one.")
             if word == "training" and key not in option_names():
@@ -450,7 +450,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return issues.join(frame[extra])
 
     def _warn(self, job: Job, texts: Sequence[str]) -> None:
-        """Pass on what the user should know of the data and of the fit."""
+        """Pass on what the user should know about the data and of the fit."""
         for text in texts if job.table.pi_columns else ():
             warnings.warn(text, DataWarning, stacklevel=3)
         guard = self.summary_["guard"]

@@ -25,7 +25,7 @@ def save_classifier(model: Any, path: str | Path) -> Path:
     """Write a fitted classifier."""
     check_is_fitted(model)
     if hasattr(model, "estimator_"):
-        raise UsageError("A classifier with an estimator in the place of a network cannot be saved; use joblib.")
+        raise UsageError("A classifier with an estimator in place of a network cannot be saved; use joblib.")
     state, params = model.__getstate__(), model.get_params(deep=False)
     seed = params["random_state"]
     params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None

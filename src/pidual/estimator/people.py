@@ -1,4 +1,4 @@
-"""The table of a fit, and what a copy of the fitted classifier may hold of people: numbers in the place of ids."""
+"""The table of a fit, and what a copy of the fitted classifier may hold of people: numbers in place of ids."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -32,7 +32,7 @@ def make_table(
 
 
 def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """A PI column with numbers in the place of people, and of e-mail addresses among other values."""
+    """A PI column with numbers in place of people, and of e-mail addresses among other values."""
     whole = holds_people(name, values)
     if not whole and not isinstance(values.dtype, pd.CategoricalDtype):
         return values
@@ -44,7 +44,7 @@ def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
-    """An index with numbers in the place of people, in any of its levels; `known` are ids of annotators."""
+    """An index with numbers in place of people, in any of its levels; `known` are ids of annotators."""
     if isinstance(index, pd.MultiIndex):
         levels = [index_without_ids(index.get_level_values(level), known) for level in range(index.nlevels)]
         return pd.MultiIndex.from_arrays(levels, names=index.names)
@@ -59,7 +59,7 @@ def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
 
 
 def summary_without_ids(summary: dict[str, Any], annotators: pd.DataFrame | None) -> dict[str, Any]:
-    """A summary with the numbers of `numbered` in the place of annotators' ids."""
+    """A summary with the numbers of `numbered` in place of annotators' ids."""
     agreement = summary.get("agreement")
     if agreement is None or annotators is None:
         return summary
@@ -69,7 +69,7 @@ def summary_without_ids(summary: dict[str, Any], annotators: pd.DataFrame | None
 
 
 def numbered(annotators: pd.DataFrame) -> pd.DataFrame:
-    """The annotators' table with numbers in the place of ids."""
+    """The annotators' table with numbers in place of ids."""
     return annotators.assign(annotator=pd.Categorical([f"annotator-{i}" for i in range(1, len(annotators) + 1)]))
 
 

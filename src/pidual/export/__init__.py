@@ -91,7 +91,7 @@ def export_run(
 
 
 def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
-    """Write the posterior of every item, to train on in the place of labels.
+    """Write the posterior of every item, to train on in place of labels.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFr
 
 def _write_long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame, out: Path, to: str) -> None:
     """The long table of `pidual data import`, with ids as they are."""
-    item, label, annotator, y, split, _ = roles
+    item, label, annotator, y, split = roles[:5]
     frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
     given = run.predictions.frame.drop_duplicates("given_label")
     first = dict(zip(given["given_label"].astype(str), given["row"], strict=True))

@@ -11,14 +11,14 @@ COLUMNS = ["row", "item", "annotator", "given_label", "new_label", "source", "la
 
 def decide(run: RunFiles, sure: float = 0.0) -> pd.DataFrame:
     """The labels that reviewers changed, and of those nobody decided on the ones that a run marks as issues, with the
-    consensus of their items as the new ones. A label that a reviewer kept, or could not tell of, stays.
+    consensus of their items as the new ones. A label that a reviewer kept, or could not decide on, stays.
 
     Parameters
     ----------
     run : RunFiles
         The run.
     sure : float
-        Labels of items whose consensus is less likely than this stay, but for those that reviewers changed.
+        Labels of items whose consensus is less likely than this stay, except for those that reviewers changed.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
 
-They are imported as they are. Nobody's id is in them: answers are told as labels, not as annotations. What reviewers
+They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
 decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last.
 """
 
@@ -20,7 +20,15 @@ from ..review import read_decisions
 from ..run.files import RunFiles
 
 
-def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only: Sequence[str] | None = None) -> None:
+def write_tasks(
+    run: RunFiles,
+    source: Source,
+    roles: Roles,
+    out: Path,
+    *,
+    only: Sequence[str] | None = None,
+    more: Mapping[str, Sequence[Any]] | None = None,
+) -> None:
     """Write a task for each item of a run.
 
     Parameters
@@ -33,6 +41,8 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
         The JSON file.
     only : sequence of str, optional
         The items to write, in this order, instead of all.
+    more : mapping, optional
+        Further fields of these items, by name.
     """
     rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
     each = rows.groupby(rows["item"].astype(str), sort=False)
@@ -56,6 +66,7 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
                 "label_quality": round(float(task["quality"]), 4),
                 "given_labels": task["given"],
             }
+            data |= {name: values[number] for name, values in (more or {}).items()}
             score = round(float(task["consensus_quality"]), 4)
             result = _result("consensus", tags, str(task["consensus_label"]))
             made: dict[str, Any] = {"data": data}
@@ -90,7 +101,7 @@ def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
 
 
 def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
-    """What is known of the items, each by one of its rows."""
+    """What is known about the items, each by one of its rows."""
     return {
         called: [_plain(value) for value in pd.Series(column.to_pandas()).astype(object).iloc[rows]]
         for called, column in item_columns(source, roles)

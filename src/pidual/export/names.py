@@ -1,4 +1,4 @@
-"""Whose pseudonym is whose: for who has the table and its key."""
+"""Whose pseudonym is whose, for owners of the table and its key."""
 
 from pathlib import Path
 

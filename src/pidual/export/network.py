@@ -35,7 +35,7 @@ DRAWING = ("afm", "het", "het_xl")  # methods that average over draws made in Py
 
 
 class Probabilities(nn.Module):
-    """What a method says of inputs.
+    """What a method says about inputs.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from typing import IO, Any
 
 try:
     import fcntl
-except ImportError:  # Windows: processes do not know of each other there
+except ImportError:  # Windows: processes do not know about each other there
     fcntl = None  # type: ignore[assignment]
 
 

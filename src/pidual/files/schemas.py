@@ -71,7 +71,7 @@ def read_record(path: Path, schema: Check, *, way_out: str = DAMAGED) -> Record:
 def read_text(path: Path, way_out: str = DAMAGED) -> str:
     """The text of a file."""
     if not path.is_file():
-        raise RunError(f"{path} is missing or is no file; {way_out}.")
+        raise RunError(f"{path} is missing or is not a file; {way_out}.")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -126,7 +126,7 @@ IDENTITY = ("method", "setting", "seed", "method_options", "training", "network"
 
 
 def run_id(config: Mapping[str, Any]) -> str:
-    """What a run is a run of, as a digest: method, options and data, wherever the files lie.
+    """What a run is a run of, as a digest: method, options and data, wherever the files are.
 
     Two runs with the same id have the same results, so their files may take each other's place.
     """
@@ -221,7 +221,7 @@ def plain(value: Any, depth: int = 0) -> None:
 
 
 def maybe(check: Check) -> Check:
-    """Null, or what the check wants."""
+    """Null, or what the check accepts."""
     return lambda value: None if value is None else check(value)
 
 
@@ -314,7 +314,7 @@ def _in_range(value: float, low: float, high: float) -> None:
 
 
 def _shown(value: Any, *, quoted: bool = True) -> str:
-    """A value for a message: what it is, of bearable length, on one line."""
+    """A value for a message: what it is, of limited length, on one line."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     found = json.dumps(value, default=str) if quoted else json.dumps(str(value))[1:-1]
@@ -434,6 +434,15 @@ CLASSES = record(
     },
     {"transitions": list_of(list_of(share))},
 )
+FROM_RUN = record(
+    {
+        "run": text,
+        **dict.fromkeys(("n_decisions", "n_unsure", "n_wrong", "n_consensus_changed", "n_others_changed"), whole()),
+        "n_issues": list_of(whole(), least=2),
+        "noise_rate": list_of(share, least=2),
+    },
+    {"calibration": maybe(mapping(plain))},
+)
 SUMMARY = record(
     {
         "n_issues": whole(),
@@ -458,6 +467,7 @@ SUMMARY = record(
         "pi_health": list_of(PI_PROBLEM),
         "agreement": AGREEMENT,
         "classes": CLASSES,
+        "from_run": FROM_RUN,
         "seconds_total": number(0, LONGEST),
         "run_id": text,
         "digest": text,

@@ -1,4 +1,4 @@
-"""Files that are either there in full or not there at all; and maps of files that are read once."""
+"""Files that exist either in full or not at all; and maps of files that are read once."""
 
 import contextlib
 import hashlib

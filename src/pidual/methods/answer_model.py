@@ -83,7 +83,7 @@ class AnswerModel(nn.Module):
         self.has_pi = bool(sizes) or spec.n_numbers > 0
         if not self.has_pi:
             return
-        # Categories begin nearly alike: many idle ones would drown what the other columns say.
+        # Categories begin nearly equal: many idle ones would drown what the other columns say.
         self.of_codes = nn.Parameter(torch.randn(sum(sizes), m * width) * CODE_SCALE)
         self.of_numbers = nn.Parameter(torch.randn(spec.n_numbers, m * width) / math.sqrt(max(1, spec.n_numbers)))
         self.hidden_bias = nn.Parameter(torch.zeros(m * width))
@@ -208,7 +208,7 @@ class AnswerModel(nn.Module):
         return all(bool(value.isfinite().all()) for value in values)
 
     def silence(self, member: int) -> None:
-        """Let a member be as at the start, where it knows of no annotator and of no PI."""
+        """Let a member be as at the start, where it knows about no annotator and of no PI."""
         for name, value in self.named_parameters():
             self.by_member(name, value.data)[member].zero_()
 

@@ -4,7 +4,7 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
 
     a value per row (SOP, ELR)           a `SampleMemory` (`parts.memory`), read and written at `batch.index`
     two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
-    data split anew each epoch           `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
+    data split again each epoch          `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
     all answers of an item together      `by_item = True`; `batch.item` says which input an answer is about
     layers re-initialised mid-run (PES)  `on_epoch_start` does it and calls `rebuild_optimizer`
     a first stage (Forward-T)            `before` is a Method that the engine fits first
@@ -41,7 +41,7 @@ class ItemScan(Protocol):
 
 
 class Judged(NamedTuple):
-    """What a method that judges items says of B of them, and of the R answers to them."""
+    """What a method that judges items says about B of them, and of the R answers to them."""
 
     probabilities: Float[Tensor, "B K"]  # f, from x alone
     posterior: Float[Tensor, "B K"]  # q, from x and all answers
@@ -60,7 +60,7 @@ class Group(NamedTuple):
 class Method(nn.Module):
     """A training objective around a prediction network `f`.
 
-    Every constructor is `Method(f, spec, second=None, *, option=default)`; the annotation of an option says of what
+    Every constructor is `Method(f, spec, second=None, *, option=default)`; the annotation of an option says about what
     kind it is and in which range, and any other value is refused (`pidual.options`). All training goes through
     `forward`, so that precision and several processes work; everything else is called on the bare module.
 
@@ -148,7 +148,7 @@ class Method(nn.Module):
         return {}
 
     def judge(self, batch: Batch) -> Judged:
-        """Where `by_item` is True: what it says of items and of all answers to them, instead of `per_row`."""
+        """Where `by_item` is True: what it says about items and of all answers to them, instead of `per_row`."""
         raise TypeError(f"{type(self).__name__} does not judge items")
 
     @property
@@ -198,7 +198,7 @@ class Method(nn.Module):
 
     @property
     def n_members(self) -> int:
-        """Networks of a population that do not know of each other; 1 for a method that is no population."""
+        """Networks of a population that do not know about each other; 1 for a method that is no population."""
         return 1
 
     def member_logits(self, x: Tensor) -> Float[Tensor, "M B K"]:

@@ -5,7 +5,7 @@
     row i is kept  iff  CE_i - mean_k l_ik <= 0                         once the sieve is on; all rows before
 
 pi is the share of each class among the noisy labels of kept rows, beta grows from 0 with the epoch e. The sieve is
-asked anew at every step, with the augmented input of that step. Prediction uses f.
+asked again at every step, with the augmented input of that step. Prediction uses f.
 
 Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. The
 authors divide the learning rate by 1 + beta; under their SGD without momentum or decay that is what dividing the loss
@@ -79,7 +79,7 @@ class CORES(Method):
         return (cross_entropy - minus_log_p.mean(1)).detach()
 
     def record(self, index: Tensor, looks_wrong: Tensor) -> None:
-        """Remember what the sieve says of these rows, and of those of the other processes."""
+        """Remember what the sieve says about these rows, and of those of the other processes."""
         if n_processes() > 1:
             index, looks_wrong = gather(index), gather(looks_wrong)
         self.looks_wrong[index] = looks_wrong

@@ -1,8 +1,8 @@
 """A cross-fitted population: F members for each setting, each without one fold of the items.
 
-What the answers to the items of its fold say of a member (`held_out`) decides how sharp its f is, by which tau answers
-are tempered, and its share in the average. An item is judged by the members that have not seen it, so that no label
-counts twice. Here is what this takes beside the likelihood, which `LatentTruth` has.
+What the answers to the items of its fold say about a member (`held_out`) decides how sharp its f is, by which tau
+answers are tempered, and its share in the average. An item is judged by the members that have not seen it, so that no
+label counts twice. Here is what this takes beside the likelihood, which `LatentTruth` has.
 """
 
 import math
@@ -84,7 +84,7 @@ class CrossFitted(Method):
     # --- judging ---
 
     def judge(self, batch: Batch) -> Judged:
-        """What members that have not seen the items say of them; items of no fold are judged by all members."""
+        """What members that have not seen the items say about them; items of no fold are judged by all members."""
         n, k = len(batch.fold), self.answers.n_classes
         shapes = [(n, k), (n, k), *[(len(batch.item),)] * 3]
         judged = Judged(*(self.share.new_zeros(shape) for shape in shapes))

@@ -1,4 +1,4 @@
-"""DivideMix: two networks; each tells the other which labels to trust, and both guess the labels that are not.
+"""DivideMix: two networks; each chooses which labels the other trusts, and both guess the labels that are not.
 
     w_i  = posterior of the component with the lower mean, of two normal ones fitted to the losses CE(f(x_i), y_noisy_i)
     f is trained with the w of g and g with that of f; row i is labelled iff w_i > threshold. Two views of each row:

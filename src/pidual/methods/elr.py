@@ -30,7 +30,7 @@ class ELR(Remembers):
     lam : float
         Strength of the pull (authors, CIFAR-10: 3; the Pi-DUAL paper tunes over 1, 3, 7).
     **memory
-        Where the targets lie, and how they are stored (`Remembers`).
+        Where the targets are kept, and how they are stored (`Remembers`).
     """
 
     title = "ELR"

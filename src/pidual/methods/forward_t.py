@@ -78,7 +78,7 @@ class ForwardT(Method):
             self.T.copy_(estimate_transition(eta, outlier_filter=self.outlier_filter, smoothing=self.smoothing))
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 - P(y = y_noisy | x, y_noisy): what p and T together say of the label."""
+        """1 - P(y = y_noisy | x, y_noisy): what p and T together say about the label."""
         joint = self.through_transition(logits, batch.y_noisy)
         right = joint.gather(1, batch.y_noisy[:, None])[:, 0]
         return {"posterior_noise": 1 - right / joint.sum(1).clamp(min=1e-30)}

@@ -1,4 +1,4 @@
-"""What the answers to items that a network has not seen say of it, and of several networks together.
+"""What the answers to items that a network has not seen say about it, and of several networks together.
 
     q_i(k)      proportional to f_k(x_i)^sharpness * prod_j P(l_ij | k, a_ij)^tau           the posterior
     q_i,-j(k)   the same without answer j
@@ -8,9 +8,9 @@ Two likelihoods compare settings, and no clean label is needed for either:
     LOO_ij = log sum_k q_i,-j(k) P(l_ij | k, a_ij)        of an answer, given x and the other answers: for judging
     IT_i   = log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)  of all answers to an item, given x: for predicting
 
-Answers to one item are not independent given the truth: people, and models, are misled alike, and a network is surer
-of itself than it should be. `tau` and `sharpness` are what makes the left-out answers most likely. Where an item has
-many answers, LOO hardly depends on f; IT does, and so decides what the f of each setting counts in a prediction. In
+Answers to one item are not independent given the truth: people, and models, make the same mistakes, and a network is
+surer of itself than it should be. `tau` and `sharpness` are what makes the left-out answers most likely. Where an item
+has many answers, LOO hardly depends on f; IT does, and so decides what the f of each setting counts in a prediction. In
 both, settings are weighted as the mixture that makes the answers most likely.
 
 An answer is no witness of itself. Where it is judged, it counts half of what it counts for the item:

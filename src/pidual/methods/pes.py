@@ -5,13 +5,13 @@
     classifier      the classifier alone gets new weights, and Adam trains it alone
     confident rows  every epoch, C = {i : argmax of the mean softmax f over two views of x_i is y_noisy_i};
                     L = mean over C of CE, weighted by w_k = mean class count / count of class k in C;
-                    classes without rows in C have weight 0 and no part in the mean
+                    classes without rows in C have weight 0 and do not count in the mean
 
 Late layers fit wrong labels sooner than early ones, so each is trained on the noisy labels for a shorter time.
-Prediction uses f. Batch normalisation of frozen layers goes on counting, as in the authors' code.
+Prediction uses f. Batch normalisation of frozen layers keeps counting, as in the authors' code.
 
 Bai et al., "Understanding and improving early stopping for learning with noisy labels", NeurIPS 2021, arXiv
-2106.15853. In the released code the optimizer never hears of the new layers, which then keep the weights of the Adam
+2106.15853. In the released code the optimizer never gets the new layers, which then keep the weights of the Adam
 phases; here all layers train on confident rows, and `train_new_layers=False` gives the released behaviour.
 """
 
@@ -52,7 +52,7 @@ class PES(Method):
         Rate of Adam in both (authors: 1e-4). Phases of fewer steps than the authors' 2,000 have a higher rate, by as
         much and up to 0.05: new layers that are still random would choose the confident rows at random.
     train_new_layers : bool
-        Whether the last stage and the classifier go on learning afterwards (released code: they do not).
+        Whether the last stage and the classifier keep learning afterwards (released code: they do not).
     """
 
     title = "PES"
@@ -169,7 +169,7 @@ class PES(Method):
         """The last layer of f."""
         if (head := classifier(self.f)) is None:
             name = type(self.f).__name__
-            raise UsageError(f"PES needs a classifier to train anew; give {name} a linear layer called `head`.")
+            raise UsageError(f"PES needs a classifier to retrain; give {name} a linear layer called `head`.")
         return head
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:

@@ -1,19 +1,19 @@
 """PES(semi): PES with one fresh start, that of the classifier, and the rows f disagrees with as unlabelled ones.
 
-    C    = {i : argmax of the mean softmax f over two views of x_i is y_noisy_i}, found anew every epoch
+    C    = {i : argmax of the mean softmax f over two views of x_i is y_noisy_i}, found again every epoch
     q_i  = onehot(y_noisy_i) in C;  the mean softmax over both views, sharpened: q^(1/T) / sum q^(1/T), elsewhere
     x, q <- l x_i + (1 - l) x_j,  l q_i + (1 - l) q_j        j any row or view, l ~ Beta(alpha, alpha), l >= 1/2
     L    = mean over C of  -sum_k w_k q_k log p_k  +  lambda(e) * mean over the rest and classes of (p_k - q_k)^2
 
 p = softmax f(x); q carries no gradient. w_k = mean class count / count of class k in C, at most 3; a class without
-rows in C has weight 0 and no part in the mean. Before, `t1` of the run trains on all rows and `t2` trains a new
+rows in C has weight 0 and does not count in the mean. Before, `t1` of the run trains on all rows and `t2` trains a new
 classifier alone; lambda grows from 0 after that. Prediction uses f.
 
 Bai et al., "Understanding and improving early stopping for learning with noisy labels", NeurIPS 2021, arXiv
 2106.15853. What differs from the authors' code: rows come in one shuffled order, so a batch holds C and the rest in
 proportion on average, where theirs does so exactly; where C has less than half of the rows it is repeated to make half
 of every batch, as theirs. Guesses are made for the whole batch in one pass, of which batch normalisation takes note.
-And the new classifier goes on learning (see PES). t2 is a part of the run, where theirs is counted beside it; lambda
+And the new classifier keeps learning (see PES). t2 is a part of the run, where theirs is counted beside it; lambda
 grows from epoch to epoch, theirs from step to step. Each process mixes its own rows, so what is mixed with what depends
 on their number.
 """

@@ -13,7 +13,7 @@ class Remembers(Method):
     Parameters
     ----------
     memory : "auto", "memory" or "disk"
-        Where it lies; "auto" puts more than a gigabyte into a file.
+        Where it is kept; "auto" puts more than a gigabyte into a file.
     memory_dtype : "float32", "float16" or "bfloat16"
         How numbers are stored; float16 cannot hold 1e-8.
     """

@@ -36,7 +36,7 @@ class SOP(Remembers):
     std : float
         Standard deviation of the initial u and v (authors: 1e-8). At 0 they would never move.
     **memory
-        Where u and v lie, and how they are stored (`Remembers`).
+        Where u and v are kept, and how they are stored (`Remembers`).
     """
 
     title = "SOP"

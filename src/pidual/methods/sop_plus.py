@@ -10,7 +10,7 @@ policy, then crop and flip, then Cutout 16; other inputs have no strong augmenta
 dropout alone. Prediction uses f.
 
 Liu et al., "Robust training under label noise by over-parameterization", ICML 2022, arXiv 2202.14026. The released
-loader for CIFAR-100 standardises the strong view with the statistics of CIFAR-10; ours treats both views alike.
+loader for CIFAR-100 standardises the strong view with the statistics of CIFAR-10; ours treats both views the same way.
 """
 
 from typing import Any

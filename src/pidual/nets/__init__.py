@@ -31,7 +31,7 @@ NETWORKS: dict[str, type[Network]] = {
     "resnet34": ResNet34,
     "preact_resnet18": PreActResNet18,
 }
-WITHOUT_X: dict[str, type[nn.Module]] = {"given": Recalibrated, "prior": Prior}  # in the place of a network of x
+WITHOUT_X: dict[str, type[nn.Module]] = {"given": Recalibrated, "prior": Prior}  # in place of a network of x
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 STATISTICS: dict[str, tuple[Sequence[float], Sequence[float]]] = {
     "cifar10": ([255 * mean for mean in CIFAR10_MEAN], [255 * std for std in CIFAR10_STD]),

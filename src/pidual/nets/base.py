@@ -81,7 +81,7 @@ class Network(nn.Module):
 
     @property
     def last_stage(self) -> list[nn.Module]:
-        """The last layers before the head, for methods that train them anew; none where a network does not say."""
+        """The last layers before the head, for methods that retrain them; none where a network does not say."""
         return []
 
     def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:

@@ -58,7 +58,7 @@ class PILinear(nn.Module):
             self.bias.zero_()
 
     def forward(self, codes: Int[Tensor, "B C"], numbers: Float[Tensor, "B M"]) -> Float[Tensor, "B W"]:
-        """The layer's output; a code that is no category of its column (-1: unknown) contributes nothing."""
+        """The layer's output; a code that is not a category of its column (-1: unknown) contributes nothing."""
         out = torch.addmm(self.bias, numbers.to(self.dense.dtype), self.dense)
         if self.n_categories == 0:
             return out + self.table.sum()  # zero; an empty table stays in the graph, as several processes ask for

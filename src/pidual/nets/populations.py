@@ -1,4 +1,4 @@
-"""Populations: several networks of one kind, trained at once, that do not know of each other.
+"""Populations: several networks of one kind, trained at once, that do not know about each other.
 
     forward(x) -> logits (M, B, K), one slice per member
 
@@ -136,12 +136,12 @@ class Population(nn.Module):
     Parameters
     ----------
     f : nn.Module
-        The first network; an MLP says of what sizes all are.
+        The first network; an MLP gives the sizes of all.
     n_members : int
     input_dropout : sequence of float
         Of every member; only MLPs have it.
     more : callable
-        Makes another network like f, where these are no MLPs.
+        Makes another network like f, where these are not MLPs.
     """
 
     def __init__(

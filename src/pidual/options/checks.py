@@ -1,6 +1,6 @@
 """Options given by name, checked against the signature of what takes them.
 
-A signature says of what kind an option is, and in which range: `beta: Share = 0.7`, `width: Count = 256`. Other ranges
+A signature gives the kind and the range of an option: `beta: Share = 0.7`, `width: Count = 256`. Other ranges
 are an `Annotated` kind: `depth: Annotated[int, at_least(2)] = 3`.
 """
 
@@ -29,7 +29,7 @@ def check_options(
     options : mapping
         The options.
     taken : collection of str
-        Arguments that are no options.
+        Arguments that are not options.
     """
     parameters = {name: p for name, p in signature(function).items() if is_option(p) and name not in taken}
     for name, value in options.items():

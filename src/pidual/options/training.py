@@ -23,8 +23,12 @@ class Training:
     batch_size : int
         Rows per step over all processes together, or items where the method judges all answers of an item together;
         the last partial batch of an epoch is dropped.
-    lr, momentum, weight_decay : float
-        Of SGD with momentum.
+    lr : float
+        Learning rate of SGD.
+    momentum : float
+        Momentum of SGD.
+    weight_decay : float
+        Weight decay of SGD; `decay_convention` says what of.
     nesterov : bool
         Whether momentum is Nesterov's.
     lr_scale_batch : int or None
@@ -40,6 +44,10 @@ class Training:
         They differ for some steps after the rate changes.
     schedule : "cosine", "steps" or "constant"
         "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
+    milestones : sequence of int
+        Epochs of "steps", counted from 0.
+    lr_decay : float
+        Factor of "steps".
     lr_end : float
         Share of the rate at which "cosine" ends.
     warmup_epochs : float

@@ -221,7 +221,7 @@ ABLATIONS = (*OF_THE_METHOD, *OF_THE_DATA)
 
 
 def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
-    """The job with an ablation: another method, or other PI, in the place of its own."""
+    """The job with an ablation: another method, or other PI, in place of its own."""
     if job.options.method not in ABLATED:
         raise UsageError(f"There are ablations of {' and '.join(ABLATED)}, not of '{job.options.method}'.")
     if changes.get("only_random_pi") and not job.method_options["random_pi"]:
@@ -237,5 +237,5 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
         return method(job.make(), edits.spec, **job.method_options, **options)
 
     check_build(build)
-    rows = edits.rows(job.rows, job.split == 0)
+    rows = edits.rows(job.rows, job.train)
     return replace(job, rows=rows, spec=edits.spec, build=build, method_options={**job.method_options, **changes})

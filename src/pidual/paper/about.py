@@ -5,11 +5,12 @@ import platform
 import subprocess
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from .. import __version__
 
 
 def about() -> dict[str, Any]:
@@ -18,7 +19,7 @@ def about() -> dict[str, Any]:
     return {
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
-        "pidual": version("pidual"),
+        "pidual": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "hardware": f"{platform.machine()}, {os.cpu_count()} cores, {cuda}",

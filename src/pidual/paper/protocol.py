@@ -14,7 +14,7 @@ def paper_protocol(images: str = "cifar", *, codebase: bool = False) -> dict[str
     images : "cifar" or "imagenet"
     codebase : bool
         False is the paper as printed. True adds what it does not say and the code base it was built on does (METHODS
-        1.4). What is no training option has to be asked for beside it: the network option `statistics` ("cifar10" on
+        1.4). What is not a training option has to be asked for beside it: the network option `statistics` ("cifar10" on
         CIFAR, "unit" on ImageNet), and on ImageNet inputs read with `image_size=224, centre_crop=True` and the option
         `pi_weight_decay=True` of methods with PI networks. Its bfloat16 on TPUs is left to the hardware: `precision`.
     """

@@ -1,4 +1,4 @@
-"""The fits of a benchmark as result files: one each, never done twice, whoever else works in the same folder.
+"""The fits of a benchmark as result files: one each, never done twice, even when several processes share the folder.
 
 OUT/<scale>/<dataset>/<method>-<seed>.json             a finished fit
 OUT/<scale>/<dataset>/<method>-<seed>.claim, .state/   one that a process is doing, or was doing when it was killed
@@ -99,7 +99,7 @@ class Fit:
         return {name: self.changes[name] for name in ABLATIONS if name in self.changes}
 
     def options(self, noise_rate: float) -> FitOptions:
-        """Options of the fit; a method that has to know the share of wrong labels is told that of the data."""
+        """Options of the fit; a method that has to know the share of wrong labels gets that of the data."""
         settings = self.recipe.method_settings(self.method, self.changes)
         settings = {name: value for name, value in settings.items() if name not in self.ablation}
         network = settings.pop("network", None)
@@ -178,15 +178,15 @@ def run_fits(
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
-    """Do the fits whose result is not there yet, and give the results of all that are done.
+    """Do the fits whose result is missing, and give the results of all that are done.
 
-    A fit that another process is doing is left to it; one that was killed goes on where its state was saved.
+    A fit that another process is doing is left to it; one that was killed continues where its state was saved.
 
     Parameters
     ----------
     fits : sequence of Fit
     data : Path or NoisyDataset
-        Where the datasets lie, or the one that all fits are of: results have its name then, not the recipe's.
+        Folder of the datasets, or the one that all fits are of: results have its name then, not the recipe's.
     out : Path
         Folder of the result files.
     threads : int, optional

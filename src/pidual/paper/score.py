@@ -174,7 +174,7 @@ def count_values(method: Method) -> Result:
 
 
 def describe_data(job: Job, data: NoisyDataset) -> Result:
-    """Sizes of the sets, the share of wrong labels, and what tells the data from other data."""
+    """Sizes of the sets, the share of wrong labels, and what distinguishes the data from other data."""
     n_train, n_valid = int(job.train.sum()), int(job.valid.sum())
     sizes = {"n_train": n_train, "n_valid": n_valid, "n_test": len(data.y_test), "n_classes": len(data.classes)}
     known = {"noise_rate": round(data.noise_rate, 4), "pi": dict(data.pi), "whole": data.whole}

@@ -33,7 +33,7 @@ TITLES = {
     "last_auc": "AUC, last epoch",
 }
 GATE_VALUES = {TITLES["selected_auc"]: "selected_gate_auc", TITLES["last_auc"]: "last_gate_auc"}
-OURS = {  # where a dataset has another name here, or cannot be had: what stands in for it
+OURS = {  # where a dataset has another name here, or is not available: what stands in for it
     "cifar10n": ("cifar10n:worst",),
     "cifar100n": ("cifar100n:fine",),
     "imagenet_pi:low": ("imagenet_pi:low", "cifar10_pi:low"),
@@ -200,7 +200,7 @@ def markdown(cells: pd.DataFrame) -> str:
 def paper_table(summary: pd.DataFrame) -> str:
     """Every number of the paper's main tables, ours beside it at the scale we ran, as a table in Markdown.
 
-    Where a dataset cannot be had, ours is of the one that stands in for it, and named.
+    Where a dataset is not available, ours is of the one that stands in for it, and named.
     """
     rows = []
     for dataset in PAPER_DATASETS:

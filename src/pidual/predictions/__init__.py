@@ -83,7 +83,7 @@ Codes = npt.NDArray[np.integer[Any]]
 
 
 class Predictions:
-    """One row per annotation: given label, prediction, quality and what else the method tells about it.
+    """One row per annotation: given label, prediction, quality and what else the method says about it.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class Predictions:
 
     @property
     def suggested(self) -> Codes:
-        """Codes of the labels to put in the place of wrong ones: the consensus, or of an older run the predicted."""
+        """Codes of the replacements for wrong labels: the consensus, or of an older run the predicted."""
         return self._codes("consensus_label") if self.has_consensus else self.predicted
 
     @property

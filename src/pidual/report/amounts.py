@@ -1,4 +1,4 @@
-"""How many labels are wrong, how sure that is, how clearly scores tell, and what clean labels say of it."""
+"""How many labels are wrong, how sure that is, how well scores separate them, and what clean labels say about it."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Classes: which are taken for which, how often, and what to do about it."""
+"""Classes: which are mistaken for which, how often, and what to do about it."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def classes(summary: Context, predictions: Predictions) -> Context:
 
 
 def _estimated_pairs(entries: object) -> list[Context]:
-    """Which class is given in the place of which, and how often that is expected."""
+    """Which class is given in place of which, and how often that is expected."""
     found = [
         {
             "true": clean(str(pair.get("true"))),

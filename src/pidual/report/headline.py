@@ -12,14 +12,14 @@ from .words import Array, Context, between, count, number, percent, records, sec
 MAX_EVENTS = 50
 OPEN_WARNINGS = 3  # shown at once; the others unfold
 VERDICTS = {
-    "ok": ("The result looks sound", "Nothing that can be checked without clean labels speaks against it."),
+    "ok": ("The result looks sound", "Nothing that can be checked without clean labels counts against it."),
     "doubtful": ("Doubtful: check before you rely on it", "Look at a sample of the suspects before you act on this."),
     "failed": (
         "Failed: do not rely on this result",
-        "Fit again with other settings, another method or more telling inputs before you use any of it.",
+        "Fit again with other settings, another method or more informative inputs before you use any of it.",
     ),
 }
-FAILED = "All numbers on this page come from a fit that failed. They are here for whoever finds out why, not to act on."
+FAILED = "All numbers on this page come from a fit that failed. They are here to find out why, not to act on."
 IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 
 
@@ -140,6 +140,7 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
     if noise is not None:
         precision = number(section(summary, "detection").get("expected_precision"))
         found.append(_noise_sentence(len(predictions), n_issues, noise, precision))
+    found += _decided(section(summary, "from_run"))
     if accuracy is not None:
         found.append(
             f"On labels kept out of training, the model agrees with the given label {percent(accuracy)} of the time. "
@@ -155,6 +156,21 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
                 "flagged labels that can be checked really are wrong."
             )
     return found
+
+
+def _decided(about: Context) -> list[str]:
+    """What reviewers decided on the run before, where there was one."""
+    if not about:
+        return []
+    noise = section(section(about, "calibration"), "noise")
+    interval = between(number(noise.get("low")), number(noise.get("high")))
+    measured = (
+        f" By these, {percent(number(noise.get('rate')))} of all labels are wrong ({interval})." if interval else ""
+    )
+    return [
+        f"{count(number(about.get('n_decisions')) or 0)} decisions of reviewers were used; the consensus of "
+        f"{count(number(about.get('n_others_changed')) or 0)} items that nobody looked at changed with them.{measured}"
+    ]
 
 
 def _noise_sentence(n: int, n_issues: int, noise: float, precision: float | None) -> str:

@@ -29,7 +29,7 @@ def pi_health(summary: Context) -> list[Context]:
 
 
 def pi_effects(summary: Context) -> list[Context]:
-    """What PI says of answers, the strongest effect first; those that may be chance last."""
+    """What PI says about answers, the strongest effect first; those that may be chance last."""
     shown = [
         {
             "column": clean(record["column"]),
@@ -94,7 +94,7 @@ def _mean_of_members(epochs: list[Context], key: str) -> list[Context]:
 
 
 def chosen(tried: list[Context]) -> Context | None:
-    """The settings a run tried, those that count most first, and what held-out answers say of each."""
+    """The settings a run tried, those that count most first, and what held-out answers say about each."""
     if not tried:
         return None
     names = [name for name in tried[0] if name not in ("share", "answer_log_likelihood")]

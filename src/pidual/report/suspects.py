@@ -69,7 +69,7 @@ def _pictures(items: list[str], thumbnails: Mapping[str, bytes]) -> list[str | N
 
 
 def _previews(frame: pd.DataFrame) -> dict[int, Context]:
-    """What is known of the input of each row: its text, or its unusual columns."""
+    """What is known about the input of each row: its text, or its unusual columns."""
     found: dict[int, Context] = {}
     for record in frame.astype(object).where(frame.notna(), None).to_dict("records"):
         about = found.setdefault(int(record["row"]), {"text": "", "unusual": []})

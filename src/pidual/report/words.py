@@ -1,4 +1,4 @@
-"""Values as the page shows them: counts, shares, scores, and text of bearable length."""
+"""Values as the page shows them: counts, shares, scores, and text of limited length."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def clean(value: Any) -> Any:
-    """A value fit for the page: text of bearable length, no NaN."""
+    """A value fit for the page: text of limited length, no NaN."""
     if isinstance(value, (float, np.floating)):
         return number(float(value))
     if isinstance(value, str) and len(value) > MAX_TEXT:

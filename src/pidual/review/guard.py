@@ -3,7 +3,7 @@
 Host      the name under which the server is asked must be an address of this machine, so that no page of another site
           reaches it under a name that was turned to it (DNS rebinding)
 Origin    a change comes from our own page
-token     whoever asks for data has the address that was printed
+token     a client that asks for data knows the address that was printed
 sizes     of the address and of what is sent
 """
 
@@ -97,7 +97,7 @@ def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
 
 
 def is_own_host(asked: str, host: str, server: Any) -> bool:
-    """Whether a Host header names this server: by an address, localhost, or the name that it was told to listen at.
+    """Whether a Host header names this server: by an address, localhost, or the name that it was asked to listen at.
 
     A server that listens at a loopback address goes by loopback addresses alone.
     """

@@ -83,7 +83,7 @@ class Texts:
     x_row : array of int
         The input of each label.
     hide : bool
-        Write words in the place of e-mail addresses.
+        Write words instead of e-mail addresses.
     """
 
     def __init__(self, texts: Any, x_row: Rows, hide: bool):
@@ -141,14 +141,14 @@ class Numbers:
 
 
 class Fields:
-    """What the table says of each item beside its labels.
+    """What the table says about each item beside its labels.
 
     Parameters
     ----------
     columns : iterable of str and pyarrow column
         With a value for each row of the table; only one is in memory at a time.
     hide : bool
-        Write words in the place of e-mail addresses.
+        Write words instead of e-mail addresses.
     """
 
     def __init__(self, columns: Iterable[tuple[str, Any]], hide: bool):

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import RunError, UsageError
+from ..files import replacing
 from ..run.files import RunFiles
 
 FILE = "reviews.sqlite"
@@ -54,9 +55,9 @@ class Decision:
     row : int
         The annotation's row in the table, counted from 0.
     decision : str
-        One of `DECISIONS`: the given label is right, another one is, or one cannot tell.
+        One of `DECISIONS`: the given label is right, another one is, or the reviewer cannot tell.
     label : str or None
-        The right label; None where one cannot tell.
+        The right label; None where the reviewer cannot tell.
     reviewer, at : str
         Who, and when: UTC, ISO 8601.
     """
@@ -192,7 +193,8 @@ def read_decisions(run: RunFiles) -> pd.DataFrame:
     -------
     pandas.DataFrame
         row, of the table and counted from 0; decision, "keep", "change" or "unsure"; label, the right one, as text and
-        missing where one cannot tell; reviewer; at, when, in UTC. In the order of rows; empty where nobody decided.
+        missing where the reviewer cannot tell; reviewer; at, when, in UTC. In the order of rows; empty where nobody
+        decided.
     """
     path, found = run.path / FILE, []
     if path.exists():
@@ -202,6 +204,21 @@ def read_decisions(run: RunFiles) -> pd.DataFrame:
     frame = pd.DataFrame(found, columns=COLUMNS)
     frame["at"] = pd.to_datetime(frame["at"], utc=True, format="ISO8601")
     return frame.astype({"row": "int64"})
+
+
+def copy_decisions(run: RunFiles, to: RunFiles) -> None:
+    """Let a run of the same table begin with the decisions on another, unless it has its own already."""
+    path, copy = run.path / FILE, to.path / FILE
+    if not path.exists() or copy.exists():
+        return
+    with (
+        _sqlite(copy),
+        replacing(copy) as temporary,
+        contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as old,
+        contextlib.closing(sqlite3.connect(temporary)) as new,
+    ):
+        _check_data(old, to)
+        old.backup(new)
 
 
 def _latest(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
@@ -217,7 +234,7 @@ def _check_data(db: sqlite3.Connection, run: RunFiles) -> None:
     found = db.execute("SELECT fingerprint FROM about").fetchone()
     if found is None or found[0] != _fingerprint(run):
         raise RunError(
-            f"{run.path / FILE} has decisions on another table than that of the run; move it away to begin anew."
+            f"{run.path / FILE} has decisions on another table than that of the run; move it away to start over."
         )
 
 
@@ -227,4 +244,4 @@ def _sqlite(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise RunError(f"{path} cannot be used ({error}); make room, or move it away to begin anew.") from error
+        raise RunError(f"{path} cannot be used ({error}); make room, or move it away to start over.") from error

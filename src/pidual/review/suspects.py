@@ -1,4 +1,4 @@
-"""The labels of a run in the order of looking, and what is known of each.
+"""The labels of a run in the order of looking, and what is known about each.
 
 Of every label a few numbers are kept in memory. Its texts are in a file of their own, which has no name, and are read
 when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
@@ -223,7 +223,7 @@ class Suspects:
 
 
 def _cut(text: Any) -> str | None:
-    """Text of bearable length."""
+    """Text of limited length."""
     if text is None:
         return None
     text = str(text)

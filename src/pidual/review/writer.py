@@ -32,7 +32,7 @@ class Writer:
             together, self._waiting = self._waiting, []
             try:
                 written = await asyncio.to_thread(self.store.add_all, [decision for decision, _ in together])
-            except Exception as error:  # whoever waits hears of it
+            except Exception as error:  # those who wait get it
                 for _, done in together:
                     if not done.done():
                         done.set_exception(error)

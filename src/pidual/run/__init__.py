@@ -2,7 +2,7 @@
 
     options, prepare   table + inputs + options   -> Job          everything is checked here
     fit                Job                        -> Fitted       training
-    predict            Job + Fitted               -> Answers      what the method says of annotations and items
+    predict            Job + Fitted               -> Answers      what the method says about annotations and items
     judge              Answers                    -> Results      what looks wrong and why; items, annotators, summary
     record             all of it                  -> files        what the directory holds
     lifecycle          who may write there, and how a new run replaces an old one; identity: whether it is the same run

@@ -1,4 +1,4 @@
-"""Any classifier of scikit-learn as f: what it says of items it has not seen, and what all answers say then.
+"""Any classifier of scikit-learn as f: what it says about items it has not seen, and what all answers say then.
 
     p  <- out-of-fold probabilities of the classifier, fitted to the classes of each item with their votes as weights
     q  <- posterior of every item, by p and all answers (`without_x`)
@@ -33,7 +33,7 @@ FLOOR = 1e-4  # mixed into the classifier's probabilities: a class that it has n
 
 @dataclass
 class AnyFitted:
-    """A classifier that predicts, and the labels judged by what it says of items that it has not seen."""
+    """A classifier that predicts, and the labels judged by what it says about items that it has not seen."""
 
     estimator: Any
     job: Job
@@ -97,7 +97,7 @@ def fit_any(
 
 
 def check_classifier(estimator: Any) -> str | None:
-    """The argument of fit that weighs rows, None where there is none; refuse what is no classifier for us."""
+    """The argument of fit that weighs rows, None where there is none; refuse what is not a classifier for us."""
     for method in ("fit", "predict_proba"):
         if isinstance(estimator, type) or not hasattr(estimator, method):
             what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
@@ -138,7 +138,7 @@ def fit_soft(
 
 
 def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
-    """What a fitted classifier says of all classes, those among them that it has not seen."""
+    """What a fitted classifier says about all classes, those among them that it has not seen."""
     p = np.zeros((len(x), n_classes), np.float64)
     if len(x):
         p[:, machine.classes_] = machine.predict_proba(x)

@@ -2,10 +2,10 @@
 
     q_i(k)   proportional to p_i(k)^s prod_j P(l_ij | k, a_ij)^tau                   the posterior
 
-p: what a network that judges one answer at a time says of the items. P: the answer model, fitted to the answers with p
-as it is but for a temperature and a bias of each class. s and tau are what makes left-out answers to items that the
-answer model has not seen most likely (`held_out`). A network is surer of what it was trained on, and has learned some
-of the answers there: for these items p is tempered until they are no likelier than those of held-out items.
+p: what a network that judges one answer at a time says about the items. P: the answer model, fitted to the answers with
+p as it is except for a temperature and a bias of each class. s and tau are what makes left-out answers to items that
+the answer model has not seen most likely (`held_out`). A network is surer of what it was trained on, and has learned
+some of the answers there: for these items p is tempered until they are no likelier than those of held-out items.
 """
 
 import numbers
@@ -68,7 +68,7 @@ class GivenProbabilities(nn.Module):
 
 @dataclass(frozen=True)
 class Judge:
-    """What was learned of the answers, and how it is put together with given probabilities.
+    """What was learned about the answers, and how it is put together with given probabilities.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def sureness(log_p: Tensor, power: float) -> float:
     return float((log_p * power).log_softmax(-1).amax(1).exp().mean())
 
 
-# --- what the answer model says of PI ---
+# --- what the answer model says about PI ---
 
 
 def pi_effects(

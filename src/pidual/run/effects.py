@@ -1,4 +1,4 @@
-"""How far what a PI column seems to tell can be trusted."""
+"""How reliable the effect of a PI column is."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ENDS = TAILS[1]  # of a column of numbers: rows of so low, and so high values ar
 def with_uncertainty(
     effects: list[dict[str, Any]], frame: pd.DataFrame, truth: NDArray[np.int64]
 ) -> list[dict[str, Any]]:
-    """Effects of PI columns with an interval of their difference, and whether the column tells of wrong answers.
+    """Effects of PI columns with an interval of their difference, and whether the column indicates wrong answers.
 
     The interval has the width of that of a plain comparison: of rows with low values and rows with high values, or of
     the two categories, each answer beside the same annotator's others; answers to one item count together.

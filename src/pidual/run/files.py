@@ -1,7 +1,7 @@
 """The files of a run directory, each checked when it is first read: structure, digest, and that all are of one run.
 
 summary.json is written last. It holds a digest of every other result, and the id of the run, which is a digest of
-what config.json says of method, options and data. A run of an older pidual has neither, and is read without them.
+what config.json says about method, options and data. A run of an older pidual has neither, and is read without them.
 """
 
 import contextlib
@@ -156,7 +156,7 @@ class RunFiles:
 
     @property
     def thumbnails(self) -> dict[str, bytes]:
-        """PNG images of suspicious items by name; none where inputs are no images."""
+        """PNG images of suspicious items by name; none where inputs are not images."""
         path = self.path / "thumbnails.parquet"
         if not path.exists():
             return {}
@@ -185,7 +185,7 @@ class RunFiles:
             return
         path = self.path / name
         if not path.is_file():
-            raise RunError(f"{path} is missing or is no file; {DAMAGED}.")
+            raise RunError(f"{path} is missing or is not a file; {DAMAGED}.")
         with reading(path):
             found = file_digest(path)
         if found != expected[name]:

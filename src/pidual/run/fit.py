@@ -19,6 +19,8 @@ from ..engine.progress import Progress
 from ..engine.threads import using_threads
 from ..errors import UsageError
 from ..files.schemas import run_id
+from ..review import copy_decisions
+from .again import begin_again, describe_change, known_classes, options_again
 from .directory import Run
 from .judge import judge
 from .lifecycle import begun_folder, check_directory, locked, take_place
@@ -35,6 +37,7 @@ def fit_table(
     options: FitOptions | None = None,
     *,
     truth: NDArray[np.int64] | None = None,
+    from_run: Run | str | Path | None = None,
     source: Mapping[str, Any] | None = None,
     reads: Sequence[str | Path] = (),
     notes: Sequence[str] = (),
@@ -57,6 +60,9 @@ def fit_table(
     truth : int array (N,), optional
         Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it; for the method
         latent_truth.
+    from_run : Run or path, optional
+        A run of the same data: classes that its reviewers decided on are known, the answer model begins with its
+        weights, and options are by default its own. See `run.again`.
     source : mapping, optional
         Where table and inputs came from, for the record.
     reads : sequence of paths
@@ -70,13 +76,16 @@ def fit_table(
     save_every : float
         Seconds between two resume points within an epoch.
     progress : Progress, optional
-        Told of every step and epoch.
+        Called at every step and epoch.
     callbacks : sequence of Callback
         Called with the trainer at every step and epoch.
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """
     check_kinds(table, inputs, callbacks)
+    before = None if from_run is None else Run.open(from_run.path if isinstance(from_run, Run) else from_run)
+    if before is not None:
+        truth, options = known_classes(before, table, truth), options or options_again(before)
     out, options, progress = Path(out), options or FitOptions(), progress or Progress()
     reads = (table.source, inputs.source, *reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
@@ -84,7 +93,8 @@ def fit_table(
     job.warnings[:0] = notes
     if resume:
         go_on_as_started(begun_folder(out), job)
-    config = describe(job, source or {})
+    source = dict(source or {}) if before is None else {**(source or {}), **begin_again(before, job)}
+    config = describe(job, source)
     check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
     with claimed(out, config, fabric, force=force, resume=resume, inputs=reads) as (folder, finished):
@@ -98,11 +108,15 @@ def fit_table(
                 raise Interrupted("stopped after training, before the labels were judged")
             if fabric.global_rank == 0:
                 results = judge(job, fitted, predict(job, fitted, fabric))
+                if before is not None:
+                    results.summary["from_run"] = describe_change(before, results.items, results.summary)
                 for text in results.summary["warnings"][len(job.warnings) :]:
                     progress.note(f"Warning: {text}")
                 results.summary["seconds_total"] = time.monotonic() - started
                 write_run(folder, job, fitted, results)
                 del results  # the report reads what it needs from the files
+    if before is not None and fabric.global_rank == 0:
+        copy_decisions(before, Run(out))
     return Run(out)
 
 
@@ -142,7 +156,7 @@ def claimed(
 
 
 def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
-    """Say what will be done, and what the user should know of the data."""
+    """Say what will be done, and what the user should know about the data."""
     if job.choice:
         progress.heading(job.choice)
     for text in (*(f"Warning: {warning}" for warning in job.warnings), *notes):

@@ -3,14 +3,14 @@
 Such a column explains every label, wrong ones too, so that a fit with it finds nothing wrong. The rule, for a column of
 categories, and for one of numbers with few different values:
 
-    values of too few rows have no part in it; the others must hold three quarters of the rows (missing ones count as a
-    value, or have no part in it either),
+    values of too few rows do not count; the others must hold three quarters of the rows (missing ones count as a
+    value, or do not count either),
     the most frequent label of its value is the label of 99.5% of these rows,
     so are 95% of the labels that the most frequent label of all is not (where 99% are "ok", "ok" alone is right often),
-    and the chance that labels drawn at random go with the values like this is below one in a million.
+    and the chance that labels drawn at random match the values this well is below one in a million.
 
 An annotator who gives one label only does not make a column of this kind, for the others differ; nor do a few rows, a
-column that goes with the label in 95% of the rows, or a score with a value of its own in every row.
+column that matches the label in 95% of the rows, or a score with a value of its own in every row.
 """
 
 import warnings
@@ -45,19 +45,19 @@ def check_giveaway(table: AnnotationTable, columns: Sequence[PIColumn], rows: ND
         share = next((share for share in shares if share is not None), None)
         if share is None:
             continue
-        what = f"PI column '{column.name}' of {table.source} determines the label (its value goes with one label in "
+        what = f"PI column '{column.name}' of {table.source} determines the label (its value has one label in "
         what += f"{share:.1%} of the rows)"
         if column.name == "annotator" or column.name in table.people:
             warnings.warn(
-                f"{what}: everybody gives one label only, so that nothing tells wrong labels from right ones by who "
-                "gave them; leave it out of the PI (--pi) if that is not meant.",
+                f"{what}: everybody gives one label only, so who gave a label says nothing about "
+                "whether it is wrong; leave it out of the PI (--pi) if that is not meant.",
                 DataWarning,
                 stacklevel=3,
             )
         else:
             raise DataError(
                 f"{what}, so it would explain every label, wrong ones too; leave it out of the PI (pi=, --pi), which "
-                "is what is known of how a label was made and not what the label is."
+                "is what is known about how a label was made and not what the label is."
             )
 
 

@@ -31,7 +31,7 @@ from .prepare import Job
 
 @dataclass
 class Results:
-    """What a fit says of the labels.
+    """What a fit says about the labels.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
 
 
 def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
-    """Which labels look wrong, why, and what that says of items and annotators."""
+    """Which labels look wrong, why, and what that says about items and annotators."""
     posteriors, scores = answers.posteriors, answers.scores
     assert posteriors is not None
     assert scores is not None
@@ -140,8 +140,8 @@ def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -
     if reason is None:
         return []
     return [
-        f"Labels were memorised: {reason}. PI that tells rows apart, and not how their labels were made, "
-        "leaves the classifier little to learn from; fit again without what cannot tell of wrong labels among "
+        f"Labels were memorised: {reason}. PI that identifies single rows leaves the classifier little to learn "
+        "from; refit without the PI columns that cannot indicate wrong labels, among "
         f"{', '.join(job.table.pi_columns)}."
     ]
 

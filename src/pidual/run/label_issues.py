@@ -117,7 +117,7 @@ def find_label_issues(
 
 
 def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
-    """What is said of every label, with those marked that look wrong, and a summary as that of a run."""
+    """What is said about every label, with those marked that look wrong, and a summary as that of a run."""
     label = pd.Categorical.from_codes(given.codes, pd.Index(given.classes))
     if given.annotators is not None:
         return _judge_answers(given, label)

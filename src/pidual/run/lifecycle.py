@@ -84,7 +84,7 @@ def check_directory(
     kind = kind or RUN_KIND
     if force and resume:
         raise UsageError(
-            "--force (force=True in Python) starts anew and --resume (resume=True) continues; give one of them."
+            "--force (force=True in Python) starts over and --resume (resume=True) continues; give one of them."
         )
     if is_empty(out, kind.files):
         return
@@ -110,7 +110,7 @@ def check_inputs_outside(out: Path, inputs: Iterable[str | Path]) -> None:
     for path in map(Path, inputs):
         if path.exists() and path.resolve().is_relative_to(place):
             raise RunError(
-                f"{path} lies in {out}, which would be replaced; move it, or choose another directory (--out)."
+                f"{path} is in {out}, which would be replaced; move it, or choose another directory (--out)."
             )
 
 
@@ -196,7 +196,7 @@ def take_place(out: Path, folder: Path) -> None:
 
 
 def finish_exchange(out: Path) -> None:
-    """Let a new run that is complete take the place of the old one, or go on with that after a kill."""
+    """Let a new run that is complete take the place of the old one, or finish that after a kill."""
     complete, moving = out / COMPLETE, out / MOVING
     if _is_own(complete) and not (complete / "summary.json").exists():
         remove_run(complete)  # no run that `take_place` has put there

@@ -63,7 +63,7 @@ def method_maker(
 
 
 def check_build(build: Callable[[], Method]) -> Method:
-    """Build once, so that options that cannot be are refused before anything is written."""
+    """Build once, so that impossible options are refused before anything is written."""
     try:
         with torch.random.fork_rng(devices=[]):
             return build()

@@ -42,7 +42,7 @@ class FitOptions:
         A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default as
         `PIEncoder` has it, or 1 for images in the setting "paper".
     seed : int
-        Of everything random.
+        Random seed.
     accelerator : str
         A Lightning Fabric accelerator, such as "auto", "cpu" or "cuda".
     threads : int, optional

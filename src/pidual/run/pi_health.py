@@ -2,7 +2,7 @@
 
     constant    one value in every row
     missing     nothing in most rows
-    leaks       tells the label itself, and so explains wrong labels as well as right ones
+    leaks       gives the label away, and so explains wrong labels as well as right ones
     unique      another value in every row: it can point to single rows, and have their labels memorised
     sentinel    a value that stands for none, such as -1, 999 or 1970-01-01, among real ones
 
@@ -84,7 +84,7 @@ def _in_use(
     found = []
     missing = float(values.isna().mean())
     if missing > MOSTLY:
-        text = f"is missing in {missing:.0%} of the rows; what is learned of it rests on few, and on who left it out."
+        text = f"is missing in {missing:.0%} of the rows; what it teaches rests on few rows, and on who left it out."
         found.append(("missing", text, False))
     labels = table.label_codes[rows]
     if column.name == "annotator" or column.name in table.people:
@@ -97,7 +97,7 @@ def _in_use(
     number = numbers(values)
     share = leaking_share(number, labels, table.item_codes[rows])
     if share is not None:
-        text = f"tells the label: rows with the next value have the same one in {share:.1%}. "
+        text = f"gives the label away: rows with the next value have the same label in {share:.1%}. "
         text += "It explains wrong labels as well as right ones; leave it out of the PI unless that is meant."
         found.append(("leaks", text, False))
     if is_row_id(values, number) and not {*words(column.name)} & ORDER:
@@ -118,7 +118,7 @@ def _in_use(
 def leaking_share(
     number: NDArray[np.float64], labels: NDArray[np.integer[Any]], item: NDArray[np.integer[Any]]
 ) -> float | None:
-    """Share of rows whose neighbour of another item, by the value, has the same label; None where that is no leak."""
+    """Share of rows whose neighbour of another item, by the value, has the same label; None where it does not leak."""
     known = np.flatnonzero(np.isfinite(number))
     known = known[:: max(1, len(known) // SAMPLE)]
     order = known[np.lexsort((np.random.default_rng(0).permutation(len(known)), number[known]))]

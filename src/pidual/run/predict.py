@@ -1,4 +1,4 @@
-"""What a fitted method says of every annotation, and what all answers to an item say together."""
+"""What a fitted method says about every annotation, and what all answers to an item say together."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +51,7 @@ class Answers:
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
-    """What the fitted method says of every annotation and item.
+    """What the fitted method says about every annotation and item.
 
     `consensus=False` leaves it out where the method has none of its own: a benchmark of labels needs none.
     """
@@ -68,7 +68,7 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True)
 
 @dataclass
 class RowScores:
-    """What is said of every annotation.
+    """What is said about every annotation.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class RowScores:
         return cls(predicted, probability, confidence, margin, quality, full, unaided, p_shuffled, shuffled)
 
     def put(self, at: NDArray[np.int64], p: NDArray[np.float32], input: NDArray[np.int64], given: NDArray[Any]) -> None:
-        """Keep what f says of the annotations `at`, which are about these inputs (B, K) and have these labels."""
+        """Keep what f says about the annotations `at`, which are about these inputs (B, K) and have these labels."""
         every = np.arange(len(p))
         first = p.argmax(1)
         best = p[every, first]
@@ -120,7 +120,7 @@ class RowScores:
         self.shuffled[at] = p[input, self.shuffled_labels[at]]
 
     def judge(self, at: NDArray[np.int64], right: Any, full: Any, unaided: Any) -> None:
-        """Keep what is said of the annotations `at` with all answers to their items."""
+        """Keep what is said about the annotations `at` with all answers to their items."""
         self.quality[at], self.full[at], self.unaided[at] = right, full, unaided
 
     def check_finite(self, job: Job) -> None:
@@ -157,7 +157,7 @@ class RowScores:
 def score_all(
     job: Job, method: Method, fabric: Fabric, posteriors: Posteriors | None, given_p: "ItemProbabilities | None"
 ) -> RowScores:
-    """Ask the method of all annotations, a chunk at a time; what it says of items goes to where that is kept."""
+    """Ask the method about all annotations, a chunk at a time, and keep what it says about items."""
     given = job.table.label_codes
     found = RowScores.empty(given)
     for scored in score_rows(method, job.rows, fabric, job.train):

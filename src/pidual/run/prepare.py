@@ -49,7 +49,7 @@ class Job:
     build : callable
         Makes the method around one.
     warnings : list of str
-        What the user should know of the data.
+        What the user should know about the data.
     threads : int
     choice : str
         Why this method, where none was asked for.
@@ -126,7 +126,7 @@ def prepare(
     options, choice = choose_method(options, table)
     check_method(options.method)
     if truth is not None and options.method != "latent_truth":
-        raise UsageError(f"Only the method latent_truth can be told the truth, not '{options.method}'.")
+        raise UsageError(f"Only the method latent_truth can use known classes (--truth), not '{options.method}'.")
     check_judging(inputs, options, table)
     joined = join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
@@ -235,7 +235,7 @@ def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging:
     """Warnings of PI that says nothing: annotators of one answer each, or no PI at all."""
     found, who = [], table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
-        found.append("Every annotator has one answer only, which says nothing of how good they are; all count alike.")
+        found.append("Every annotator has one answer only, too few to say how good they are; all count the same.")
     if METHODS[method].needs_pi and spec.pi_dim == 0 and not METHODS[method].by_item:
         found.append(
             "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
@@ -244,7 +244,7 @@ def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging:
 
 
 def check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:
-    """Refuse what cannot be where probabilities are given in the place of x, or there is no x."""
+    """Refuse options that make no sense where probabilities are given in place of x, or there is no x."""
     if options.network in WITHOUT_X:
         raise UsageError(f"There is no network '{options.network}'; choose one of {', '.join(NETWORKS)}.")
     if inputs.kind not in JUDGING_NETWORKS:

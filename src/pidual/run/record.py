@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from .. import __version__
 from ..encode import PIColumn, quantity
 from ..engine import Fitted
 from ..engine.checkpoint import save_tensors
@@ -36,7 +37,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
     table = job.table
     frame = table.frame
     return {
-        "pidual": version("pidual"),
+        "pidual": __version__,
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": job.options.method,
@@ -46,6 +47,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
         "seed": job.options.seed,
         "valid_fraction": job.options.valid_fraction,
         "pi_kinds": dict(job.options.pi_kinds),
+        "splits": {name: getattr(job.options, name) for name in ("valid_items", "split_seed", "pi_min_count")},
         "source": dict(source),
         "data": {
             "table": table.source,
@@ -74,7 +76,7 @@ def describe(job: Job, source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_truth(job: Job) -> dict[str, Any]:
-    """What is known of the classes of items, where something is: of how many, and a digest."""
+    """What is known about the classes of items, where something is: of how many, and a digest."""
     if job.rows.truth is None:
         return {}
     truth = job.rows.truth.numpy()
@@ -130,8 +132,9 @@ def check_same(out: Path, config: dict[str, Any]) -> None:
             f"annotators accordingly; resume {which[0]} it, or fit again {which[1]} it into another directory (--out)."
         )
     contents = {"fingerprint": config["data"]["table"], "x_fingerprint": config["data"]["x"]}
+    contents["truth_fingerprint"] = "the classes that are known (--truth, or decisions of reviewers)"
     for name, was, now in find_changes(old, {part: config[part] for part in (*IDENTITY, "data")}):
-        if name not in ("table", "x", "keep_ids"):  # the same data may have moved
+        if name not in ("table", "x", "keep_ids", "n_known_items"):  # the same data may have moved
             refuse_change(f"The run in {out}", name, was, now, way_out, contents)
 
 
@@ -156,8 +159,11 @@ def go_on_as_started(folder: Path, job: Job) -> None:
     if not (folder / "config.json").exists() or (folder / "summary.json").exists():
         return
     old = Run(folder).config
-    started = {"pidual": old.get("pidual"), "torch": old.get("versions", {}).get("torch")}
-    changes = [f"{name} {was} (now {version(name)})" for name, was in started.items() if was != version(name)]
+    versions = {
+        "pidual": (old.get("pidual"), __version__),
+        "torch": (old.get("versions", {}).get("torch"), version("torch")),
+    }
+    changes = [f"{name} {was} (now {now})" for name, (was, now) in versions.items() if was != now]
     threads = old.get("hardware", {}).get("threads", job.threads)
     if job.options.threads is None:
         job.threads = goes_on_with(threads, job.threads)

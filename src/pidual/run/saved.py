@@ -141,7 +141,7 @@ def write_with_index(path: Path, frame: pd.DataFrame) -> None:
 def read_with_index(path: Path) -> pd.DataFrame:
     """Read what `write_with_index` wrote."""
     if not path.is_file():
-        raise RunError(f"{path} is missing or is no file; {SAVE_AGAIN}.")
+        raise RunError(f"{path} is missing or is not a file; {SAVE_AGAIN}.")
     try:
         frame: pd.DataFrame = pq.read_table(path).to_pandas()
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -30,7 +30,7 @@ from .makers import method_maker, network_maker
 
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
 WEIGHTS = {"selected": "model.safetensors", "last": "model-last.safetensors"}
-LARGEST_OPTION = 1_000_000  # of those that are no size of a network, such as draws
+LARGEST_OPTION = 1_000_000  # of those that are not a size of a network, such as draws
 FETCHING = (  # options of other libraries that read files or the network; a run has its own weights
     *("weights", "weights_backbone", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path"),
     "cache_dir",
@@ -124,7 +124,7 @@ def check_library_name(path: Path, name: str) -> None:
     """Refuse a network of another library whose name is a place to fetch it from, as timm allows."""
     inner = name.partition(":")[2]
     if not inner.replace(".", "_").isidentifier():
-        raise RunError(f"{path} names the network {name[:100]!r}, which is no name of a network; {DAMAGED}.")
+        raise RunError(f"{path} names the network {name[:100]!r}, which is not a name of a network; {DAMAGED}.")
 
 
 def array_shapes(inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

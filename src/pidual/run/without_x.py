@@ -1,4 +1,4 @@
-"""Judge labels without training a network: by somebody's probabilities, or by the answers and their PI alone.
+"""Judge labels without training a network: by given probabilities, or by the answers and their PI alone.
 
     judged = judge(table, pred_probs)
     judged.items, judged.predictions, judged.annotators, judged.summary
@@ -30,7 +30,7 @@ from .prepare import Job, prepare
 
 @dataclass(frozen=True)
 class Judgement:
-    """What all answers, and given probabilities, say of the labels; the columns are those of a run directory.
+    """What all answers, and given probabilities, say about the labels; the columns are those of a run directory.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def judge(
     options : mapping, optional
         Options of the method latent_truth.
     seed : int
-        Of everything random.
+        Random seed.
     threads : int, optional
         Threads of the processor.
 

@@ -35,7 +35,7 @@ LOCK_NAME = re.compile(r"[0-9a-f]{32}\.lock")  # no other file that a study name
 def lock_file(folder: Path) -> Iterator[dict[str, str]]:
     """Hold a lock that ends with this process; yields what others need to look at it.
 
-    The file stays where the process does not end well, to tell whoever finds its trial.
+    The file stays where the process does not end well, so that other workers see that its trial is free.
     """
     path = folder / f"{uuid.uuid4().hex}.lock"
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def lock_file(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def is_alive(worker: Mapping[str, str]) -> bool | None:
-    """Whether a worker lives, by its lock file; None where that cannot be told."""
+    """Whether a worker lives, by its lock file; None where that is not known."""
     path = Path(worker["lock"])
     if worker["host"] != platform.node() or not LOCK_NAME.fullmatch(path.name) or not path.is_file():
         return None
@@ -114,7 +114,7 @@ class Queue:
         except FieldError as error:
             raise RunError(
                 f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {error}; it is damaged "
-                "or was changed, so start anew with another directory and study (--out, --study)."
+                "or was changed, so start over with another directory and study (--out, --study)."
             ) from error
 
     def take(self) -> optuna.Trial | None:

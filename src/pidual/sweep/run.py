@@ -1,11 +1,10 @@
-"""A worker of a sweep: take a point, fit there, tell the study, until there is no point left."""
+"""A worker of a sweep: take a point, fit there, record the result, until there is no point left."""
 
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import MedianPruner
 from optuna.trial import TrialState
 
+from .. import __version__
 from ..data import AnnotationTable, Inputs
 from ..engine import Callback, Interrupted, make_fabric
 from ..engine.checkpoint import StateStore
@@ -92,9 +92,9 @@ def run_sweep(
     resume : bool
         Continue, or join, a sweep that is there; its data and options must be the same.
     progress : Progress, optional
-        Told of the steps and epochs of every fit.
+        Called at the steps and epochs of every fit.
     say : callable
-        Told of every trial, in a line.
+        Called with one line for every trial.
     stop : callable
         Asked at every step; True saves the state, puts the trial back and raises Interrupted.
     """
@@ -155,11 +155,11 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
         if force:
             remove_sweep(out)
         if resume and config.exists():
-            way_out = "the sweep is damaged, so start anew with --force (force=True in Python)"
+            way_out = "the sweep is damaged, so start over with --force (force=True in Python)"
             check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
             return
         created = {
-            "pidual": version("pidual"),
+            "pidual": __version__,
             "format": FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -205,14 +205,14 @@ class Worker:
         return results.write(plot=True)
 
     def run(self, trial: optuna.Trial) -> None:
-        """Fit at the point of a trial, and tell the study what came of it; put the trial back where nothing did."""
+        """Fit at the point of a trial, and record the result; put the trial back where there is none."""
         number, point = trial.number, trial.user_attrs["point"]
         self.say(f"Trial {number}: {self.queue.space.describe(point)}")
         try:
             outcome = self.fit(trial, point)
             remove_state(self.store(point).folder)
         except UpdateFinishedTrialError:
-            outcome = "taken over by another worker, as nothing was heard of this one for too long"
+            outcome = "taken over by another worker, because this one did not respond for too long"
         except StorageInternalError:
             raise
         except (UsageError, RuntimeError) as error:  # what no fit at this point can do, such as fit into the memory
@@ -258,7 +258,7 @@ class Worker:
 
 
 class Watch(Callback):
-    """Asks the study after every epoch whether the trial is worth going on with."""
+    """Asks the study after every epoch whether to continue the trial."""
 
     def __init__(self, trial: optuna.Trial, prune: bool, before: Iterable[Record]):
         self.trial, self.prune, self.pruned = trial, prune, False
@@ -271,7 +271,7 @@ class Watch(Callback):
         self.pruned = self.prune and self.trial.should_prune()
 
     def count(self, record: Record) -> None:
-        """Add up the time, and tell the study; epochs after a collapse have no counterpart in other trials."""
+        """Add up the time, and report to the study; epochs after a collapse have no counterpart in other trials."""
         self.seconds += record["seconds"]
         if self.prune and record["attempt"] == 0:
             self.trial.report(record["valid_accuracy"], self.epochs)

@@ -24,7 +24,7 @@ def choose_search(
     options : FitOptions
         What is fixed here is not searched.
     grid : str, optional
-        One of GRID_NAMES; "paper" where no values of one's own are given.
+        One of GRID_NAMES; "paper" where no values are given.
     own : mapping, optional
         Option -> values.
     """
@@ -88,7 +88,7 @@ class Space:
         return ", ".join(f"{name}={plain(value)}" for name, value in self.points[number].items())
 
     def check(self, job: Job) -> None:
-        """Refuse values that cannot be, each of them beside the first values of the other options."""
+        """Refuse impossible values, each of them beside the first values of the other options."""
         for name, texts in self.texts.items():
             for text in texts[1:]:
                 options = self.options(self.params.index(self.params[0] | {name: text}))

@@ -36,7 +36,7 @@ def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any
 
 
 def check_same(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Refuse to go on with other data or options."""
+    """Refuse to continue with other data or options."""
     way_out = "use the data and options it was started with, or another directory and study (--out, --study)."
     contents = {"fingerprint": "the table", "x_fingerprint": "the inputs"}
     for name, was, now in find_changes(old, new):
@@ -63,7 +63,7 @@ def storage_errors(url: str) -> Iterator[None]:
         reason = str(getattr(error.__cause__, "orig", None) or getattr(error, "orig", None) or error).strip()
         if "not a database" in reason or "malformed" in reason:
             raise RunError(
-                f"The database {safe_url(url)} is damaged or no database ({reason}); start anew with --force "
+                f"The database {safe_url(url)} is damaged or not a database ({reason}); start over with --force "
                 "(force=True in Python), or choose another storage or directory (--storage, --out)."
             ) from error
         raise RunError(
@@ -79,7 +79,7 @@ def study_errors(name: str) -> Iterator[None]:
         yield
     except (LookupError, ValueError) as error:
         raise RunError(
-            f"The study '{name}' cannot be read ({error}); it is damaged or was changed, so start anew with another "
+            f"The study '{name}' cannot be read ({error}); it is damaged or was changed, so start over with another "
             "directory and study (--out, --study)."
         ) from error
 

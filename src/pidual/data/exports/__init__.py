@@ -5,8 +5,8 @@ open_folder(path, format, label)    datasets of Hugging Face, and doccano's file
 label_studio_table, wide            flat tables that mean more than they say
 answers, store, json_records        what the readers share
 
-A reader yields a table with the columns item, label, annotator, what else is known of the answer, and the fields of the
-item; from there on it is read as any table.
+A reader yields a table with the columns item, label, annotator, what else is known about the answer, and the fields of
+the item; from there on it is read as any table.
 """
 
 import io

@@ -194,7 +194,7 @@ class Answers:
 
 
 def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
-    """The long table with what the answers tell of their order and time, and a guess what is what.
+    """The long table with the order and time of the answers, and a guess at the role of each column.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: 
     rows : array of int
         The row of `of` that belongs to every answer.
     own : dict of Arrow columns
-        item, label and what else is known of every answer.
+        item, label and what else is known about every answer.
     aliases : dict
         Names by which a user may call columns of `own`.
     """
@@ -253,7 +253,7 @@ def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":
         warnings.warn(
-            f"{scratch.name}: created_at holds what is no date, so that order and time of day are not known.",
+            f"{scratch.name}: created_at holds what is not a date, so that order and time of day are not known.",
             DataWarning,
             stacklevel=5,
         )

@@ -66,7 +66,7 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
-    """What is known of the item: fields, metadata and vectors."""
+    """What is known about the item: fields, metadata and vectors."""
     found: dict[str, Any] = {}
     for part in ("fields", "metadata", "vectors"):
         values = record.get(part)
@@ -97,7 +97,7 @@ def _read_response(question: str, response: dict[str, Any], suggested: dict[str,
     value = response.get("value")
     labels = _labels(value)
     if labels is None:
-        answers.skipped[f"answers to {question[:30]} that are no label"] += 1
+        answers.skipped[f"answers to {question[:30]} that are not labels"] += 1
     elif labels:
         begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
         who = response.get("user_id")

@@ -30,7 +30,7 @@ class JsonRecords(TextFile):
         self.columns: list[str] = []
 
     def starts_with(self) -> str:
-        """The first character that is no space, or nothing."""
+        """The first character that is not a space, or nothing."""
         with self._open("replace") as stream:
             return _Window(stream, self.name).peek()
 
@@ -64,7 +64,7 @@ class _Window:
         self._decode = json.JSONDecoder().raw_decode
 
     def peek(self) -> str:
-        """The next character that is no space, which is not passed; nothing at the end of the file."""
+        """The next character that is not a space, which is not passed; nothing at the end of the file."""
         while True:
             rest = self._text[self._position : self._position + 1]
             if rest and not rest.isspace():

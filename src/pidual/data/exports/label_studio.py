@@ -122,7 +122,7 @@ def _moment(created_at: Any, answers: Answers) -> str | None:
         try:
             return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
         except (OverflowError, ValueError, OSError):
-            raise answers.error("created_at", "this is no time in seconds since 1970") from None
+            raise answers.error("created_at", "this is not a time in seconds since 1970") from None
     return None if created_at is None else answers.expect(created_at, str, "created_at", "text")
 
 

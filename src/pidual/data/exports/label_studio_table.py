@@ -44,7 +44,7 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
     missing = [name for name in ("id", "annotator") if name not in source]
     if missing:
         raise UsageError(
-            f"{source.name} has no column {quoted(missing[0])}, so that it is no flat export of Label Studio; leave "
+            f"{source.name} has no column {quoted(missing[0])}, so it is not a flat export of Label Studio; leave "
             f"--format out. Its columns: {listed(source.columns)}."
         )
     data = source.read(list(dict.fromkeys(source.columns)))
@@ -129,7 +129,7 @@ def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
                 label = " / ".join(map(str, label))
             if isinstance(label, dict) or label is None:
                 raise DataError(
-                    f"{source.place(row)}, column {quoted(name)}: {shown(name, cell, 40)} is no class; name another "
+                    f"{source.place(row)}, column {quoted(name)}: {shown(name, cell, 40)} is not a class; name another "
                     "control with label= (--label)."
                 )
             found.append(str(label))
@@ -151,4 +151,4 @@ def _numbers(source: Source, column: Any) -> Any:
         wrong = [cell is not None and not is_float(cell) for cell in trimmed.to_pylist()]
         row = wrong.index(True) if True in wrong else 0
         value = quoted(trimmed[row].as_py())
-        raise DataError(f"{source.place(row)}, column 'lead_time': {value} is no number; correct it.") from None
+        raise DataError(f"{source.place(row)}, column 'lead_time': {value} is not a number; correct it.") from None

@@ -131,7 +131,7 @@ def _cast(array: Any, kind: Any) -> Any:
 
 
 def vector_columns(name: str, column: Any) -> dict[str, Any] | None:
-    """A column for each number of vectors that all have the same length; None if these are no such vectors."""
+    """A column for each number of vectors that all have the same length; None if these are not such vectors."""
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     if not is_list or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):

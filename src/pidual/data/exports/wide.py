@@ -91,7 +91,7 @@ def alike(source: Source, label: str | None) -> list[str]:
     ----------
     source : Source
     label : str, optional
-        The column that was taken for the labels; without it the largest group of columns that are alike counts.
+        The column used as the labels; without it the largest group of similar columns counts.
     """
     sets: dict[str, set[str]] = {}
     known = [name for name in source.columns if name.casefold() not in _NAMED]

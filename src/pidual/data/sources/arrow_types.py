@@ -19,7 +19,7 @@ _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def plain_type(source: Source, name: str, column: Any) -> Any:
-    """The column with text in a plain text type, checked to be UTF-8; bytes that are no text in hexadecimal."""
+    """The column with text in a plain text type, checked to be UTF-8; bytes that are not text in hexadecimal."""
     if isinstance(column.type, pa.BaseExtensionType):
         is_uuid = column.type.extension_name == "arrow.uuid"
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)

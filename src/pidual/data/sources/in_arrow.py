@@ -47,7 +47,7 @@ class Long(Source):
     rows : array of int
         The row of `of` that every answer stands in.
     own : mapping of column name to Arrow column
-        What is known of every answer. A column of `of` that has the name of one of these is called `data_NAME`.
+        What is known about every answer. A column of `of` that has the name of one of these is called `data_NAME`.
     taken : collection of str
         More names that columns of `of` must not have.
     """

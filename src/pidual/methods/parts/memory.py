@@ -26,8 +26,8 @@ class SampleMemory:
     """A vector of numbers per training row, read and written by row; neither a parameter nor part of the weights.
 
     Each of several processes holds, or shares with its neighbours on the machine, all rows; `update` gathers what the
-    others have computed, so that all read the same values. The engine says where a large memory lies and saves it with
-    the state of the run.
+    others have computed, so that all read the same values. The engine says where a large memory is kept and saves it
+    with the state of the run.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SampleMemory:
         self._touched = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy elsewhere begins anew: what is remembered of training rows does not travel with a model."""
+        """A copy elsewhere starts over: what is remembered of training rows does not travel with a model."""
         return {**vars(self), "_values": None, "_map": None, "path": None}
 
     @property

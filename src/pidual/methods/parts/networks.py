@@ -76,7 +76,7 @@ def second_network(f: nn.Module, given: nn.Module | None, *, beside: bool = True
         if last is None:
             raise UsageError(
                 f"This method trains two networks, which must not begin as equals; {type(f).__name__} has no linear "
-                "layer to draw anew. Give a callable that makes a different one each time."
+                "layer to draw again. Give a callable that makes a different one each time."
             )
         reinitialise(last)
     return second

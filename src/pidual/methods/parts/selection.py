@@ -38,7 +38,7 @@ def clean_posterior(losses: Tensor) -> Tensor:
 
 
 def class_weights(counts: Tensor, cap: float = math.inf) -> Tensor:
-    """Mean count / count of each class, at most `cap`; a class without rows has 0 and no part in the mean."""
+    """Mean count / count of each class, at most `cap`; a class without rows has 0 and does not count in the mean."""
     counts = counts.float()
     mean = counts.sum() / (counts > 0).sum().clamp(min=1)
     return torch.where(counts > 0, mean / counts.clamp(min=1), 0.0).clamp(max=cap)

@@ -1,4 +1,4 @@
-"""Whether a dataset's files are there, whole, about the same images, and as noisy as published.
+"""Whether a dataset's files are present, complete, about the same images, and as noisy as published.
 
     for check in check_dataset("cifar10n", Path("data")): print(check.status, check.what, check.detail)
 
@@ -47,7 +47,7 @@ class Check:
     Attributes
     ----------
     what : str
-    status : "ok", "note" (can be used, though not all of it is there), "missing" or "wrong"
+    status : "ok", "note" (usable, though incomplete), "missing" or "wrong"
     detail : str
     """
 
@@ -69,7 +69,7 @@ def check_dataset(name: str, data: Path) -> list[Check]:
     find_entry(name)
     checks = _Checks(Path(data))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # what is not there has a line of its own
+        warnings.simplefilter("ignore", DataWarning)  # what is missing has a line of its own
         CHECKS[name.partition(":")[0]](checks)
     return checks.done
 
@@ -85,7 +85,7 @@ class _Checks:
         self.done.append(Check(what, status, detail))
 
     def files(self, folder: Path, names: list[str], source: str) -> bool:
-        """Whether all these files are there."""
+        """Whether all these files exist."""
         lost = [name for name in names if find_file(folder, *name.split("|")) is None]
         shown = ", ".join(name.replace("|", " or ") for name in lost or names)
         if lost:
@@ -124,7 +124,7 @@ class _Checks:
         self.add(what, status, f"{n:,} of {len(y):,} equal CIFAR's labels")
 
     def permutation(self, folder: Path, name: str, n: int) -> None:
-        """A file of image numbers, if it is there: each from 0 to n - 1 once."""
+        """A file of image numbers, if it exists: each from 0 to n - 1 once."""
         path = find_file(folder, name)
         if path is not None:
             order = self.read(name, load_array, path)

@@ -57,7 +57,7 @@ def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
         Folder that holds cifar-10-batches-bin or cifar-10-batches-py.
     part : {"train", "test"}
     partial : bool
-        Go on, with a warning, when some of the training batches are not there.
+        Continue, with a warning, when some of the training batches are missing.
     """
     files = cifar10_files(data, part)
     present = {number: path for number, path in enumerate(files) if path.is_file()}
@@ -88,7 +88,7 @@ def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:
     """
     path = cifar100_file(data, part)
     if not path.is_file():
-        raise DataError(f"{path} is not there; get CIFAR-100 from {SOURCE}.")
+        raise DataError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
     n = BATCH if part == "test" else 5 * BATCH
     x, y = _read(path, n, f"{label}_labels", N_CLASSES_100[label])
     return Images(x, y, np.arange(n))
@@ -99,7 +99,7 @@ def cifar100_classes(data: Path, label: Depth = "fine") -> list[str]:
     folder = cifar100_file(data, "train").parent
     path = folder / (f"{label}_label_names.txt" if folder.name == "cifar-100-binary" else "meta")
     if not path.is_file():
-        raise DataError(f"{path} is not there; get CIFAR-100 from {SOURCE}.")
+        raise DataError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
     if path.suffix == ".txt":
         names = path.read_text(encoding="utf-8", errors="replace").split()
     else:

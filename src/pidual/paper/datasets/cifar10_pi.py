@@ -1,7 +1,7 @@
 """CIFAR-10-PI: CIFAR-10's training images, relabelled by 16 small CNNs the way ImageNet-PI was made.
 
 The annotators are trained on the images they relabel and are right about at least three in four of them, as those of
-ImageNet-PI are: otherwise their mistakes would depend on the image more than on what is known of the label. They see
+ImageNet-PI are: otherwise their mistakes would depend on the image more than on what is known about the label. They see
 the images at half size, which makes them quick to train, and differ in width and in how long they learnt.
 
     DATA/cifar-10-pi/low_noise/  high_noise/     answers of all 16 annotators, in ImageNet-PI's file format
@@ -77,7 +77,7 @@ def make_cifar10_pi(data: Path, *, seed: int = 0, note: Callable[[str], None] = 
     seed : int
         Of the annotators and of their answers.
     note : callable
-        Told of each annotator as it is ready.
+        Called with each annotator as it is ready.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def make_cifar10_pi(data: Path, *, seed: int = 0, note: Callable[[str], None] = 
             DataWarning,
             stacklevel=2,
         )
-    (folder / ABOUT).unlink(missing_ok=True)  # files of two makings are never taken for one
+    (folder / ABOUT).unlink(missing_ok=True)  # so that files of two makings are never mixed
     levels = {}
     for level, noise in NOISE.items():
         rate = calibrate_rate(probs, train.y, noise, seed=seed)
@@ -187,7 +187,7 @@ def read_level(data: Path, level: str, *, answers_per_item: int | None = 1, seed
     strange = frame["label"][~frame["label"].between(0, len(CLASSES_10) - 1)]
     if len(strange):
         raise DataError(
-            f"{data / FOLDER / f'{level}_noise'} has the label {strange.iloc[0]}, which is no class of CIFAR-10; make "
+            f"{data / FOLDER / f'{level}_noise'} has the label {strange.iloc[0]}, not a class of CIFAR-10; make "
             f"the annotations again with {_relabel(data)}."
         )
     return frame
@@ -210,7 +210,7 @@ def _relabel(data: Path) -> str:
 
 
 def _images(data: Path) -> Images:
-    """The training images that are there; that some are not is told by the number of annotations."""
+    """The training images that exist; the number of annotations shows how many are missing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return load_cifar10(data, "train", partial=True)

@@ -50,7 +50,7 @@ def load_cifar10n(data: Path, label: str = "worst") -> NoisyDataset:
     Parameters
     ----------
     data : Path
-        Folder with cifar-n and CIFAR-10. If some of its training batches are not there, the images of the others are
+        Folder with cifar-n and CIFAR-10. If some of its training batches are missing, the images of the others are
         used, with a warning.
     label : {"worst", "worst-official", "aggregate", "random1", "random2", "random3"}
         "worst" is the first wrong one of the three answers, else the first, as in the code behind the paper;
@@ -101,7 +101,7 @@ def read_labels(data: Path, name: str, keys: Sequence[str]) -> Labels:
         strange = np.flatnonzero((values < 0) | (values >= n_classes))
         if len(strange):
             raise DataError(
-                f"{path}: {key} of image {strange[0]} is {values[strange[0]]}, which is no class from 0 to "
+                f"{path}: {key} of image {strange[0]} is {values[strange[0]]}, which is not a class from 0 to "
                 f"{n_classes - 1}; get it again from {SOURCE}."
             )
     return {key: values.astype(np.int64) for key, values in labels.items()}
@@ -154,7 +154,7 @@ def make_frame(
     place: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> pd.DataFrame:
-    """One row for each of the images `rows`, with what is known of the worker at its place."""
+    """One row for each of the images `rows`, with what is known about the worker in its position."""
     if side.annotator.shape[1] != len(label):
         raise DataError(
             f"the side information of CIFAR-N is about {side.annotator.shape[1]:,} images and the labels about "

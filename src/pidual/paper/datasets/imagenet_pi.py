@@ -88,7 +88,7 @@ def read_annotations(data: Path, noise: str, *, answers_per_item: int | None, se
     """The annotations of one noise level as `read_imagenet_pi` gives them; 16 annotators get the networks' names."""
     folder = data / FOLDER / f"{noise}_noise"
     if not folder.is_dir():
-        raise DataError(f"{folder} is not there; get ImageNet-PI from {SOURCE}.")
+        raise DataError(f"{folder} is missing; get ImageNet-PI from {SOURCE}.")
     frame = read_imagenet_pi(folder, answers_per_item=answers_per_item, seed=seed)
     if len(frame["annotator"].cat.categories) == len(ANNOTATORS):
         frame["annotator"] = frame["annotator"].cat.rename_categories(list(ANNOTATORS))

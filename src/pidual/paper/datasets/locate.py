@@ -1,4 +1,4 @@
-"""Find and read a dataset's files, with one kind of message where they are not there or not whole."""
+"""Find and read a dataset's files, with one kind of message where they are missing or incomplete."""
 
 import gzip
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def find_file(folder: Path, *names: str) -> Path | None:
 
 
 def need_file(folder: Path, *names: str, source: str) -> Path:
-    """As `find_file`; an error that says where the authors publish the file if it is not there."""
+    """As `find_file`; an error that says where the authors publish the file if it is missing."""
     path = find_file(folder, *names)
     if path is None:
         raise DataError(f"{folder} has no {' or '.join(names)}; get it from {source}.")

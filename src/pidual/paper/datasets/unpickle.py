@@ -70,7 +70,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands in for numpy.ndarray: keeps what the pickle says of the array."""
+    """Stands in for numpy.ndarray: keeps what the pickle says about the array."""
 
     def __init__(self, *_: Any) -> None:
         self.array: NDArray[Any] | None = None

@@ -62,7 +62,7 @@ class Recipe:
     dataset_options: Mapping[str, Any] = field(default_factory=dict)
 
     def method_settings(self, method: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All settings of a fit with this method; those of the recipe's network do not go with another network."""
+        """All settings of a fit with this method; those of the recipe's network are left out for another network."""
         settings, changes = {**self.settings, **self.methods.get(method, {})}, changes or {}
         if changes.get("network", settings.get("network")) != settings.get("network"):
             kept = ("network", "network.statistics")

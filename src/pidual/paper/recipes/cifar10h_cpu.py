@@ -3,7 +3,7 @@
     pidual benchmark cifar10h --scale cpu --data DIR --out DIR
 
 Cost: about 60 s a fit on one core (pi_dual_plus: twice that).
-Expected: the order of the paper's methods, not its numbers; not run by us, since the raw answers could not be had.
+Expected: the order of the paper's methods, not its numbers; not run by us, since the raw answers were not available.
 """
 
 from . import Recipe

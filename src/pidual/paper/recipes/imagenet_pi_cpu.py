@@ -2,8 +2,8 @@
 
     pidual benchmark imagenet_pi:low,imagenet_pi:high --scale cpu --data DIR --out DIR
 
-Cost: not measured; images are decoded anew for every epoch.
-Expected: not run by us, since the images could not be had. `cifar10_pi` is made in the same way and stands in for it.
+Cost: not measured; images are decoded again in every epoch.
+Expected: not run by us, since the images were not available. `cifar10_pi` is made in the same way and stands in for it.
 """
 
 from . import Recipe

@@ -68,7 +68,7 @@ AUTHORS_CIFAR100: Methods = {
     "forward_t": {"outlier_filter": False},
 }
 
-# What two cores can do, for all methods alike; see docs/settings.md for how the gate begins and for small crowds.
+# What two cores can do, the same for all methods; see docs/settings.md for how the gate begins and for small crowds.
 CPU_CNN: dict[str, Any] = {
     "network": "small_cnn",
     "network.width": 16,

@@ -80,7 +80,7 @@ function showProgress(progress) {
   put("precision", precision === null ? "" :
     `${count(progress.changed)} of ${count(progress.changed + progress.kept)} were wrong: ${percent(precision.share)} ` +
     `(95% interval ${percent(precision.low)} to ${percent(precision.high)})` +
-    (progress.unsure ? `; one cannot tell of ${count(progress.unsure)}` : ""));
+    (progress.unsure ? `; ${count(progress.unsure)} undecidable` : ""));
 }
 
 // What the run keeps of an item is shown at once, and then what its inputs hold.

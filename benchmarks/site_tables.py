@@ -1,0 +1,260 @@
+"""Tables of the documentation, by page and by name, made of the result files; `tables.py` writes them."""
+
+import json
+
+import methods
+import pandas as pd
+from common import RESULTS, read_rows
+
+from pidual.paper.summary import markdown
+
+CROWDS = {
+    "labelme": "LabelMe",
+    "cifar10s": "CIFAR-10S",
+    "cifar100_sm500": "CIFAR-100 SM500",
+    "medical_treat": "Medical relations",
+    "llm_emotion": "Language models",
+}
+METHODS = ["auto", "ce", "vote", "dawid_skene", "glad", "mace", "crowd_layer", "crowdlab", "filter_retrain"]
+PEERS = {  # columns of the comparison, by who they are
+    "auto": "pidual",
+    "vote": "majority vote",
+    "dawid_skene": "Dawid-Skene",
+    "glad": "GLAD",
+    "mace": "MACE",
+    "crowd_layer": "CrowdLayer",
+    "crowdlab": "cleanlab (CROWDLAB)",
+    "filter_retrain": "cleanlab, then retrain",
+}
+DATASETS = {
+    "digits_pi_low": "Digits-PI low",
+    "digits_pi_high": "Digits-PI high",
+    "labelme": "LabelMe",
+    "cifar10s": "CIFAR-10S",
+}
+
+
+def pages(detection):
+    """Tables by page and name; `detection` has those of docs/detection.md."""
+    crowds = load("crowds")
+    main = {"compared crowds": compared_crowds(crowds), "compared lists": compared_lists(detection["detection"])}
+    return {
+        "crowds.md": {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds)},
+        "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
+        "compared.md": main,
+        "evidence.md": {"evidence crowds": accuracy_table(crowds), "evidence methods": methods_table()} | main,
+        "settings.md": {"settings": settings_table(load("settings"))},
+        **method_results(crowds),
+    }
+
+
+def load(name):
+    """The results of a file."""
+    return json.loads((RESULTS / f"{name}.json").read_text())["results"]
+
+
+def mean(row, name, digits, scale=1):
+    """The mean of a column, as text; empty where there is none."""
+    value = row.get(name)
+    return "" if value is None or value["mean"] is None else f"{scale * value['mean']:.{digits}f}"
+
+
+def by_crowd(crowds):
+    """The rows of every crowd, by method."""
+    return {data: {row["method"]: row for row in crowds if row["data"] == data} for data in CROWDS}
+
+
+# --- crowds ---
+
+
+def crowds_table(crowds):
+    """Every method on every real crowd."""
+    rows = [
+        {
+            "crowd": CROWDS[data],
+            "method": f"**{method}**" if method == "auto" else method,
+            "seeds": found[method]["seeds"],
+            "accuracy": mean(found[method], "test_accuracy", 1, 100),
+            "AUC": mean(found[method], "auc", 3),
+            "consensus": mean(found[method], "consensus", 1, 100),
+            "stated": mean(found[method], "stated", 1, 100),
+            "Spearman of annotators": mean(found[method], "spearman", 3),
+            "seconds": mean(found[method], "seconds", 1),
+        }
+        for data, found in by_crowd(crowds).items()
+        for method in METHODS
+        if method in found
+    ]
+    return markdown(pd.DataFrame(rows))
+
+
+def made_up_table(crowds):
+    """The default and the best of its peers on crowds made by a formula."""
+    rows = []
+    for data in sorted({row["data"] for row in crowds} - {*CROWDS, "large_1"}):
+        found = {row["method"]: row for row in crowds if row["data"] == data}
+        row = {"crowd": data, "seeds": found["auto"]["seeds"]}
+        for title, name, digits, scale in (
+            ("accuracy", "test_accuracy", 1, 100),
+            ("AUC", "auc", 3, 1),
+            ("consensus", "consensus", 1, 100),
+        ):
+            row[f"{title}: auto"] = mean(found["auto"], name, digits, scale)
+            peers = {other: found[other][name]["mean"] for other in METHODS[1:] if other in found}
+            best = max((value, other) for other, value in peers.items() if value is not None)[1]
+            row[f"{title}: best peer"] = f"{mean(found[best], name, digits, scale)} {best}"
+        row["seconds: auto"] = mean(found["auto"], "seconds", 1)
+        row["filter_retrain"] = mean(found["filter_retrain"], "seconds", 1)
+        rows.append(row)
+    return markdown(pd.DataFrame(rows))
+
+
+def compared_crowds(crowds):
+    """Consensus of items and AUC of wrong answers on the real crowds; the best of each row in bold."""
+    rows = []
+    for data, found in by_crowd(crowds).items():
+        for title, name, digits, scale in (
+            ("consensus right, %", "consensus", 1, 100),
+            ("AUC of wrong answers", "auc", 3, 1),
+        ):
+            cells = {title: mean(found[peer], name, digits, scale) for peer, title in PEERS.items() if peer in found}
+            rows.append({"crowd": CROWDS[data], "": title} | bold_best(cells))
+    return markdown(pd.DataFrame(rows).fillna(""))
+
+
+def accuracy_table(crowds):
+    """Accuracy of the classifiers on clean test inputs; the best of each crowd in bold."""
+    peers = {"auto": "pidual", "ce": "cross-entropy"} | PEERS
+    rows = [
+        {"crowd": CROWDS[data]}
+        | bold_best(
+            {title: mean(found[peer], "test_accuracy", 1, 100) for peer, title in peers.items() if peer in found}
+        )
+        for data, found in by_crowd(crowds).items()
+    ]
+    return markdown(pd.DataFrame(rows)[["crowd", *peers.values()]].fillna(""))
+
+
+def bold_best(cells):
+    """The same cells with the largest in bold."""
+    best = max(float(cell) for cell in cells.values() if cell)
+    return {title: f"**{cell}**" if cell and float(cell) == best else cell for title, cell in cells.items()}
+
+
+# --- lists of wrong labels ---
+
+
+def compared_lists(table):
+    """The columns of docs/detection.md that compare lists, of published sets."""
+    kept = ["set", "AUC: auto", "cleanlab", "CROWDLAB", "F1: auto", "F1: cleanlab", "F1: best filter"]
+    kept += ["seconds: auto", "seconds: cleanlab"]
+    shown = pd.DataFrame([row for row in rows_of(table) if not row["set"].startswith("`")])[kept]
+    return markdown(shown.rename(columns={"cleanlab": "AUC: cleanlab", "CROWDLAB": "AUC: CROWDLAB"}))
+
+
+def rows_of(table):
+    """The rows of a table in Markdown."""
+    head, _, *lines = table.splitlines()
+    return [dict(zip(cells(head), cells(line), strict=True)) for line in lines]
+
+
+def cells(line):
+    """The cells of a line of a table."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def judge_table(results, counts):
+    """Labels found by stored probabilities: ours, and the best of cleanlab's scores and filters."""
+    sets = {"cifar-10n-aggregate": "CIFAR-10N aggregate", "cifar-10n-worst": "CIFAR-10N worst"}
+    sets["roman-numeral"] = "Roman numerals"
+    found = {data: {row["by"]: row for row in results if row["data"] == data} for data in sets}
+    truth = {row["set"]: row["wrong"] for row in rows_of(counts)}
+    ours = {data: found[data]["find_label_issues"] for data in sets}
+    lines = {
+        "labels that are wrong": {data: truth[f"{title} (given p)"] for data, title in sets.items()},
+        "estimate, `find_label_issues`": {data: f"{row['noise_rate']:.1%}" for data, row in ours.items()},
+        "AUC, `find_label_issues`": {data: f"{row['auc']:.3f}" for data, row in ours.items()},
+        "AUC, cleanlab's best score of five": {data: f"{best(found[data], 'auc'):.3f}" for data in sets},
+        "F1, `find_label_issues`": {data: f"{row['f1']:.3f} ({row['best_f1']:.3f})" for data, row in ours.items()},
+        "F1, cleanlab's default filter": {
+            data: f"{found[data]['cleanlab, prune_by_noise_rate']['f1']:.3f}" for data in sets
+        },
+        "F1, cleanlab's best filter of seven": {data: f"{best(found[data], 'f1'):.3f}" for data in sets},
+    }
+    return markdown(
+        pd.DataFrame([{"": name} | {sets[data]: row[data] for data in sets} for name, row in lines.items()])
+    )
+
+
+def best(rows, name):
+    """The best that cleanlab has."""
+    return max(row.get(name, 0) for by, row in rows.items() if by.startswith("cleanlab"))
+
+
+# --- methods ---
+
+
+def method_summary():
+    """Every method with searched settings, by method and dataset."""
+    table, _ = methods.summaries(read_rows(RESULTS / "methods.jsonl"))["methods"]
+    return table.set_index(["method", "dataset"])
+
+
+def methods_table():
+    """Accuracy of every method after its last epoch, with standard deviations over seeds."""
+    table = method_summary()
+    rows = [
+        {"method": name}
+        | {title: over_seeds(table.loc[(name, data)], "last_accuracy") for data, title in DATASETS.items()}
+        for name in dict.fromkeys(table.index.get_level_values("method"))
+    ]
+    return markdown(pd.DataFrame(rows))
+
+
+def over_seeds(row, name, digits=1, scale=100):
+    """Mean and standard deviation."""
+    return f"{scale * row[name]:.{digits}f} ± {scale * row[f'{name}_std']:.{digits}f}"
+
+
+def method_results(crowds):
+    """The table of results on the page of every method, cross-entropy beside it."""
+    table = method_summary()
+    made = {}
+    for name in dict.fromkeys(table.index.get_level_values("method")):
+        rows = [
+            {
+                "dataset": title,
+                f"accuracy: {name}": over_seeds(table.loc[(name, data)], "last_accuracy"),
+                "accuracy: ce": over_seeds(table.loc[("ce", data)], "last_accuracy"),
+                f"AUC: {name}": f"{table.loc[(name, data), 'last_auc']:.3f}",
+                "AUC: ce": f"{table.loc[('ce', data), 'last_auc']:.3f}",
+                "time / ce": f"{table.loc[(name, data), 'time_relative_to_ce']:.1f}",
+            }
+            for data, title in DATASETS.items()
+        ]
+        shown = pd.DataFrame(rows)
+        shown = shown.loc[:, ~shown.columns.duplicated()]
+        made[f"methods/{name}.md"] = {f"result {name}": markdown(shown)}
+    found = by_crowd(crowds)
+    rows = [
+        {
+            "crowd": title,
+            "accuracy": mean(found[data]["auto"], "test_accuracy", 1, 100),
+            "AUC": mean(found[data]["auto"], "auc", 3),
+            "consensus right": mean(found[data]["auto"], "consensus", 1, 100),
+            "by majority": mean(found[data]["vote"], "consensus", 1, 100),
+        }
+        for data, title in CROWDS.items()
+    ]
+    made["methods/latent_truth.md"] = {"result latent_truth": markdown(pd.DataFrame(rows))}
+    return made
+
+
+def settings_table(results):
+    """Accuracy with every choice of the default setting undone in turn."""
+    table = 100 * pd.DataFrame(results).pivot_table("accuracy", "variant", "dataset")
+    names = {"digits_pi high": "Digits-PI high", "digits_pi low": "Digits-PI low", "labelme valid": "LabelMe valid"}
+    table = table.rename(columns=names, index={"ce": "cross-entropy"}).assign(mean=table.mean(axis=1).to_numpy())
+    order = sorted(table.index, key=lambda name: (name != "default", name != "cross-entropy", name))
+    cells = table.loc[order].map("{:.1f}".format)
+    return markdown(cells.rename_axis(index="change", columns=None).reset_index())

@@ -1,0 +1,78 @@
+"""`pidual fit --from RUN`: the data and options of a run once more."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ..errors import UsageError
+from .job import ASKED, NAMED, given_training
+
+if TYPE_CHECKING:
+    from ..run import FitOptions, Run
+
+MOVED = ("x", "probs", "key_file")  # files that may be elsewhere now
+FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")
+READ = ("format", "item", "label", "annotator", "y", "split")
+
+
+def given(name: str) -> bool:
+    """Whether an option is on the command line."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+
+
+def data_again(run: "Run", table: Path | None, options: dict[str, Any]) -> Path:
+    """Fill in the options that say how the data of a run was read; where its table is."""
+    from ..data import KEY_NAME
+
+    for name in options:
+        if name not in FREE and given(name):
+            raise UsageError(f"--{name.replace('_', '-')} is that of the run with --from; leave it out.")
+    source, about = run.config["source"], run.config["data"]
+    asked, read = source.get("asked"), source.get("read")
+    if asked is None or read is None:
+        raise UsageError(
+            f"{run.path} does not say how its data was read: it was made in Python, where fit_table(..., from_run=...) "
+            "takes it, or by an older pidual; fit its table again, with --truth."
+        )
+    options |= {name: asked.get(name) for name in ASKED if not (name in MOVED and given(name))}
+    options |= {name: read.get(name) for name in READ} | {"keep_ids": about.get("keep_ids", False)}
+    table = table or Path(source["table"])
+    if options["key_file"] is not None:
+        options["key_file"] = Path(options["key_file"])
+    key = options["key_file"] or table.with_name(KEY_NAME)
+    if about["n_annotators"] and not options["keep_ids"] and not key.exists():
+        raise UsageError(
+            f"There is no key of the pseudonyms at {key}; say where the key of the run is with --key-file."
+        )
+    options["annotators"] = annotators_again(table, read)
+    return table
+
+
+def annotators_again(table: Path, read: dict[str, Any]) -> list[str] | None:
+    """The columns of a wide table that hold answers, as --annotators names them."""
+    from ..data import open_source
+
+    if not read.get("annotators"):
+        return None
+    columns = open_source(table, format=read.get("format")).columns
+    names = [columns[number] for number in read["annotators"] if number < len(columns)]
+    return [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
+
+
+def fit_again(run: "Run", options: dict[str, Any]) -> "FitOptions":
+    """The options of the fit of a run, with those that are on the command line."""
+    from ..run.again import options_again
+
+    changes = {name: options[name] for name in ("accelerator", "threads") if given(name)}
+    return options_again(run, options=options["settings"] | given_training(options), **changes)
+
+
+def next_name(path: Path) -> Path:
+    """Where the run after another one goes: runs/labels, runs/labels-2, runs/labels-3."""
+    path = Path(path)
+    numbered = re.fullmatch(r"(.+)-(\d+)", path.name)
+    return path.with_name(f"{numbered[1]}-{int(numbered[2]) + 1}" if numbered else f"{path.name}-2")

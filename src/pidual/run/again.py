@@ -1,0 +1,196 @@
+"""A run once more, with what reviewers decided on it.
+
+    known_classes       what was decided (`decisions`), and what the run knew already, for every annotation
+    check_same_data     table and inputs must be those it was made from
+    options_again       what was asked of it
+    start_from          the answer model begins with its weights, and training takes a part of its epochs
+    describe_change     what the decisions have changed
+
+Only what is known about annotators goes on. Networks of x start over: with their old weights they keep the wrong labels
+that they have learned, and are less often right than without (docs/loop.md). Items are kept from the same members as
+before, so that no member begins with what it must not have seen.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..data import AnnotationTable, read_truth
+from ..engine.checkpoint import misfit
+from ..errors import RunError, UsageError
+from ..methods import Method
+from ..review import read_decisions
+from .decisions import calibrate_run, decided_classes
+from .directory import Run
+from .makers import check_build
+from .options import FitOptions
+from .prepare import JUDGING_NETWORKS, Job
+
+WARM_EPOCHS = 0.5  # of those of a fit from the start; docs/loop.md has what this costs
+ANSWERS = "answers."  # how weights of the answer model are called
+
+
+def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """The class of each annotation's item where it is known, else -1 (N,): decided on, or known to the run before.
+
+    Parameters
+    ----------
+    run : Run
+    table : AnnotationTable
+        The one that it was made from.
+    truth : int array (N,), optional
+        What else is known, as `read_truth` reads it; decisions of reviewers count more.
+    """
+    check_same_data(run, "fingerprint", table.fingerprint(), table.source)
+    before, decided = run.config["source"].get("truth"), decided_classes(run)
+    known = np.full(len(table), -1, np.int64) if truth is None else truth
+    if truth is None and before is not None:
+        if not Path(before).exists():
+            raise UsageError(f"{run.path} used the classes of {before}, which is missing; put it back.")
+        known = read_truth(before, table)
+    if not len(decided) and not (known >= 0).any():
+        raise UsageError(f"Nobody has decided on a label of {run.path}; do so with `pidual review {run.path}`.")
+    of_item = np.full(int(table.item_codes.max()) + 1, -1, np.int64)
+    of_item[table.item_codes[known >= 0]] = known[known >= 0]
+    codes = pd.Index([str(name) for name in table.classes]).get_indexer(pd.Index(decided["label"]))
+    of_item[table.item_codes[decided["row"].to_numpy()]] = codes
+    found: NDArray[np.int64] = of_item[table.item_codes]
+    return found
+
+
+def options_again(run: Run, **changes: Any) -> FitOptions:
+    """What the fit of a run was asked for, with some options changed, and fewer epochs where it goes on from there;
+    see `FitOptions`."""
+    config, asked = run.config, dict(changes.pop("options", {}))
+    network = config["network"]
+    own = network["name"] not in JUDGING_NETWORKS.values()
+    options = {name: value for name, value in config["training"].items() if name != "seed"}
+    options |= {"epochs": epochs_from_start(run)} | config["method_options"]
+    options |= {f"network.{name}": value for name, value in network["options"].items()}
+    again = FitOptions(
+        method=config["method"],
+        setting=config["setting"],
+        options={**options, **asked},
+        network=network["name"] if own else None,
+        valid_fraction=config.get("valid_fraction"),
+        pi_kinds=config.get("pi_kinds", {}),
+        seed=config["seed"],
+        **config.get("splits", {}),
+    )
+    again = replace(again, **changes)
+    if "epochs" not in asked and goes_on(run, again):
+        again = replace(again, options={**again.options, "epochs": math.ceil(epochs_from_start(run) * WARM_EPOCHS)})
+    return again
+
+
+def epochs_from_start(run: Run) -> int:
+    """Epochs of a fit that does not begin with what another knows."""
+    return int(run.config["source"].get("epochs_from_start", run.config["training"]["epochs"]))
+
+
+def goes_on(run: Run, options: FitOptions) -> bool:
+    """Whether a fit with these options may begin with what a run knows about annotators.
+
+    It may not where that fit failed, and where the method is another or keeps items from other members.
+    """
+    config = run.config
+    chosen = {name: value for name, value in config["method_options"].items() if name != "answers_lr"}
+    same = all(_as_json(options.options.get(name, value)) == _as_json(value) for name, value in chosen.items())
+    kept = (config["method"], config["seed"], config.get("splits", {}).get("split_seed"))
+    works = run.summary.get("verdict", {}).get("status") != "failed"
+    return works and same and kept == (options.method, options.seed, options.split_seed)
+
+
+def begin_again(run: Run, job: Job) -> dict[str, Any]:
+    """Let a job begin where a run of the same inputs ended; what config.json says about it."""
+    check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
+    about = {"from": str(run.path), "warm_start": start_from(run, job), "epochs_from_start": epochs_from_start(run)}
+    reviews, before = read_decisions(run), run.config["source"].get("truth")
+    if len(reviews):
+        about["decided_until"] = reviews["at"].max().isoformat()
+    return about if before is None else about | {"truth": before}
+
+
+def start_from(run: Run, job: Job) -> bool:
+    """Let the answer model of a job begin with that of a run where it may; whether it does."""
+    if not goes_on(run, job.options):
+        return False
+    weights = {name: value for name, value in run.load().state_dict().items() if name.startswith(ANSWERS)}
+    own = {name: value for name, value in check_build(job.build).state_dict().items() if name.startswith(ANSWERS)}
+    if not weights or misfit(own, weights):
+        return False
+    job.build = with_weights(job.build, weights)
+    return True
+
+
+def with_weights(build: Callable[[], Method], weights: Mapping[str, Any]) -> Callable[[], Method]:
+    """A function that makes the same method, with these of its weights."""
+
+    def make() -> Method:
+        method = build()
+        method.load_state_dict({**method.state_dict(), **weights})
+        return method
+
+    return make
+
+
+def check_same_data(run: Run, name: str, now: str, what: str) -> None:
+    """Refuse another table or other inputs than those that a run was made from.
+
+    Parameters
+    ----------
+    run : Run
+    name : "fingerprint" or "x_fingerprint"
+        Of the table, or of the inputs.
+    now : str
+        What it is now.
+    what : str
+        What it is of.
+    """
+    if run.config["data"][name] == now:
+        return
+    key = name == "fingerprint" and not run.config["data"].get("keep_ids", True)
+    raise RunError(
+        f"{what} is not as it was when {run.path} was made from it"
+        f"{', or the key of the pseudonyms is another one' if key else ''}; decisions on its labels need the data as "
+        "it was."
+    )
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def describe_change(run: Run, items: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the decisions were, and what they have changed; for summary.json.
+
+    Parameters
+    ----------
+    run : Run
+        The run before.
+    items, summary
+        Of the new one.
+    """
+    decisions, before = read_decisions(run), run.items
+    decided = set(run.predictions.frame["item"].iloc[decisions["row"]].astype(str))
+    names = before["item"].astype(str)
+    now = items.set_index(items["item"].astype(str))["consensus_label"].loc[names].astype(str).to_numpy()
+    changed, looked_at = now != before["consensus_label"].astype(str).to_numpy(), names.isin(decided).to_numpy()
+    return {
+        "run": str(run.path),
+        "calibration": calibrate_run(run),
+        "n_decisions": len(decisions),
+        "n_unsure": int((decisions["decision"] == "unsure").sum()),
+        "n_wrong": int((decisions["decision"] == "change").sum()),
+        "n_consensus_changed": int(changed.sum()),
+        "n_others_changed": int((changed & ~looked_at).sum()),
+        "n_issues": [int(run.summary["n_issues"]), int(summary["n_issues"])],
+        "noise_rate": [float(run.summary["estimated_noise_rate"]), float(summary["estimated_noise_rate"])],
+    }

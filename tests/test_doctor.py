@@ -1,0 +1,157 @@
+"""`pidual doctor` says what is missing or wrong, how to get it, and fails only where that is needed."""
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from command_line import run_cli
+
+from pidual import __version__
+from pidual.cli import doctor
+
+ASKED = [
+    "click>=8.1",
+    "torch>=2.13",
+    "optuna>=4.3; extra == 'sweep'",
+    'timm; extra == "vision"',
+    "pidual[a,b]; extra == 'all'",
+]
+HERE = {"click": "8.1.0", "torch": "2.13.0+cpu", "optuna": "5.0.0"}
+
+
+@pytest.fixture
+def here(monkeypatch, tmp_path):
+    """Packages that seem to be installed, by their versions; the present folder is an empty one."""
+    installed = dict(HERE)
+
+    def version(name):
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ASKED)
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.chdir(tmp_path)
+    return installed
+
+
+def findings(*arguments):
+    """Exit code, and the findings by name."""
+    code, out, _ = run_cli(["doctor", "--json", *arguments])
+    found = json.loads(out)
+    assert found["ok"] == (code == 0)
+    assert found["pidual"] == __version__
+    return code, {check["name"]: check for check in found["checks"]}
+
+
+def test_every_requirement_of_this_package_is_understood():
+    wanted = list(doctor.requirements())
+    assert len(wanted) == len(importlib.metadata.requires("pidual"))
+    assert ("torch", "2.13", "") in wanted
+    assert set(doctor.EXTRAS) <= {extra for _, _, extra in wanted}
+
+
+def test_all_is_well(here):
+    code, found = findings()
+    assert (code, found["torch"]["status"], found["sweep"]["status"]) == (0, "ok", "ok")
+    assert found["vision"]["text"].endswith("pip install 'pidual[vision]'")
+    assert found["threads"]["status"] == "ok"
+
+
+def test_optional_parts_are_not_needed(here):
+    del here["optuna"]
+    code, found = findings()
+    assert (code, found["sweep"]["status"]) == (0, "missing")
+
+
+@pytest.mark.parametrize(
+    ("torch", "status", "says"),
+    [
+        (None, "missing", "pip install 'torch>=2.13'"),
+        ("2.9.1", "wrong", "2.9.1 is older than 2.13: pip install 'torch>=2.13'"),
+    ],
+)
+def test_what_is_needed_fails(here, torch, status, says):
+    here.pop("torch") if torch is None else here.update(torch=torch)
+    code, found = findings()
+    assert (code, found["torch"]["status"], found["torch"]["text"]) == (1, status, says)
+    code, out, _ = run_cli(["doctor"])
+    assert (code, out.splitlines()[-1]) == (1, "Not ready: torch.")
+
+
+def test_an_old_optional_part_is_named(here):
+    here["optuna"] = "3.6.0"
+    code, found = findings()
+    assert (code, found["sweep"]["status"]) == (0, "wrong")
+    assert "optuna 3.6.0 is older than 4.3" in found["sweep"]["text"]
+
+
+def test_a_vision_library_that_does_not_fit_torch_is_named(here, monkeypatch):
+    here["timm"] = "1.0"
+    monkeypatch.setattr(
+        importlib, "import_module", lambda name: (_ for _ in ()).throw(RuntimeError("no operator\nmore"))
+    )
+    code, found = findings()
+    assert (code, found["vision"]["status"]) == (0, "wrong")
+    assert "timm does not fit the installed torch (no operator)" in found["vision"]["text"]
+
+
+def test_the_key_is_checked_beside_the_table_and_never_made(here, tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    code, found = findings(str(folder / "labels.csv"))
+    assert (code, list(folder.iterdir())) == (0, [])
+    assert "none yet" in found["key"]["text"]
+    key = folder / ".pidual.key"
+    key.write_text("ab" * 32)
+    key.chmod(0o644)
+    code, found = findings(str(folder / "labels.csv"))
+    assert (code, found["key"]["status"]) == (1, "wrong")
+    assert "chmod 600" in found["key"]["text"]
+    key.chmod(0o600)
+    assert findings(str(folder / "labels.csv"))[0] == 0
+    assert key.read_text() not in run_cli(["doctor", str(folder / "labels.csv")])[1]
+
+
+def test_a_folder_that_cannot_be_written_fails(here, monkeypatch):
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    code, found = findings()
+    assert (code, found["this folder"]["status"]) == (1, "wrong")
+    assert "Permission denied" in found["this folder"]["text"]
+
+
+def test_a_folder_that_is_not_installed_says_so(here, monkeypatch):
+    monkeypatch.setattr(
+        importlib.metadata,
+        "requires",
+        lambda name: (_ for _ in ()).throw(importlib.metadata.PackageNotFoundError(name)),
+    )
+    code, found = findings()
+    assert (code, found["pidual"]["status"]) == (1, "wrong")
+
+
+@pytest.mark.parametrize(("one", "other"), [("2.13.0+cpu", "2.13"), ("3.1", "3.1.0"), ("1.10", "1.10.0rc1")])
+def test_versions_that_are_equal(one, other):
+    assert doctor.numbers(one) == doctor.numbers(other)
+    assert doctor.numbers("1.9") < doctor.numbers("1.10")
+
+
+def test_the_version_is_printed():
+    assert run_cli(["--version"])[:2] == (0, f"pidual, version {__version__}\n")
+
+
+@pytest.mark.skipif(
+    bool(torch.version.cuda or torch.version.hip) or sys.platform == "darwin", reason="this torch may have devices"
+)
+def test_it_does_not_load_torch_where_that_has_no_devices():
+    code = (
+        "from pidual.cli import cli\ncli(['doctor'], standalone_mode=False)\nimport sys\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"

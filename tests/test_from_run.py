@@ -1,0 +1,233 @@
+"""`pidual fit --from RUN`: once more, with what reviewers decided."""
+
+import contextlib
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from command_line import run_cli, write_crowd
+
+from pidual.data import AnnotationTable, load_inputs, no_inputs, read_table
+from pidual.datasets.synthetic import make_crowd
+from pidual.engine import Interrupted
+from pidual.errors import RunError, UsageError
+from pidual.review import Store
+from pidual.run import FitOptions, Run, fit_table
+from pidual.run.again import decided_classes, epochs_from_start, known_classes, options_again
+
+WORDS = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds", "--set", "width=8", "--quiet", "--out"]
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """A crowd of 60 items and a run of it, `run`."""
+    folder = write_crowd(tmp_path_factory.mktemp("crowd"), seed=3)
+    with contextlib.chdir(folder):
+        code, _, err = run_cli([*WORDS, "run"])
+        assert code == 0, err
+    return folder
+
+
+@pytest.fixture
+def folder(crowd, tmp_path):
+    """A copy of it."""
+    shutil.copytree(crowd, tmp_path / "crowd")
+    with contextlib.chdir(tmp_path / "crowd"):
+        yield tmp_path / "crowd"
+
+
+def review(path, decisions):
+    """Let a reviewer decide: (row, decision, label)."""
+    store = Store(Run.open(path))
+    for number, (row, decision, label) in enumerate(decisions):
+        store.add(row, decision, label, reviewer="ann", request=f"{len(decisions)}-{number}")
+    store.close()
+
+
+def review_first(path, n):
+    """Let somebody who knows the truth decide on the first n labels that the run lists."""
+    frame = Run.open(path).predictions.frame.sort_values("label_quality", kind="stable").head(n)
+    decided = [
+        (int(row), "keep" if given == y else "change", y)
+        for row, given, y in zip(frame["row"], frame["given_label"].astype(str), frame["y"].astype(str), strict=True)
+    ]
+    review(path, decided)
+
+
+def test_decisions_on_labels_say_the_class_of_their_items(folder):
+    frame = Run.open("run").predictions.frame
+    rows = frame.groupby("item", sort=False, observed=True)["row"].apply(list)
+    a, b, c, d = (rows.iloc[number] for number in range(4))
+    given = frame["given_label"].astype(str)
+    others = {"cat": "dog", "dog": "owl", "owl": "cat"}
+    review(
+        "run",
+        [
+            (a[0], "keep", given[a[0]]),
+            (b[0], "change", "owl"),
+            (b[1], "change", "cat"),
+            (b[2], "change", "owl"),
+            (c[0], "unsure", None),
+            (d[0], "change", others[given[d[0]]]),
+            (d[0], "keep", given[d[0]]),  # thought better of
+            (d[1], "change", "owl" if given[d[0]] != "owl" else "cat"),  # as many say so, and later
+        ],
+    )
+    found = decided_classes(Run.open("run")).set_index("row")
+    assert found["label"].to_dict() == {
+        a[0]: given[a[0]],
+        b[0]: "owl",
+        d[1]: "owl" if given[d[0]] != "owl" else "cat",
+    }
+    assert found["num_decisions"].tolist() == [1, 2, 1]
+    table = read_table("labels.csv", pi=["annotator", "seconds"])
+    known = known_classes(Run.open("run"), table)
+    assert set(np.flatnonzero(known >= 0)) == {*a, *b, *d}
+    assert {table.classes[code] for code in known[b]} == {"owl"}
+
+
+def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
+    review_first("run", 30)
+    before = Run.open("run")
+    code, out, err = run_cli(["fit", "--from", "run", "--quiet"])
+    assert code == 0, err
+    run = Run.open("run-2")
+    items = run.items.set_index(run.items["item"].astype(str))
+    y = before.predictions.frame.drop_duplicates("item").set_index("item")["y"].astype(str)
+    decided = before.predictions.frame["item"].iloc[before.reviews["row"]].astype(str).unique()
+    assert (items.loc[decided, "consensus_label"].astype(str) == y.rename(index=str).loc[decided]).all()
+    assert run.config["data"]["n_known_items"] == len(decided)
+    same = ("method", "setting", "seed", "method_options", "network", "pi_kinds", "splits")
+    assert {name: run.config[name] for name in same} == {name: before.config[name] for name in same}
+    assert run.config["source"]["warm_start"]
+    assert run.config["training"] == before.config["training"] | {"epochs": 30}
+    about = run.summary["from_run"]
+    assert (about["n_decisions"], about["n_unsure"], about["run"]) == (30, 0, "run")
+    assert about["n_issues"] == [before.summary["n_issues"], run.summary["n_issues"]]
+    assert "30 decisions on run were used: the consensus of " in out
+    pd.testing.assert_frame_equal(run.reviews, before.reviews)
+    told, wrong = before.calibration, (before.predictions.given != before.predictions.y).mean()
+    assert told["noise"]["low"] <= wrong <= told["noise"]["high"]
+    assert told["consensus"]["low"] <= told["consensus"]["rate"] <= told["consensus"]["high"] < 0.5
+    assert about["calibration"] == told
+    assert run.calibration is None  # it was told all there is
+    assert "By the decisions: " in out
+    code, out, err = run_cli(["detect", "run", "--cutoff", "reviewed"])
+    assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told["cutoff"]).sum())
+    assert "30 decisions; --cutoff reviewed lists" in err
+    assert (
+        "--cutoff reviewed needs a RUN of which at least ten" in run_cli(["detect", "run-2", "--cutoff", "reviewed"])[2]
+    )
+
+
+def test_the_more_is_reviewed_the_more_is_right(tmp_path):
+    crowd = make_crowd(90, 6, 3, 3, 2, noise=0.5, seed=2)
+    table, right = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True), []
+    y = crowd.frame.drop_duplicates("item").set_index("item")["y"]
+    run = fit_table(table, no_inputs(), tmp_path / "0", FitOptions(options={"folds": 2, "epochs": 40}))
+    for n in (0, 40, 120):
+        if n:
+            review_first(tmp_path / "0", n)
+            run = fit_table(table, no_inputs(), tmp_path / str(n), from_run=tmp_path / "0")
+        right.append(
+            (run.items["consensus_label"].astype(int).to_numpy() == y.loc[run.items["item"].astype(int)]).mean()
+        )
+    assert right[0] + 0.05 < right[1] < right[2] - 0.05
+
+
+def test_it_can_be_stopped_and_resumed_and_the_next_one_knows_as_much(folder):
+    review_first("run", 20)
+    table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
+    whole = fit_table(table, inputs, "whole", from_run="run")
+    steps = iter(range(1000))
+    with pytest.raises(Interrupted):
+        fit_table(table, inputs, "parts", from_run="run", stop=lambda: next(steps) > 10)
+    parts = fit_table(table, inputs, "parts", from_run="run", resume=True)
+    pd.testing.assert_frame_equal(parts.predictions.frame, whole.predictions.frame)
+    third = fit_table(table, inputs, "third", from_run="whole")
+    assert third.config["data"]["n_known_items"] == whole.config["data"]["n_known_items"]
+    assert third.config["training"]["epochs"] == whole.config["training"]["epochs"] == 30
+    assert epochs_from_start(third) == 60
+    review("run", [(int(Run.open("run").predictions.frame["row"].iloc[-1]), "keep", "cat")])
+    code, _, err = run_cli(["fit", "--from", "run", "--quiet", "--out", "parts", "--resume"])
+    assert code == 1
+    assert "other contents of the classes that are known" in err
+
+
+def test_a_run_with_a_truth_file_keeps_what_it_was_told(folder):
+    pd.read_csv("labels.csv").drop_duplicates("item")[["item", "y"]].tail(5).to_csv("truth.csv", index=False)
+    words = [word for word in WORDS if word != "--quiet"]
+    assert run_cli([*words, "told", "--truth", "truth.csv", "-q", "--epochs", 4])[0] == 0
+    review("told", [(0, "keep", Run.open("told").predictions.frame["given_label"].astype(str)[0])])
+    assert run_cli(["fit", "--from", "told", "-q", "--epochs", 3])[0] == 0
+    run = Run.open("told-2")
+    assert run.config["data"]["n_known_items"] == 6
+    assert run.config["training"]["epochs"] == 3
+    assert run_cli(["fit", "--from", "told-2", "-q", "--epochs", 3])[0] == 0
+    assert Run.open("told-3").config["data"]["n_known_items"] == 6
+
+
+def test_what_is_known_of_annotators_goes_on(folder):
+    review_first("run", 5)
+    table, inputs, run = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy"), Run.open("run")
+    options = options_again(run, options={"epochs": 1, "lr": 1e-9, "answers_lr": 1e-9})
+    warm = fit_table(table, inputs, "warm", options, from_run=run)
+    old, new = (each.load().state_dict() for each in (run, warm))
+    for name, value in old.items():
+        if name.startswith("answers."):
+            torch.testing.assert_close(new[name], value, atol=1e-5, rtol=1e-4)
+    network = next(name for name, value in old.items() if name.startswith("f.") and value.ndim > 2)
+    assert not torch.allclose(new[network], old[network], atol=1e-2)
+    assert warm.config["source"]["warm_start"]
+    assert options_again(run).options["epochs"] == 30
+    options = options_again(run, seed=1)  # items are kept from other members then
+    assert options.options["epochs"] == 60
+    options = options_again(run, seed=1, options={"epochs": 1})
+    assert not fit_table(table, inputs, "cold", options, from_run=run).config["source"]["warm_start"]
+
+
+def test_other_data_is_refused(folder):
+    assert "Nobody has decided on a label of run" in run_cli(["fit", "--from", "run", "-q"])[2]
+    review_first("run", 5)
+    np.save("x.npy", np.load("x.npy") + 1)
+    code, _, err = run_cli(["fit", "--from", "run", "-q"])
+    assert (code, err.startswith("Error: x.npy is not as it was when run was made from it; ")) == (1, True)
+    np.save("x.npy", np.load("x.npy") - 1)
+    pd.read_csv("labels.csv").iloc[:-1].to_csv("labels.csv", index=False)
+    code, _, err = run_cli(["fit", "--from", "run", "-q"])
+    assert (code, "labels.csv is not as it was when run was made from it, or the key" in err) == (1, True)
+    (folder / ".pidual.key").unlink()
+    code, _, err = run_cli(["fit", "--from", "run", "-q"])
+    assert (code, "There is no key of the pseudonyms" in err) == (2, True)
+    assert not (folder / ".pidual.key").exists()
+    assert not (folder / "run-2").exists()
+    assert run_cli(["fit", "--from", "run", "--pi", "seconds"])[2] == (
+        "Error: --pi is that of the run with --from; leave it out.\n"
+    )
+    assert "TABLE is missing" in run_cli(["fit"])[2]
+    assert "--truth and --from" in run_cli(["fit", "--from", "run", "--truth", "labels.csv"])[2]
+
+
+def test_only_the_default_method_can_be_told(folder):
+    table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
+    review_first("run", 5)
+    with pytest.raises(UsageError, match="Only the method latent_truth"):
+        fit_table(table, inputs, "ce", FitOptions(method="ce"), from_run="run")
+    with pytest.raises(RunError, match="is not a run directory"):
+        fit_table(table, inputs, "new", from_run="nothing")
+
+
+def test_a_wide_table_is_read_again(tmp_path):
+    frame = pd.read_csv(write_crowd(tmp_path, seed=1) / "labels.csv")
+    wide = frame.assign(who=frame.groupby("item").cumcount().map(lambda n: f"rater {n}"))
+    wide = wide.pivot_table(index="item", columns="who", values="label", aggfunc="first").reset_index()
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    with contextlib.chdir(tmp_path):
+        assert run_cli(["fit", "wide.csv", "--annotators", "rater*", "--no-x", "-q", "--out", "run"])[0] == 0
+        review("run", [(0, "unsure", None), (1, "change", "owl")])
+        code, out, err = run_cli(["fit", "--from", "run"])
+        assert code == 0, err
+        assert "2 decisions on run were used (1 could not tell)" in out
+        assert "rater" not in (tmp_path / "run-2" / "config.json").read_text()

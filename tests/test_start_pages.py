@@ -1,0 +1,78 @@
+"""The Start pages: each is one script of examples/, and shows what that prints."""
+
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import environment
+
+ROOT = Path(__file__).parents[1]
+FOUND = importlib.util.spec_from_file_location("start_pages", ROOT / "docs" / "start_pages.py")
+start_pages = importlib.util.module_from_spec(FOUND)
+FOUND.loader.exec_module(start_pages)
+
+CHOSEN = re.compile(r"in 25 networks.*|The best and the worst setting.*")  # settings of equal merit, by last digits
+NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
+
+
+def page(name):
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def lasting(text):
+    """A page without what is different in every run."""
+    return CHOSEN.sub("~", start_pages.VARIES.sub("~", text))
+
+
+def words(text):
+    """What lasts of a page, without its numbers."""
+    return NUMBER.sub("0", lasting(text)).split()
+
+
+def numbers(text):
+    return [float(number.replace(",", "")) for number in NUMBER.findall(lasting(text))]
+
+
+def close(made, shown):
+    """Whether a number is the one shown, as far as processors round alike: one label more, or two in a hundred."""
+    return abs(made - shown) <= max(0.02 * abs(shown), 1 if shown == round(shown) else 0.02)
+
+
+@pytest.mark.parametrize("name", start_pages.PAGES)
+def test_a_page_shows_what_its_run_prints_and_draws(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown, made = page(name), start_pages.run(page(name))
+    assert words(made) == words(shown), "run `make docs`"
+    assert [pair for pair in zip(numbers(made), numbers(shown), strict=True) if not close(*pair)] == []
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    assert pictures | {"report.png", "review.png"} >= set(re.findall(r"figures/(\S+\.png)\)", shown))
+
+
+@pytest.mark.parametrize("name", start_pages.PAGES)
+def test_a_page_is_a_script_of_the_examples(name):
+    (path,) = (ROOT / "examples").glob(f"{name}.*")
+    assert path.read_text() == start_pages.script(page(name)), "run `make docs`"
+    assert all(block != ("text", "") for block in start_pages.blocks(page(name)))
+
+
+def test_pictures_are_small():
+    for path in (ROOT / "docs" / "figures").iterdir():
+        assert path.stat().st_size < 150_000
+
+
+def test_another_number_or_word_is_noticed():
+    assert words("91 of 360 look wrong (4 s)") == words("92 of 360 look wrong (12 s)") != words("91 of 360 look right")
+    assert numbers("25.3% of 1,497, 0.2 s") == [25.3, 1497]
+    assert [close(25.6, 25.3), close(26, 25.3), close(36, 37), close(35, 37)] == [True, False, True, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("start_*")), ids=lambda path: path.name)
+def test_a_script_runs_by_itself_and_prints_what_the_page_shows(path, tmp_path):
+    command = [{".sh": "bash", ".py": "python"}[path.suffix], str(path)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    printed = start_pages.shown(done.stdout)
+    shown = "".join(code for language, code in start_pages.blocks(page(path.stem)) if language == "text")
+    assert set(words(printed)) <= set(words(shown))
