@@ -1,23 +1,26 @@
 """What a review is worth: wrong labels found, what retraining makes of them, and whom to ask next; real crowds.
 
     PIDUAL_DATA=DIR python benchmarks/simulate_review.py [--seeds 3] [--parts order,retrain,ask]
-        [--only labelme,cifar10s,cifar100_sm500] [--cache FOLDER] [--out FILE]
+        [--only labelme,cifar10s,cifar100_sm500] [--asking next,random,activelab] [--cache FOLDER] [--log FILE]
+        [--out FILE]
 
-A reviewer who knows the clean labels stands for people. simulate_review_table.py writes the tables of docs/loop.md.
+A reviewer who knows the clean labels stands for people. loop_table.py writes the tables of docs/loop.md.
 
     order     wrong labels among the first n looked at: ours (label_quality, as `pidual review` lists them), cleanlab's
               (its default score of every answer, by out-of-fold probabilities of the same network), CROWDLAB's (its
               score of every answer, by the same), ActiveLab's (its items in order, all answers of each), and random
-    retrain   the first n labels of our order are decided on, then `fit --from`: consensus and test accuracy, and the
-              consensus of items that were not looked at, against the same fit with no decisions
+    retrain   the first n labels of our order are decided on, then a fit as `fit --from` makes it: accuracy of the
+              consensus, of that of items nobody looked at (others), and on test inputs; n = 0: the same, no decisions
     ask       SM500 has 11 answers to each of 500 items: 2 of each are shown, the others come as they are asked for, in
               rounds of 100: by `next`, and items by ActiveLab or at random with a random annotator
 
-No fit is chosen by clean labels. Fits that are there already (the log beside FILE) are not repeated.
+No fit is chosen by clean labels. Rows that are there already (--log) are not made again.
 """
 
 import argparse
 import dataclasses
+import json
+import math
 import warnings
 from functools import partial
 from pathlib import Path
@@ -38,13 +41,16 @@ from pidual.engine import make_fabric
 from pidual.engine.predict import predict_labels
 from pidual.engine.threads import using_threads
 from pidual.metrics import accuracy
-from pidual.paper.score import prepare_data, test_rows
+from pidual.paper.score import table_and_inputs, test_rows
 from pidual.run import FitOptions, train
+from pidual.run.again import ANSWERS, WARM_EPOCHS, with_weights
 from pidual.run.judge import assess
+from pidual.run.prepare import prepare
 
 DATA = ("labelme", "cifar10s", "cifar100_sm500")
+DECIDED = (100, 400)  # labels, before a fit with the decisions
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)  # labels looked at
-SHOWN, ROUND, MOST = 2, 100, 2000  # answers an item has before any is asked for; answers of a round; of all
+SHOWN, ROUND, MOST = 2, 100, 1000  # answers an item has before any is asked for; answers of a round; of all at random
 
 
 # --- the order of labels ---
@@ -110,15 +116,24 @@ def compare_orders(name, data, seed, results, p, log):
 # --- fits ---
 
 
-def fit(data, seed):
-    """A fit with default settings, judged, and its classes of the test inputs."""
-    job = prepare_data(data, FitOptions(seed=seed, accelerator="cpu"))
+def fit(data, seed, truth=None, answers=None):
+    """A fit with default settings, judged, its classes of the test inputs, and what it knows of annotators.
+
+    `answers`, what another fit knows, makes it one as `fit --from` has it.
+    """
+    table, inputs = table_and_inputs(data)
+    options = FitOptions(seed=seed, accelerator="cpu", pi_kinds=data.pi)
+    job = prepare(table, inputs, options, truth=truth)
+    if answers is not None:
+        job.training = dataclasses.replace(job.training, epochs=math.ceil(job.training.epochs * WARM_EPOCHS))
+        job.build = with_weights(job.build, answers)
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     results = assess(job, fitted, fabric)
     with using_threads(job.threads):
         test = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
-    return results, test
+    known = {name: value for name, value in fitted.method.state_dict().items() if name.startswith(ANSWERS)}
+    return results, test, known
 
 
 def first_of(function, *arguments):
@@ -126,12 +141,38 @@ def first_of(function, *arguments):
     return function(*arguments)[0]
 
 
-def scores(results, test, data):
-    """Accuracy of the consensus and on test inputs."""
+def scores(results, test, data, others=None):
+    """Accuracy of the consensus, on test inputs, and of the consensus of some items."""
     truth = item_truth(data.frame)
     consensus = results.items.set_index(results.items["item"].astype(int))["consensus_label"].astype(int)
-    right = consensus.loc[truth.index].to_numpy() == truth.to_numpy()
-    return {"consensus": round(float(right.mean()), 4), "test": round(accuracy(test, data.y_test), 4)}
+    right = pd.Series(consensus.loc[truth.index].to_numpy() == truth.to_numpy(), index=truth.index)
+    found = {"consensus": right.mean(), "test": accuracy(test, data.y_test)}
+    if others is not None:
+        found["others"] = right.loc[others].mean()
+    return {name: round(float(value), 4) for name, value in found.items()}
+
+
+# --- decisions, and another fit ---
+
+
+def retrain(name, data, seed, cache, log):
+    """Fits with the first so many labels decided, and without any, from the same run."""
+    first, _, answers = cache.get(f"{name}.first.{seed}", partial(fit, data, seed))[0]
+    order = np.argsort(first.predictions.label_quality, kind="stable")
+    items = data.frame["item"].to_numpy()
+    code = {str(label): number for number, label in enumerate(first.predictions.classes)}
+    y = data.frame["y"].astype(str).map(code).to_numpy()
+    without = cache.get(f"{name}.without.{seed}", partial(fit, data, seed, None, answers))[0]
+    for n in DECIDED:
+        if log.find(part="retrain", data=name, order="decisions", seed=seed, step=n):
+            continue
+        looked_at = np.isin(items, items[order[:n]])
+        others = np.unique(items[~looked_at])
+        truth = np.where(looked_at, y, -1)
+        results, test, _ = fit(data, seed, truth, answers)
+        for made, found in (("no decisions", without), ("decisions", (results, test))):
+            about = {"part": "retrain", "data": name, "order": made, "seed": seed, "step": n}
+            log.add(about | {"others_n": len(others)} | scores(*found[:2], data, others))
 
 
 # --- whom to ask next ---
@@ -188,7 +229,7 @@ def ask(name, data, order, seed, log):
     for step in range(most // ROUND + 1):
         results = None
         if step % every == 0 or order != "random":
-            results, test = fit(asked.now, seed)
+            results, test, _ = fit(asked.now, seed)
             more = {"answers": int(asked.shown.sum())} | scores(results, test, data)
             log.add({"part": "ask", "data": name, "order": order, "seed": seed, "step": step, **more})
         if order == "next":
@@ -199,6 +240,27 @@ def ask(name, data, order, seed, log):
             asked.at_random(ROUND)
 
 
+def packed(rows):
+    """One row for all steps of an order on a crowd, with the mean over seeds of what was measured."""
+    made = []
+    for key, part in pd.DataFrame(rows).groupby(["part", "data", "order"], sort=False):
+        row = dict(zip(("part", "data", "order"), key, strict=True)) | {"seeds": int(part["seed"].nunique())}
+        if key[0] == "order":
+            first = part.iloc[0]
+            row |= {name: first[name] for name in ("looked_at", "wrong", "least_ahead", "least_ahead_at")}
+            row |= {"wrong": int(first["wrong"]), "found": np.mean(part["found"].tolist(), axis=0).round(1).tolist()}
+            worst = part.loc[part["least_ahead"].idxmin()]
+            row |= {name: int(worst[name]) for name in ("least_ahead", "least_ahead_at")}
+        else:
+            named = [
+                name for name in ("answers", "consensus", "test", "others") if name in part and part[name].notna().any()
+            ]
+            means = part.groupby("step")[named].mean()
+            row |= {"step": means.index.tolist()} | {name: means[name].round(4).tolist() for name in named}
+        made.append(row)
+    return made
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
@@ -206,19 +268,24 @@ if __name__ == "__main__":
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["order", "retrain", "ask"])
     parser.add_argument("--asking", type=lambda text: text.split(","), default=["next", "random", "activelab"])
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS / "simulate_review.json")
+    parser.add_argument("--log", type=Path, default=Path("simulate_review.jsonl"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "simulate_review.jsonl")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    log = Log(arguments.out, "part", "data", "order", "seed", "step")
+    log = Log(arguments.log, "part", "data", "order", "seed", "step")
     cache = Cache(arguments.cache)
     for seed in range(arguments.seeds):
         for name in arguments.only:
             data = CROWDS[name](seed)
             if "order" in arguments.parts and not log.find(part="order", data=name, order="random", seed=seed, step=0):
                 p, _ = cache.get(f"{name}.oof.{seed}", partial(first_of, out_of_fold, data, seed))
-                (results, test), _ = cache.get(f"{name}.judged.{seed}", partial(fit, data, seed))
+                results = cache.get(f"{name}.first.{seed}", partial(fit, data, seed))[0][0]
                 compare_orders(name, data, seed, results, p, log)
+            if "retrain" in arguments.parts:
+                retrain(name, data, seed, cache, log)
             if "ask" in arguments.parts and name == "cifar100_sm500":
                 for order in arguments.asking:
-                    if not log.find(part="ask", data=name, order=order, seed=seed, step=MOST // ROUND // 2):
+                    last = MOST // ROUND if order == "random" else MOST // ROUND // 2
+                    if not log.find(part="ask", data=name, order=order, seed=seed, step=last):
                         ask(name, data, order, seed, log)
+    arguments.out.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in packed(log.rows)))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cutoffs_table
 import detection_table
+import loop_table
 import methods
 import pandas as pd
 import site_tables
@@ -22,6 +23,7 @@ from pidual.paper.summary import TITLES, markdown, paper_table, summarise, summa
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 DETECTION_PAGE = PAGE.with_name("detection.md")
+LOOP_PAGE = PAGE.with_name("loop.md")
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
@@ -194,6 +196,11 @@ def detection_tables():
     )
 
 
+def loop_tables():
+    """Those of docs/loop.md."""
+    return loop_table.tables(*(read_rows(RESULTS / f"{name}.jsonl") for name in ("calibration", "simulate_review")))
+
+
 def fill(page, made):
     """The page with its tables replaced."""
     for name, table in made.items():
@@ -205,7 +212,7 @@ def all_pages():
     """Tables by page and name."""
     detection = detection_tables()
     others = {PAGE.parent / name: made for name, made in site_tables.pages(detection).items()}
-    return {PAGE: tables(), DETECTION_PAGE: detection} | others
+    return {PAGE: tables(), DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()} | others
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import torch
 del os.environ["OMP_WAIT_POLICY"]
 from command_line import write_key
 from contract import make_rows
+from figures import drawn, not_drawn
 
 from pidual.run import consensus
 
@@ -26,7 +27,6 @@ DRAWING = {
     "test_benchmark",
     "test_browser",
     "test_fuzz",
-    "test_report",
     "test_sweep",
     "test_theory",
 }
@@ -34,31 +34,39 @@ UNCHECKED = {
     "test_analyses",
     "test_any_classifier",
     "test_artefacts",
+    "test_auto",
     "test_bad_input",
     "test_benchmark",
     "test_browser",
+    "test_cli",
     "test_consensus",
     "test_demo",
     "test_directory",
     "test_docs_code",
     "test_estimator",
     "test_examples",
+    "test_export",
+    "test_exports",
     "test_fuzz",
+    "test_import_command",
     "test_judge",
+    "test_label_issues",
     "test_network_export",
     "test_next",
     "test_odd_input",
     "test_people",
     "test_previews",
     "test_report",
-    "test_sections",
-    "test_start_pages",
+    "test_reprs",
     "test_run",
     "test_rundir",
+    "test_sections",
+    "test_start_pages",
     "test_sweep",
     "test_truth",
 }
 BRIEFLY_JUDGED = {
+    "test_any_classifier",
     "test_artefacts",
     "test_bad_input",
     "test_cli",
@@ -68,6 +76,7 @@ BRIEFLY_JUDGED = {
     "test_export",
     "test_exports",
     "test_fuzz",
+    "test_import_command",
     "test_network_export",
     "test_odd_input",
     "test_people",
@@ -82,7 +91,7 @@ BRIEFLY_JUDGED = {
 
 LONGEST = (  # files of tests that take more than ten seconds: they come first, so that two workers end together
     *("test_estimator", "test_run", "test_sweep", "test_cli", "test_docs_code", "test_every_method", "test_judge"),
-    *("test_report", "test_fuzz", "test_processes", "test_two_processes"),
+    *("test_report", "test_fuzz", "test_processes"),
 )
 
 torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
@@ -111,12 +120,8 @@ def _files_need_not_outlive_the_machine():
 
 @pytest.fixture(autouse=True, scope="module")
 def _figures_are_drawn_where_they_are_looked_at(request):
-    """Elsewhere a figure is made but not rendered, which is more than half the time of a small fit with its report."""
-    if request.path.stem in DRAWING:
+    with drawn() if request.path.stem in DRAWING else not_drawn():
         yield
-    else:
-        with mock.patch("matplotlib.figure.Figure.savefig", write_empty_svg):
-            yield
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -132,11 +137,6 @@ def _answers_are_judged_briefly_where_nobody_looks(request):
     steps = 6 if request.path.stem in BRIEFLY_JUDGED else consensus.STEPS
     with mock.patch.object(consensus, "STEPS", steps):
         yield
-
-
-def write_empty_svg(figure, target, **options):
-    svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
-    target.write(svg) if hasattr(target, "write") else Path(target).write_text(svg)
 
 
 @pytest.fixture(scope="session")

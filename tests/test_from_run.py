@@ -108,6 +108,18 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     assert about["n_issues"] == [before.summary["n_issues"], run.summary["n_issues"]]
     assert "30 decisions on run were used: the consensus of " in out
     pd.testing.assert_frame_equal(run.reviews, before.reviews)
+    told, wrong = before.calibration, (before.predictions.given != before.predictions.y).mean()
+    assert told["noise"]["low"] <= wrong <= told["noise"]["high"]
+    assert told["consensus"]["low"] <= told["consensus"]["rate"] <= told["consensus"]["high"] < 0.5
+    assert about["calibration"] == told
+    assert run.calibration is None  # it was told all there is
+    assert "By the decisions: " in out
+    code, out, err = run_cli(["detect", "run", "--cutoff", "reviewed"])
+    assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told["cutoff"]).sum())
+    assert "30 decisions; --cutoff reviewed lists" in err
+    assert (
+        "--cutoff reviewed needs a RUN of which at least ten" in run_cli(["detect", "run-2", "--cutoff", "reviewed"])[2]
+    )
 
 
 def test_the_more_is_reviewed_the_more_is_right(tmp_path):

@@ -38,6 +38,13 @@ def test_no_page_has_a_table_of_results_that_nobody_makes(benchmark):
         assert path in made or not set(MARK.findall(path.read_text())), path.name
 
 
+def test_making_the_tables_of_the_loop_again_changes_nothing(benchmark):
+    tables = benchmark("tables")
+    page, made = tables.LOOP_PAGE.read_text(), tables.loop_tables()
+    assert tables.fill(page, made) == page
+    assert set(re.findall(r"<!-- (.+) -->\n", page)) - {"end"} == set(made)
+
+
 @pytest.mark.parametrize("name", ["settings", "settings_images", "labelme", "cifar10s", "symmetric_noise"])
 def test_a_summary_is_that_of_its_rows(benchmark, name):
     script = {"settings_images": "settings", "labelme": "real_crowds", "cifar10s": "real_crowds"}.get(name, name)

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 from command_line import run_cli, start_cli, write_crowd, write_pictures
+from on_two_processes import EXACT, fit_crowd
 from safetensors.numpy import load_file
 
 from pidual.nets.augment import STRONG_POLICIES
@@ -36,19 +37,14 @@ def largest_difference(a, b):
     return max(float(np.abs(one[name].astype(np.float64) - two[name]).max()) for name in one)
 
 
-def job(crowd, *options):
-    args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", "--pi", "annotator,seconds", "--epochs", 6]
-    return [*args, "--method", "pi_dual", "--set", "random_pi=2", *options]
-
-
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
     return write_crowd(tmp_path_factory.mktemp("crowd"))
 
 
+@pytest.mark.slow  # engine/test_processes.py does it with less to start
 def test_two_processes_fit_what_one_does(crowd, tmp_path):
-    # In single precision rounding may grow to a thousandth within six epochs, on some processors and not on others.
-    args = job(crowd, "--set", "network.dropout=0.0", "--precision", "64-true")
+    args = fit_crowd(crowd, *EXACT)
     fit_on_two([*args, "--out", tmp_path / "two"])
     code, _, err = run_cli([*args, "--out", tmp_path / "one", "--quiet"])
     assert code == 0, err
@@ -60,7 +56,7 @@ def test_two_processes_fit_what_one_does(crowd, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_with_dropout(crowd, tmp_path):
-    args = job(crowd, "--set", "network.dropout=0.5")
+    args = fit_crowd(crowd, "--set", "network.dropout=0.5")
     fit_on_two([*args, "--out", tmp_path / "two"])
     predictions = read_frame(tmp_path / "two" / "predictions.parquet")
     assert (predictions["predicted_label"].astype(str) == predictions["y"].astype(str)).mean() > 0.5
@@ -112,7 +108,7 @@ def test_two_processes_share_out_the_members_of_a_population(tmp_path):
 
 @pytest.mark.slow
 def test_errors_are_said_once(crowd, tmp_path):
-    process = start_on_two([*job(crowd), "--out", tmp_path / "run", "--label", "lable"])
+    process = start_on_two([*fit_crowd(crowd), "--out", tmp_path / "run", "--label", "lable"])
     _, err = process.communicate(timeout=240)
     assert process.returncode == 1  # torchrun's own, with a page of its own after our sentence
     assert err.count("no column 'lable'") == 1
@@ -121,7 +117,7 @@ def test_errors_are_said_once(crowd, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_stopped_on_two_processes_goes_on_with_one(crowd, tmp_path):
-    args = job(crowd, "--set", "network.dropout=0.0", "--set", "lr=0.01")  # larger steps make rounding grow
+    args = fit_crowd(crowd, "--set", "network.dropout=0.0", "--set", "lr=0.01")  # larger steps make rounding grow
     args[args.index("--epochs") + 1] = 120
     process = start_on_two([*args, "--out", tmp_path / "run", "--save-every", 0])
     for line in process.stderr:

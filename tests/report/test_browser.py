@@ -3,19 +3,17 @@
 Needs playwright and a Chromium of the system, and is skipped where there is none.
 """
 
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
 from fabricated import change_files, fabricate_run, png
+from in_browser import CHROMIUM, CONTRAST, FLAGS
 
 from pidual.predictions import read_frame, write_frame
 from pidual.report import build_report
 from pidual.run import Run
 
 playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
 SCRIPT = "<script>document.title = 'taken over'</script>"
@@ -23,27 +21,6 @@ IMAGE = '<img src="https://example.org/a.png" onerror="alert(1)">'
 CLASSES = [SCRIPT, IMAGE, "unbroken" * 40, '"><style>*{display:none}</style>', "\u202eright to left", "猫"]
 STYLES = [(width, scheme) for width in (360, 768, 1200) for scheme in ("light", "dark")]
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true })"
-CONTRAST = """() => {
-  const channel = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
-  const luminance = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2])
-  const parse = text => { const n = text.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n[3] ?? 1] }
-  const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]))
-  const behind = element => {
-    const layers = []
-    for (let at = element; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor))
-    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255])
-  }
-  const found = []
-  for (const element of document.querySelectorAll('body *')) {
-    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
-    if (!own || element.closest('svg, .hidden, .skip') || !element.getClientRects().length) continue
-    const page = behind(element), ink = over(parse(getComputedStyle(element).color), page)
-    const [high, low] = [luminance(ink), luminance(page)].sort((a, b) => b - a)
-    const ratio = (high + 0.05) / (low + 0.05)
-    if (ratio < 4.5) found.push(`${element.tagName}.${element.className} ${ratio.toFixed(2)}`)
-  }
-  return found
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +79,7 @@ def report(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
-        flags = ["--no-sandbox", "--disable-background-networking"]
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=flags)
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
 

@@ -1,12 +1,14 @@
 import json
 import math
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_cli, write_crowd
 from fabricated import Page, change_files, fabricate_run, page_of, percent, png
+from figures import drawn
 
 from pidual.errors import RunError
 from pidual.metrics import detection_auc, precision_recall
@@ -22,7 +24,8 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(run):
-    return page_of(run)
+    with drawn():
+        return page_of(run)
 
 
 def test_numbers_equal_the_files(run, page):
@@ -57,8 +60,8 @@ def test_reasons_of_runs_without_parts_are_shown_whole(tmp_path):
     assert predictions.issues()["reason"].iloc[0] in page_of(run).words
 
 
-def test_only_so_many_suspects_are_listed(run):
-    page = page_of(run, max_suspects=5)
+def test_only_so_many_suspects_are_listed(run, tmp_path):
+    page = page_of(shutil.copytree(run, tmp_path / "run"), max_suspects=5)
     assert "The 5 most suspicious of" in page.words
     assert len([1 for attrs in page.all("td") if attrs.get("class", "").startswith("rank")]) == 5
 
@@ -147,7 +150,8 @@ def test_markup_in_labels_is_text(tmp_path):
 
 def test_a_thousand_classes(tmp_path):
     run = fabricate_run(tmp_path / "many", n_items=4000, classes=list(range(1000)), noise=0.1)
-    page = page_of(run)
+    with drawn():
+        page = page_of(run)
     assert "1,000 classes" in page.words
     assert "Given label against prediction" not in page.words
     assert (run / "report.html").stat().st_size < 600_000
@@ -206,7 +210,8 @@ def test_a_directory_that_is_no_run(tmp_path):
 
 
 def test_the_same_run_gives_the_same_page(run):
-    assert build_report(Run(run)).read_bytes() == build_report(Run(run)).read_bytes()
+    with drawn():
+        assert build_report(Run(run)).read_bytes() == build_report(Run(run)).read_bytes()
 
 
 def test_the_consensus_is_what_is_suggested(tmp_path):

@@ -158,3 +158,18 @@ def parse_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None if text.lower() == "none" else text
+
+
+def describe_shares(found: dict[str, Any]) -> str:
+    """How many labels are wrong by decisions of reviewers, for people."""
+    parts = [f"{share_between(found['noise'], 1)} of all labels are wrong"]
+    if found["precision"] is not None:
+        parts.append(f"{share_between(found['precision'], 0)} of those that looked wrong")
+    parts.append(f"the consensus of {share_between(found['consensus'], 1)} of the items")
+    return f"By the decisions: {', '.join(parts)}."
+
+
+def share_between(found: dict[str, float], digits: int) -> str:
+    """A share with its interval."""
+    rate, low, high = (f"{found[name]:.{digits}%}" for name in ("rate", "low", "high"))
+    return f"{rate} ({low} to {high})"

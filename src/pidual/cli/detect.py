@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import RunError, TooManyIssues, UsageError
-from .common import check_ending, names, print_table, said_warnings, say, unquoted, write_table
+from .common import check_ending, describe_shares, names, print_table, said_warnings, say, unquoted, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 @click.option(
     "--cutoff",
     default=None,
-    metavar="auto|NUMBER",
-    help="List the labels with a quality below this.  [default: auto, the labels that look wrong]",
+    metavar="auto|reviewed|NUMBER",
+    help="List the labels with a quality below this; reviewed: below the line that decisions of reviewers draw.  "
+    "[default: auto, the labels that look wrong]",
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
 @click.option(
@@ -78,7 +79,7 @@ def detect(
     from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))
-    choice = Choice(parse_cutoff(cutoff), budget, parse_per_class(per_class), only, by)
+    choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by)
     limit = parse_share(fail_over) if fail_over is not None else None
     if limit is not None and choice != Choice(choice.cutoff):
         raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
@@ -105,6 +106,7 @@ class Found:
 
     predictions: "Predictions"
     summary: Mapping[str, Any]
+    calibration: dict[str, Any] | None = None
 
 
 def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
@@ -128,7 +130,7 @@ def of_run(path: Path, *, gate: bool) -> Found:
     run = Run.open(path)
     if gate:
         refuse_failed(run)
-    return Found(run.predictions, run.summary)
+    return Found(run.predictions, run.summary, run.calibration)
 
 
 def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
@@ -167,7 +169,8 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if as_json:
         known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
-        click.echo(json.dumps(counts | {name: summary.get(name) for name in known}, indent=2))
+        told = {} if found.calibration is None else {"reviewed": found.calibration}
+        click.echo(json.dumps(counts | {name: summary.get(name) for name in known} | told, indent=2))
         return
     verdict = summary.get("verdict") or {}
     if verdict.get("status", "ok") != "ok":
@@ -175,6 +178,8 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
         say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong{_between(summary, choice)}.")
+    if found.calibration is not None:
+        say(describe_calibration(found.calibration))
 
 
 def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
@@ -185,13 +190,35 @@ def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
     return f" (between {known['precision_low']:.0%} and {known['precision_high']:.0%})"
 
 
-def parse_cutoff(text: str | None) -> float | None:
+def parse_cutoff(text: str | None, run: Path | None) -> float | None:
     """A number between 0 and 1; None for auto."""
     if text is None or text == "auto":
         return None
+    if text == "reviewed":
+        return reviewed_cutoff(run)
     with contextlib.suppress(ValueError):
         return float(text)
-    raise UsageError(f"--cutoff takes auto or a number between 0 and 1, not '{text}'.")
+    raise UsageError(f"--cutoff takes auto, reviewed or a number between 0 and 1, not '{text}'.")
+
+
+def reviewed_cutoff(path: Path | None) -> float:
+    """The cut-off by what reviewers decided on a run."""
+    from ..run import Run
+
+    found = None if path is None else Run.open(path).calibration
+    if found is None:
+        raise UsageError(
+            "--cutoff reviewed needs a RUN of which at least ten labels were decided on (`pidual review`)."
+        )
+    return float(found["cutoff"])
+
+
+def describe_calibration(found: dict[str, Any]) -> str:
+    """What decisions of reviewers say about all labels, for people."""
+    return (
+        f"{describe_shares(found)} ({found['n_decisions']:,} decisions; --cutoff reviewed lists the "
+        f"{found['n_issues']:,} labels below {found['cutoff']:.2g}.)"
+    )
 
 
 def parse_per_class(text: str | None) -> float | None:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..run.lifecycle import check_directory
 from ..run.notes import collected_warnings
 from .again import data_again, fit_again, next_name
-from .common import is_first_process, say, stop_signals, terminal_progress, writing
+from .common import describe_shares, is_first_process, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
@@ -39,8 +39,8 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     type=click.Path(path_type=Path),
     metavar="RUN",
     help="Fit the data of RUN again with its options, and with the classes that its reviewers decided on (`pidual "
-    "review`) as known, beginning with what it knows of annotators. TABLE, --x, --probs and --key-file say where files "
-    "are now.",
+    "review`) as known, beginning with what it knows about annotators. TABLE, --x, --probs and --key-file say where "
+    "files are now.",
 )
 @click.option(
     "--save-every",
@@ -145,7 +145,7 @@ def print_summary(run: Any) -> None:
         f"Estimated noise: {noise['rate']:.1%} of the labels ({noise['low']:.1%} to {noise['high']:.1%}).",
     ]
     if summary.get("from_run"):
-        lines.append(describe_decisions(summary["from_run"]))
+        lines += describe_decisions(summary["from_run"])
     if summary["valid_accuracy"] is not None:
         lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
     evaluation = summary["evaluation"] or {}
@@ -169,16 +169,18 @@ def describe_verdict(verdict: dict[str, Any]) -> list[str]:
     return [words[verdict["status"]], *(f"- {reason}" for reason in verdict["reasons"])]
 
 
-def describe_decisions(about: dict[str, Any]) -> str:
+def describe_decisions(about: dict[str, Any]) -> list[str]:
     """What decisions of reviewers have changed, for people."""
     unsure = f" ({about['n_unsure']:,} could not tell)" if about["n_unsure"] else ""
     n, others = about["n_consensus_changed"], about["n_others_changed"]
     (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
-    return (
+    used = (
         f"{about['n_decisions']:,} decisions on {about['run']} were used{unsure}: the consensus of {n:,} items "
         f"changed, {others:,} of which nobody looked at; labels that look wrong {issues:,} -> {now:,}, estimated noise "
         f"{rate:.1%} -> {rate_now:.1%}."
     )
+    calibration = about.get("calibration")
+    return [used] if calibration is None else [used, describe_shares(calibration)]
 
 
 def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:

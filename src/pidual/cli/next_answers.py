@@ -1,44 +1,125 @@
 """`pidual next`: which items to ask about again, and whom."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import UsageError
 from .common import check_ending, print_table, say, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..run import Run
 
 
 @click.command("next")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
-    "--budget", required=True, type=click.IntRange(min=1), metavar="N", help="Number of answers you can ask for."
+    "--budget",
+    required=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Number of answers you can ask for; with --cost, what you can spend on them.",
 )
 @click.option("--per-annotator", type=click.IntRange(min=1), metavar="N", help="Most answers to ask of one annotator.")
+@click.option(
+    "--cost",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What an answer costs: a table with the columns annotator and cost. Annotators have the names of the run, or "
+    "their real ids, which need the table and the key of the pseudonyms.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="CSV or Parquet file, or .json for tasks of Label Studio.  [default: CSV on stdout]",
 )
+@click.option("--names", is_flag=True, help="Name annotators by their real ids; needs the table and the key.")
 @click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
-def next_answers(run: Path, budget: int, per_annotator: int | None, out: Path | None, table: Path | None) -> None:
+@click.option("--key-file", type=click.Path(path_type=Path), help="Key file.  [default: .pidual.key beside the table]")
+def next_answers(
+    run: Path,
+    budget: float,
+    per_annotator: int | None,
+    cost: Path | None,
+    out: Path | None,
+    names: bool,
+    table: Path | None,
+    key_file: Path | None,
+) -> None:
     """List the items of a RUN where one more answer is worth most, and who should give it.
 
     An answer is worth as much as it is expected to lower the error of the item's posterior (the Brier score that it
-    expects of itself), given how often the annotator is right on each class. Nobody is asked twice about an item.
-    Tasks for Label Studio hold the same items in the same order; they need the table of the run.
+    expects of itself), given how often the annotator is right on each class; with --cost, as much as that is per cost.
+    Nobody is asked twice about an item. Tasks for Label Studio hold the same items in the same order, with who should
+    answer as pidual_ask; they need the table of the run.
     """
     from ..run import Run
 
     check_ending(out, (".csv", ".parquet", ".json"))
     opened = Run.open(run)
-    listed = opened.next_answers(budget, per_annotator=per_annotator)
+    prices = None if cost is None else read_costs(opened, cost, table, key_file)
+    listed = opened.next_answers(budget, per_annotator=per_annotator, cost=prices)
+    if names and "annotator" in listed:
+        known = real_names(opened, table, key_file)
+        listed["annotator"] = [known.get(str(name), name) for name in listed["annotator"]]
     if out is None:
         print_table(listed)
     elif out.suffix == ".json":
-        from ..export import open_table
-        from ..export.label_studio import write_tasks
-
-        write_tasks(opened, *open_table(opened, table), out, only=listed["item"].astype(str).tolist())
+        write_tasks(opened, listed, out, table)
     else:
         write_table(listed, out)
     error = 1 - float((opened.items["consensus_quality"]).mean())
-    say(f"{len(listed):,} of {len(opened.items):,} items; {error:.1%} of the consensus is expected to be wrong now.")
+    spent = "" if cost is None else f" for {listed['cost'].sum():,.6g}"
+    say(
+        f"{len(listed):,} of {len(opened.items):,} items{spent}; {error:.1%} of the consensus is expected to be wrong "
+        "now."
+    )
+
+
+def read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None) -> dict[str, float]:
+    """What an answer of each annotator costs, by the name that the run has."""
+    import pandas as pd
+
+    from ..data import as_text, keys, open_source
+
+    source = open_source(path)
+    who, price = source.find("annotator", "worker", "annotator_id"), source.find("cost", "price")
+    if who is None or price is None:
+        raise UsageError(f"{path} has no column '{'annotator' if who is None else 'cost'}'; give annotator and cost.")
+    columns = source.read([who, price])
+    found = keys(source, who, columns[who])
+    ids = as_text(found.names).to_pylist()
+    costs = pd.to_numeric(pd.Series(columns[price].to_pandas()), errors="coerce")
+    wrong = costs.isna().to_numpy().nonzero()[0]
+    if len(wrong):
+        raise UsageError(f"{path}, row {wrong[0] + 1}: the cost is not a number; correct it.")
+    given = {ids[code]: float(value) for code, value in zip(found.codes, costs, strict=True) if code >= 0}
+    here = set() if run.annotators is None else set(run.annotators["annotator"].astype(str))
+    if set(given) <= here:
+        return given
+    own = {real: name for name, real in real_names(run, table, key_file).items()}
+    return {name if name in here else own.get(name, name): value for name, value in given.items()}
+
+
+def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
+    """Real ids by the names that the run has."""
+    from ..export import open_table
+    from ..export.names import names_of_annotators
+
+    known = names_of_annotators(*open_table(run, table), key_file)
+    here = set() if run.annotators is None else set(run.annotators["annotator"].astype(str))
+    return {name: real for name, real in known.items() if name in here}
+
+
+def write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | None) -> None:
+    """Write tasks for Label Studio, in the order of the list."""
+    from ..export import label_studio, open_table
+
+    asked = {}
+    if "annotator" in listed:
+        asked["pidual_ask"] = [None if name != name else str(name) for name in listed["annotator"].astype(object)]
+    items = listed["item"].astype(str).tolist()
+    label_studio.write_tasks(run, *open_table(run, table), out, only=items, more=asked)

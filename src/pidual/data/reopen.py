@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from .columns import keys
 from .exports import melt
@@ -13,6 +15,8 @@ from .people import names_people
 from .roles import Roles, find_roles
 from .sources import Source, open_source
 from .sources.in_arrow import Long
+
+HASHED = 1 << 14  # values of a column that are in Python at a time
 
 
 def reopen_table(
@@ -26,7 +30,7 @@ def reopen_table(
         Where the table is.
     read : mapping
         How it was read: `config["source"]["read"]` of a run.
-    given : pandas.Series of str
+    given : pandas.Series of categories
         The labels that the run has, by row of the table.
     n_rows : int
         How many rows the table had.
@@ -40,9 +44,11 @@ def reopen_table(
     item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
     roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
     found = keys(source, roles.label, source.read([roles.label])[roles.label])
-    now = np.array([*map(str, found.names.to_pylist()), ""], object)[found.codes]
-    if len(now) != n_rows or (now[given.index] != given.to_numpy()).any():
+    code = {str(name): number for number, name in enumerate(given.cat.categories)}
+    now = np.array([*(code.get(str(name), -2) for name in found.names.to_pylist()), -2])[found.codes]
+    if len(now) != n_rows or (now[given.index] != given.cat.codes.to_numpy()).any():
         return None
+    pa.default_memory_pool().release_unused()
     return source, roles
 
 
@@ -59,11 +65,21 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, Any]]:
     else:
         named = {name: name for name in source.columns if name not in roles[:5] and not names_people(name)}
     item = keys(source, roles.item, source.read([roles.item])[roles.item]).codes if roles.item else None
-    first = np.unique(item, return_index=True)[1] if item is not None else None
+    first = np.unique(item, return_index=True)[1][item] if item is not None else None
     for name, called in named.items():
+        pa.default_memory_pool().release_unused()
         column = source.read([name])[name]
-        if item is not None and first is not None and not isinstance(source, Long):
-            codes = keys(source, name, column).codes
-            if (codes != codes[first[item]]).any():
+        if pa.types.is_nested(column.type):
+            continue
+        if first is not None and not isinstance(source, Long):
+            hashes = _hashes(column)
+            if (hashes != hashes[first]).any():
                 continue
         yield called, column
+
+
+def _hashes(column: Any) -> NDArray[np.uint64]:
+    """A number for every value, a part of the column at a time: equal values have equal ones."""
+    parts = (column.slice(start, HASHED) for start in range(0, len(column), HASHED))
+    found = [pd.util.hash_array(np.asarray(part.to_pandas()), categorize=False) for part in parts]
+    return np.concatenate([np.empty(0, np.uint64), *found])

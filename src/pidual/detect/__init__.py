@@ -7,6 +7,7 @@ import pandas as pd
 
 from ..predictions import Predictions
 from .annotators import annotators_table, describe_annotators
+from .calibrated import Calibration, calibrate, spread_sample
 from .class_accuracy import describe_annotator_classes
 from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff, lowest
 from .listing import Choice, expected_precision, list_labels
@@ -22,6 +23,7 @@ from .verdict import Verdict
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
 
 __all__ = [
+    "Calibration",
     "Choice",
     "Cutoff",
     "Posteriors",
@@ -29,6 +31,7 @@ __all__ = [
     "annotators_table",
     "auto_cutoff",
     "budget_cutoff",
+    "calibrate",
     "choose_cutoff",
     "confidence_score",
     "describe_annotator_classes",
@@ -49,6 +52,7 @@ __all__ = [
     "noise_rate",
     "reasons_for",
     "simulate_review",
+    "spread_sample",
 ]
 
 

@@ -133,7 +133,7 @@ def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, 
     path, read = table or about.get("table"), about.get("read") or {}
     if path is None or not Path(path).exists():
         raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
-    given = run.predictions.frame.set_index("row")["given_label"].sort_index().astype(str)
+    given = run.predictions.frame.set_index("row")["given_label"].sort_index()
     found = reopen_table(path, read, given, run.config["data"]["n_rows"])
     if found is None:
         raise _other(path, run)

@@ -20,7 +20,15 @@ from ..review import read_decisions
 from ..run.files import RunFiles
 
 
-def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only: Sequence[str] | None = None) -> None:
+def write_tasks(
+    run: RunFiles,
+    source: Source,
+    roles: Roles,
+    out: Path,
+    *,
+    only: Sequence[str] | None = None,
+    more: Mapping[str, Sequence[Any]] | None = None,
+) -> None:
     """Write a task for each item of a run.
 
     Parameters
@@ -33,6 +41,8 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
         The JSON file.
     only : sequence of str, optional
         The items to write, in this order, instead of all.
+    more : mapping, optional
+        Further fields of these items, by name.
     """
     rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
     each = rows.groupby(rows["item"].astype(str), sort=False)
@@ -56,6 +66,7 @@ def write_tasks(run: RunFiles, source: Source, roles: Roles, out: Path, *, only:
                 "label_quality": round(float(task["quality"]), 4),
                 "given_labels": task["given"],
             }
+            data |= {name: values[number] for name, values in (more or {}).items()}
             score = round(float(task["consensus_quality"]), 4)
             result = _result("consensus", tags, str(task["consensus_label"]))
             made: dict[str, Any] = {"data": data}

@@ -440,7 +440,8 @@ FROM_RUN = record(
         **dict.fromkeys(("n_decisions", "n_unsure", "n_wrong", "n_consensus_changed", "n_others_changed"), whole()),
         "n_issues": list_of(whole(), least=2),
         "noise_rate": list_of(share, least=2),
-    }
+    },
+    {"calibration": maybe(mapping(plain))},
 )
 SUMMARY = record(
     {

@@ -7,17 +7,11 @@ from torch.nn import functional as F
 from ..errors import UsageError
 from .base import Network, Standardize
 from .layers import conv, he_normal_, pooled
+from .resnet import PreActBlock
 
 
-class WideBlock(nn.Module):
+class WideBlock(PreActBlock):
     """BN-ReLU-conv-BN-ReLU-conv plus shortcut; where shapes differ the shortcut is a 1 x 1 conv of the raw input."""
-
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
-        super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(in_channels), conv(in_channels, out_channels, 3, stride)
-        self.bn2, self.conv2 = nn.BatchNorm2d(out_channels), conv(out_channels, out_channels, 3)
-        same = stride == 1 and in_channels == out_channels
-        self.shortcut = nn.Identity() if same else conv(in_channels, out_channels, 1, stride)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
         out = self.conv1(F.relu(self.bn1(x)))

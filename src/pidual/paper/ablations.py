@@ -237,5 +237,5 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
         return method(job.make(), edits.spec, **job.method_options, **options)
 
     check_build(build)
-    rows = edits.rows(job.rows, job.split == 0)
+    rows = edits.rows(job.rows, job.train)
     return replace(job, rows=rows, spec=edits.spec, build=build, method_options={**job.method_options, **changes})

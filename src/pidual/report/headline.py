@@ -140,6 +140,7 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
     if noise is not None:
         precision = number(section(summary, "detection").get("expected_precision"))
         found.append(_noise_sentence(len(predictions), n_issues, noise, precision))
+    found += _decided(section(summary, "from_run"))
     if accuracy is not None:
         found.append(
             f"On labels kept out of training, the model agrees with the given label {percent(accuracy)} of the time. "
@@ -155,6 +156,21 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
                 "flagged labels that can be checked really are wrong."
             )
     return found
+
+
+def _decided(about: Context) -> list[str]:
+    """What reviewers decided on the run before, where there was one."""
+    if not about:
+        return []
+    noise = section(section(about, "calibration"), "noise")
+    interval = between(number(noise.get("low")), number(noise.get("high")))
+    measured = (
+        f" By these, {percent(number(noise.get('rate')))} of all labels are wrong ({interval})." if interval else ""
+    )
+    return [
+        f"{count(number(about.get('n_decisions')) or 0)} decisions of reviewers were used; the consensus of "
+        f"{count(number(about.get('n_others_changed')) or 0)} items that nobody looked at changed with them.{measured}"
+    ]
 
 
 def _noise_sentence(n: int, n_issues: int, noise: float, precision: float | None) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ..data import load_inputs, open_source, rows_by_name, table_inputs
 from ..data.images import IMAGE_ENDINGS
@@ -71,7 +72,9 @@ class Originals:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit has warned
-                return self._open()
+                opened = self._open()
+                pa.default_memory_pool().release_unused()
+                return opened
         except GoneError as gone:
             return str(gone)
         except (PidualError, OSError) as error:
@@ -135,11 +138,11 @@ class Originals:
 
     def _open_fields(self) -> Reader:
         source, roles = self._opened_table()
-        return Fields(dict(islice(item_columns(source, roles), MAX_COLUMNS)), self._hides)
+        return Fields(islice(item_columns(source, roles), MAX_COLUMNS), self._hides)
 
     def _opened_table(self) -> tuple[Any, Any]:
         labels = self._run.read_predictions(["row", "given_label"]).frame
-        given = labels.set_index("row")["given_label"].astype(str)
+        given = labels.set_index("row")["given_label"]
         found = reopen_table(self._x, self._read or {}, given, self._run.config["data"]["n_rows"])
         if found is None:
             raise GoneError(f"{_name(self._x)} does not hold the labels of the run any more; its items are not shown.")

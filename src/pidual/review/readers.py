@@ -7,7 +7,7 @@ memory is held, and what becomes of the inputs later changes nothing.
 import base64
 import functools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,10 @@ class Texts:
     """
 
     def __init__(self, texts: Any, x_row: Rows, hide: bool):
-        self._file, self._x_row, self._hide = _on_disk({"text": texts}), x_row, hide
+        self._texts, self._x_row, self._hide = OnDisk(texts), x_row, hide
 
     def show(self, position: int, item: str) -> Record:
-        text = str(_row(self._file, int(self._x_row[position]))["text"] or "")
+        text = str(self._texts[int(self._x_row[position])] or "")
         shown = text[: MAX_TEXT + 1]
         shown = hide_addresses(shown) if self._hide else shown
         return {"text": shown if len(text) <= MAX_TEXT else f"{shown[:MAX_TEXT]}…"}
@@ -145,19 +145,18 @@ class Fields:
 
     Parameters
     ----------
-    columns : mapping of str to pyarrow column
-        With a value for each row of the table.
+    columns : iterable of str and pyarrow column
+        With a value for each row of the table; only one is in memory at a time.
     hide : bool
         Write words instead of e-mail addresses.
     """
 
-    def __init__(self, columns: Mapping[str, Any], hide: bool):
-        self._file, self._hide = _on_disk(columns) if columns else None, hide
+    def __init__(self, columns: Iterable[tuple[str, Any]], hide: bool):
+        self._columns, self._hide = {name: OnDisk(column) for name, column in columns}, hide
 
     def show(self, position: int, item: str) -> Record:
-        if self._file is None:
-            return {}
-        values = {name: "" if v is None else str(v)[:MAX_TEXT] for name, v in _row(self._file, position).items()}
+        found = {name: column[position] for name, column in self._columns.items()}
+        values = {name: "" if value is None else str(value)[:MAX_TEXT] for name, value in found.items()}
         if self._hide:
             values = {name: hide_addresses(value) for name, value in values.items()}
         return _columns(values)
@@ -187,21 +186,30 @@ def _sent(image: Any) -> Record:
     return {"picture": data, "picture_type": f"image/{kind.lower()}", "pixelated": small}
 
 
-def _on_disk(columns: Mapping[str, Any]) -> Any:
-    """Columns as batches of equal length in a file without a name."""
-    with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
-        path = str(Path(folder) / "columns.arrow")
-        whole = pa.table(dict(columns))
-        plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in whole.columns]
-        whole = pa.table(plain, names=whole.column_names).combine_chunks()
-        with pa.ipc.new_file(path, whole.schema) as writer:
-            writer.write_table(whole, max_chunksize=BATCH)
-        return pa.ipc.open_file(pa.OSFile(path))
+class OnDisk:
+    """A column in a file without a name, read a few values at a time.
 
+    Parameters
+    ----------
+    column : pyarrow column
+    """
 
-def _row(file: Any, row: int) -> Record:
-    (record,) = file.get_batch(row // BATCH).slice(row % BATCH, 1).to_pylist()
-    return dict(record)
+    def __init__(self, column: Any):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
+            path, sizes = str(Path(folder) / "column.arrow"), [0]
+            with pa.ipc.new_file(path, pa.schema([("value", column.type)])) as writer:
+                for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+                    for start in range(0, len(chunk), BATCH):
+                        part = chunk.slice(start, BATCH)
+                        writer.write_batch(pa.record_batch([part], names=["value"]))
+                        sizes.append(len(part))
+            self._file, self._starts = pa.ipc.open_file(pa.OSFile(path)), np.cumsum(sizes[:-1])
+
+    def __getitem__(self, row: int) -> Any:
+        number = int(np.searchsorted(self._starts, row, "right")) - 1
+        return self._file.get_batch(number).column(0)[row - int(self._starts[number])].as_py()
 
 
 def _mapped(x: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,13 +1,12 @@
 """A run once more, with what reviewers decided on it.
 
-    decided_classes     decisions on labels     -> the class of each item that was decided on
-    known_classes       the same, and what the run knew already, for every annotation of the table
+    known_classes       what was decided (`decisions`), and what the run knew already, for every annotation
     check_same_data     table and inputs must be those it was made from
     options_again       what was asked of it
     start_from          the answer model begins with its weights, and training takes a part of its epochs
     describe_change     what the decisions have changed
 
-Only what is known of annotators goes on. Networks of x begin anew: with their old weights they keep the wrong labels
+Only what is known about annotators goes on. Networks of x start over: with their old weights they keep the wrong labels
 that they have learned, and are less often right than without (docs/loop.md). Items are kept from the same members as
 before, so that no member begins with what it must not have seen.
 """
@@ -28,6 +27,7 @@ from ..engine.checkpoint import misfit
 from ..errors import RunError, UsageError
 from ..methods import Method
 from ..review import read_decisions
+from .decisions import calibrate_run, decided_classes
 from .directory import Run
 from .makers import check_build
 from .options import FitOptions
@@ -35,25 +35,6 @@ from .prepare import JUDGING_NETWORKS, Job
 
 WARM_EPOCHS = 0.5  # of those of a fit from the start; docs/loop.md has what this costs
 ANSWERS = "answers."  # how weights of the answer model are called
-
-
-def decided_classes(run: Run) -> pd.DataFrame:
-    """The class of every item on whose labels reviewers decided.
-
-    A label that was kept says its own class, one that was changed the new one, and "cannot tell" nothing. Where
-    decisions on labels of one item differ, the class that most of them say counts, and of equally many the last one.
-
-    Returns
-    -------
-    pandas.DataFrame
-        row, the first label of the item that was decided on; label, the class as text; num_decisions.
-    """
-    said = read_decisions(run).dropna(subset=["label"]).sort_values("at", kind="stable")
-    item = run.predictions.item[said["row"].to_numpy()]
-    votes = said.assign(item=item).groupby(["item", "label"], sort=False)
-    counts = votes.agg(row=("row", "min"), num_decisions=("row", "size"), at=("at", "max")).reset_index()
-    counts = counts.sort_values(["num_decisions", "at"], kind="stable").groupby("item", sort=True).tail(1)
-    return counts.sort_values("row")[["row", "label", "num_decisions"]].reset_index(drop=True)
 
 
 def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
@@ -72,7 +53,7 @@ def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | N
     known = np.full(len(table), -1, np.int64) if truth is None else truth
     if truth is None and before is not None:
         if not Path(before).exists():
-            raise UsageError(f"{run.path} was told classes by {before}, which is not there; put it back.")
+            raise UsageError(f"{run.path} used the classes of {before}, which is missing; put it back.")
         known = read_truth(before, table)
     if not len(decided) and not (known >= 0).any():
         raise UsageError(f"Nobody has decided on a label of {run.path}; do so with `pidual review {run.path}`.")
@@ -115,7 +96,7 @@ def epochs_from_start(run: Run) -> int:
 
 
 def goes_on(run: Run, options: FitOptions) -> bool:
-    """Whether a fit with these options may begin with what a run knows of annotators.
+    """Whether a fit with these options may begin with what a run knows about annotators.
 
     It may not where that fit failed, and where the method is another or keeps items from other members.
     """
@@ -128,10 +109,12 @@ def goes_on(run: Run, options: FitOptions) -> bool:
 
 
 def begin_again(run: Run, job: Job) -> dict[str, Any]:
-    """Let a job begin where a run of the same inputs ended; what config.json says of it."""
+    """Let a job begin where a run of the same inputs ended; what config.json says about it."""
     check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
     about = {"from": str(run.path), "warm_start": start_from(run, job), "epochs_from_start": epochs_from_start(run)}
-    before = run.config["source"].get("truth")
+    reviews, before = read_decisions(run), run.config["source"].get("truth")
+    if len(reviews):
+        about["decided_until"] = reviews["at"].max().isoformat()
     return about if before is None else about | {"truth": before}
 
 
@@ -202,6 +185,7 @@ def describe_change(run: Run, items: pd.DataFrame, summary: Mapping[str, Any]) -
     changed, looked_at = now != before["consensus_label"].astype(str).to_numpy(), names.isin(decided).to_numpy()
     return {
         "run": str(run.path),
+        "calibration": calibrate_run(run),
         "n_decisions": len(decisions),
         "n_unsure": int((decisions["decision"] == "unsure").sum()),
         "n_wrong": int((decisions["decision"] == "change").sum()),

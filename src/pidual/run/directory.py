@@ -13,7 +13,7 @@ report.html          self-contained
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -30,6 +30,7 @@ from ..files.schemas import file_digest, sealed
 from ..predictions import write_frame
 from ..report import build_report
 from ..review import read_decisions
+from .decisions import calibrate_run
 from .files import RunFiles
 from .lifecycle import locked, settle
 
@@ -112,17 +113,21 @@ class Run(RunFiles):
         self.forget()  # what is there now counts
         return list_labels(self.predictions, choice)
 
-    def next_answers(self, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
+    def next_answers(
+        self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
+    ) -> pd.DataFrame:
         """The items where one more answer is worth most, and who should give it; see `detect.next_answers`.
 
         Parameters
         ----------
-        budget : int
-            Number of answers to ask for, one for each item.
+        budget : number
+            Number of answers to ask for, one for each item; with `cost`, what they may cost together.
         per_annotator : int, optional
             Answers of one annotator at most.
+        cost : mapping, optional
+            What an answer of an annotator costs, by the name that the run has.
         """
-        return next_answers(self, budget, per_annotator=per_annotator)
+        return next_answers(self, budget, per_annotator=per_annotator, cost=cost)
 
     def simulate_review(self) -> pd.DataFrame:
         """Wrong labels that looking at the first so many would find, where clean labels are known.
@@ -135,6 +140,14 @@ class Run(RunFiles):
     def reviews(self) -> pd.DataFrame:
         """What reviewers decided, see `pidual.review.read_decisions`; read again each time."""
         return read_decisions(self)
+
+    @property
+    def calibration(self) -> dict[str, Any] | None:
+        """What decisions of reviewers say about all labels: how many are wrong, with intervals, and which to list.
+
+        See `run.decisions.calibrate_run`. None where fewer than ten labels were decided on.
+        """
+        return calibrate_run(self)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""

@@ -1,0 +1,101 @@
+"""The tables of docs/loop.md, from the rows of benchmarks/calibration.py and benchmarks/simulate_review.py."""
+
+import numpy as np
+import pandas as pd
+
+from pidual.paper.summary import markdown
+
+ORDERS = {"worst": "the worst", "spread": "spread over the list"}
+DATA = {"labelme": "LabelMe", "cifar10s": "CIFAR-10S", "cifar100_sm500": "CIFAR-100 SM500"}
+NAMES = {"ours": "ours", "cleanlab": "cleanlab", "crowdlab": "CROWDLAB", "activelab": "ActiveLab", "random": "random"}
+
+
+def calibration_table(rows):
+    """Mean errors of noise rate and precision in points, and how many intervals hold the truth."""
+    n, stated = len(rows), np.array([row["stated"] for row in rows], float)
+    lines = [
+        {
+            "decisions": "none",
+            "noise rate is off by": points(stated[:, 0]),
+            "interval holds it": f"{int(stated[:, 1].sum())} of {n}",
+            "precision is off by": points(stated[:, 2]),
+            "by more than 10 points": f"{int((np.abs(stated[:, 2]) > 0.1).sum())} of {n}",
+            "interval holds it ": "",
+        }
+    ]
+    for order, words in ORDERS.items():
+        for size in rows[0][order]:
+            found = np.array([row[order][size] for row in rows], float)
+            lines.append(
+                {
+                    "decisions": f"{size}, {words}",
+                    "noise rate is off by": points(found[:, 0]),
+                    "interval holds it": f"{int(found[:, 1].sum())} of {n}",
+                    "precision is off by": points(found[:, 2]),
+                    "by more than 10 points": f"{int((np.abs(found[:, 2]) > 0.1).sum())} of {n}",
+                    "interval holds it ": f"{int(found[:, 3].sum())} of {n}",
+                }
+            )
+    return markdown(pd.DataFrame(lines))
+
+
+def points(off):
+    """Mean error in points."""
+    return f"{100 * np.abs(off).mean():.1f}"
+
+
+def order_table(rows):
+    """Wrong labels among the first so many looked at."""
+    lines = []
+    for row in rows:
+        if row["part"] == "order":
+            ahead = "" if row["order"] == "ours" else behind(row)
+            found = {f"{n:,}": f"{value:.0f}" for n, value in zip(row["looked_at"], row["found"], strict=True)}
+            lines.append({"set": DATA[row["data"]], "order": NAMES[row["order"]], **found, "ours is behind": ahead})
+    return markdown(pd.DataFrame(lines))
+
+
+def behind(row):
+    """Where our order has found fewer, at most."""
+    if row["least_ahead"] >= 0:
+        return "nowhere"
+    return f"by at most {-row['least_ahead']} (at {row['least_ahead_at']:,})"
+
+
+def retrain_table(rows):
+    """Accuracy with decisions and without."""
+    lines = []
+    for row in rows:
+        if row["part"] != "retrain":
+            continue
+        for at, n in enumerate(row["step"]):
+            lines.append(
+                {
+                    "set": DATA[row["data"]],
+                    "labels looked at": n,
+                    "fitted again with": row["order"],
+                    **{title: f"{100 * row[name][at]:.1f}" for name, title in ACCURACIES.items()},
+                    "seeds": row["seeds"],
+                }
+            )
+    lines.sort(key=lambda line: (list(DATA.values()).index(line["set"]), line["labels looked at"]))
+    return markdown(pd.DataFrame(lines))
+
+
+ACCURACIES = {"consensus": "consensus", "others": "consensus of items nobody looked at", "test": "test inputs"}
+
+
+def ask_table(rows):
+    """Accuracy of the consensus against answers asked for."""
+    asked = {row["order"]: row for row in rows if row["part"] == "ask"}
+    lines = {}
+    for order, row in asked.items():
+        for n, value in zip(row["answers"], row["consensus"], strict=True):
+            lines.setdefault(int(n - row["answers"][0]), {})[order] = f"{100 * value:.1f}"
+    made = [{"answers asked for": n, **{order: cells.get(order, "") for order in asked}} for n, cells in lines.items()]
+    return markdown(pd.DataFrame(sorted(made, key=lambda line: line["answers asked for"])))
+
+
+def tables(calibration, simulated):
+    """Every table of the page by name."""
+    return {"calibration": calibration_table(calibration)}
