@@ -7,8 +7,8 @@ import random
 
 random.seed(0)
 openings = {
-    "good": ["I loved", "Go and see", "Wonderful:", "Superb:"],
-    "bad": ["I hated", "Do not watch", "Boring:", "Awful:"],
+    "good": ["I loved", "Go and see", "Wonderful:", "I watched"],
+    "bad": ["I hated", "Do not watch", "Boring:", "I watched"],
 }
 endings = ["the one with the dog", "this film about a town", "the last part", "what they made of the book"]
 people = {"ann@example.org": 0.05, "bob@example.org": 0.1, "cho@example.org": 0.45}  # how often they are wrong

@@ -23,8 +23,12 @@ class Training:
     batch_size : int
         Rows per step over all processes together, or items where the method judges all answers of an item together;
         the last partial batch of an epoch is dropped.
-    lr, momentum, weight_decay : float
-        Of SGD with momentum.
+    lr : float
+        Learning rate of SGD.
+    momentum : float
+        Momentum of SGD.
+    weight_decay : float
+        Weight decay of SGD; `decay_convention` says what of.
     nesterov : bool
         Whether momentum is Nesterov's.
     lr_scale_batch : int or None
