@@ -77,7 +77,9 @@ def make_app(
         Route("/api/undo", review.undo, methods=["POST"]),
     ]
     handlers = {HTTPException: _said, RunError: _failed}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # an address that is not ours is not found
+    return Guard(app, token, host)
 
 
 class Review:
