@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 LOWEST := .venv-lowest
 MATRIX := 3.11 3.12 3.13
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-lowest test-matrix coverage check format docs clean

@@ -35,8 +35,8 @@ def run_cli(args):
 
 
 def environment(**changes):
-    """The environment of a process of its own: one thread, this checkout."""
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SRC)} | changes
+    """The environment of a process of its own: one thread, this checkout, compiled once for all such processes."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SRC), "PYTHONDONTWRITEBYTECODE": ""} | changes
 
 
 def start_cli(args, *, launcher=(), **options):

@@ -9,16 +9,7 @@ import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
-
-os.environ["OMP_WAIT_POLICY"] = "passive"  # heard when torch is loaded; tests with two threads are not to spin
-import torch
-
-del os.environ["OMP_WAIT_POLICY"]
 from command_line import write_key
-from contract import make_rows
-from figures import drawn, not_drawn
-
-from pidual.run import consensus
 
 # Files of tests, of which the first look at figures, the second fit end to end what others fit with checks, and the
 # third fit for other reasons than the consensus: there the model of the answers has a tenth of its steps.
@@ -94,11 +85,13 @@ LONGEST = (  # files of tests that take more than ten seconds: they come first, 
     *("test_report", "test_fuzz", "test_processes"),
 )
 
-torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
-
 
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of most tests
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):  # tests run in this process
+        with mock.patch.dict(os.environ, OMP_WAIT_POLICY="passive"):  # heard when torch is loaded: threads do not spin
+            import torch
+        torch.set_num_threads(1)  # the tests' networks are tiny; two threads only wait for each other
 
 
 def pytest_collection_modifyitems(items):
@@ -108,7 +101,16 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def _seeded():
+    import torch
+
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_callbacks_of_other_packages():
+    """Fabric reads the metadata of every installed package, in every fit, in search of callbacks."""
+    with mock.patch("lightning_fabric.fabric._load_external_callbacks", return_value=[], create=True):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -120,6 +122,8 @@ def _files_need_not_outlive_the_machine():
 
 @pytest.fixture(autouse=True, scope="module")
 def _figures_are_drawn_where_they_are_looked_at(request):
+    from figures import drawn, not_drawn
+
     with drawn() if request.path.stem in DRAWING else not_drawn():
         yield
 
@@ -134,6 +138,8 @@ def _shapes_are_checked_but_where_fits_repeat(request):
 @pytest.fixture(autouse=True, scope="module")
 def _answers_are_judged_briefly_where_nobody_looks(request):
     """Half the time of a small fit goes to the consensus of its items."""
+    from pidual.run import consensus
+
     steps = 6 if request.path.stem in BRIEFLY_JUDGED else consensus.STEPS
     with mock.patch.object(consensus, "STEPS", steps):
         yield
@@ -147,8 +153,16 @@ def real_data(tmp_path_factory):
     script = Path(__file__).parents[2] / "shared" / "tools" / "prepare_data.py"
     if not script.is_file():
         pytest.skip("no published datasets: PIDUAL_DATA is not set")
-    folder = tmp_path_factory.mktemp("data")
-    subprocess.run([sys.executable, script, folder], check=True, capture_output=True)
+    import fcntl
+
+    place = tmp_path_factory.getbasetemp()
+    place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place  # workers share what one of them has made
+    folder, made = place / "data", place / "data-made"
+    with (place / "data.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not made.exists():
+            subprocess.run([sys.executable, script, folder], check=True, capture_output=True)
+            made.touch()
     return folder
 
 
@@ -167,6 +181,8 @@ def benchmark():
 @pytest.fixture
 def rows():
     """240 annotations of 80 items in three classes; two of six annotators guess; PI: who answered, numbers."""
+    from contract import make_rows
+
     return make_rows()
 
 

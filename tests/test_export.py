@@ -108,7 +108,10 @@ def cells(path):
 def test_a_csv_file_differs_in_the_changed_cells_alone(fitted, folder):
     out, changes = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv")
     n_issues = Run.open(fitted / "run").summary["n_issues"]
-    assert out == f"clean.csv: {n_issues} of {n_issues} labels that look wrong changed\nclean.changes.csv: which\n"
+    assert (
+        out
+        == f"clean.csv: {n_issues} of {n_issues} labels that look wrong changed\nclean.changes.csv: list of changes\n"
+    )
     assert len(changes) == n_issues > 5
     assert set(changes["source"]) == {"consensus"}
     old, new = cells(fitted / "labels.csv"), cells(folder / "clean.csv")

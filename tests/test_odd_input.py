@@ -521,7 +521,7 @@ def test_classes_are_quoted_as_they_are_written(crowd_files):
     refused_and_nothing_written(crowd_files, answer, 1, "the class 'xxxx", "...")
     assert len(answer[2]) < 500
     change(crowd_files, lambda frame: frame.assign(label=["a", "b"] * 90, annotator=["null", *["a", "b"] * 89, "a"]))
-    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "an annotator of this name")
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "rename the annotator if it is a real one")
 
 
 def test_the_guard_is_not_advised_where_it_is_on(crowd_files):

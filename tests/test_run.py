@@ -35,6 +35,8 @@ from pidual.run.trained import load_method, predict_inputs
 
 EPOCHS = 120
 LONG = (
+    "--pi",
+    "annotator,seconds",
     "--method",
     "pi_dual",
     "--batch-size",
@@ -560,6 +562,8 @@ def sizes(run):
 )
 def test_a_full_disk_is_said_and_the_run_can_go_on(crowd, small_disk, tmp_path, full_at):
     options = [
+        "--pi",
+        "annotator,seconds",
         "--method",
         "pi_dual",
         "--epochs",

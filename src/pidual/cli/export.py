@@ -120,4 +120,4 @@ def _write(
     if n_left:
         sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
     told |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
-    return told, f"{sentence}\n{beside}: which"
+    return told, f"{sentence}\n{beside}: list of changes"

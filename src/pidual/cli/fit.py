@@ -196,8 +196,8 @@ def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str
     folds = config["method_options"].get("folds", 1)
     gap = best["answer_log_likelihood"] - worst["answer_log_likelihood"]
     return [
-        f"Held-out answers chose among {len(records)} settings in {len(records) * folds} networks "
-        f"({summary['seconds']:.0f} s): {setting} counts {most['share']:.0%} in predictions.",
-        f"The best and the worst setting differ by {gap:.3f} in the log-likelihood of an answer; answers to an item "
-        f"count with the power {best['tau']:g}.",
+        f"Chosen among {len(records)} settings ({len(records) * folds} networks, {summary['seconds']:.0f} s): "
+        f"{setting} has {most['share']:.0%} of the weight.",
+        f"Best and worst setting differ by {gap:.3f} in log-likelihood per answer; the exponent of answers is "
+        f"{best['tau']:g}.",
     ]

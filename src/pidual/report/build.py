@@ -1,6 +1,8 @@
 """Build report.html from the files of a run directory, and from nothing else."""
 
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..errors import RunError
 from ..files import write_text
@@ -11,7 +13,7 @@ from .amounts import amounts, evaluation, histograms
 from .classes import classes
 from .headline import headline
 from .making import chosen, curves, made_by, pi_effects, pi_health, settings
-from .people import agreement, annotators
+from .people import agreement, annotators, by_class
 from .suspects import suspects
 from .words import FILTERS, Context, records
 
@@ -50,6 +52,7 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "histograms": histograms(predictions),
         "evaluation": evaluation(summary.get("evaluation")),
         "annotators": annotators(run.annotators),
+        "by_class": by_class(run.annotators, run.annotator_classes),
         "agreement": agreement(summary),
         "classes": classes(summary, predictions),
         "pi_health": pi_health(summary),
@@ -61,7 +64,7 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "settings": settings(run.config),
     }
     target = run.path / "report.html"
-    write_text(target, _render(context | {"sections": _sections(context)}))
+    write_text(target, _template().render(context | {"sections": _sections(context)}))
     return target
 
 
@@ -102,7 +105,9 @@ def _sections(context: Context) -> list[tuple[str, str]]:
     return [(name, title) for name, title, shown in there if shown]
 
 
-def _render(context: Context) -> str:
+@cache
+def _template() -> Any:
+    """The template of the page, which takes longer to compile than to fill in."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -116,4 +121,4 @@ def _render(context: Context) -> str:
         finalize=lambda value: type(value)(printable(value, keep="\n\t")) if isinstance(value, str) else value,
     )
     environment.filters |= {**FILTERS, "svg": Markup}
-    return environment.get_template("report.html").render(context)
+    return environment.get_template("report.html")

@@ -77,7 +77,7 @@ class Originals:
                 return opened
         except GoneError as gone:
             return str(gone)
-        except (PidualError, OSError) as error:
+        except Exception as error:  # files that have changed since then raise all kinds
             logging.getLogger("uvicorn.error").error(error)
             return (
                 f"The items cannot be shown: {_name(self._x)} cannot be read as it was; the server's terminal says why."
