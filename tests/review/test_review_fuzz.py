@@ -119,6 +119,12 @@ def test_a_good_request_is_made_by_the_same_means(server):
     assert ask(app, good_request(path="/api/item", method="GET", query_string=b"row=0", body=b""))[0] == 200
 
 
+def test_an_address_that_is_nearly_ours(server):
+    app, *_ = server
+    assert ask(app, good_request(path="/api/decide/", query_string=b"\x80"))[0] == 400
+    assert ask(app, good_request(path="/api/decide/"))[0] == 404
+
+
 @settings(max_examples=200, deadline=None)
 @given(request_=REQUEST)
 def test_any_request(server, request_):

@@ -77,6 +77,8 @@ class Guard:
             return 421, "This server does not go by that name; open the address that `pidual review` printed."
         if len(scope.get("query_string", b"")) > MAX_QUERY:
             return 414, "The address is too long."
+        if not scope.get("query_string", b"").isascii():
+            return 400, "The address has bytes that are no text."
         if scope["method"] not in ("GET", "HEAD") and _only(headers, b"origin") != f"http://{asked}":
             return 403, "Changes come from the review page alone."
         given = (_only(headers, b"authorization") or "").encode("latin-1")
