@@ -17,7 +17,7 @@ help:  ## list the targets
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[dev,sweep]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[dev,all]'
 	touch $(STAMP)
 
 install: $(STAMP)  ## install pidual and what it is developed with into .venv

@@ -5,17 +5,16 @@
 A reviewer who knows the clean labels decides on n labels: the n worst (`worst`), or n spread evenly over the list of
 those that look wrong and half as many beyond (`spread`). Noise rate and expected precision, as the run states them and
 as `Run.calibration` has them, and whether the 90% interval holds the truth. Sets of which only some labels are
-known to be right or wrong are left out. `--cache` has the fits of detection.py. loop_table.py
-writes the table of docs/loop.md.
+known to be right or wrong are left out. `--cache` has the fits of detection.py. FILE is that
+of simulate_review.py, whose rows stay.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
-from common import RESULTS
+from common import RESULTS, replace_parts
 from detection import Cache, load, ours
 from detection_sets import GROUPS
 
@@ -67,14 +66,14 @@ def measure(name, about):
         round(float((1 - quality[issue]).mean() - wrong[issue].mean()), 3),
     ]
     reviewed = {order: {str(n): review(about, order, n) for n in SIZES} for order in ORDERS}
-    return {"data": name, "noise": round(float(wrong.mean()), 3), "stated": stated, **reviewed}
+    return {"part": "calibrate", "data": name, "noise": round(float(wrong.mean()), 3), "stated": stated, **reviewed}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=lambda text: text.split(","), default=["cheap"])
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS / "calibration.jsonl")
+    parser.add_argument("--out", type=Path, default=RESULTS / "simulate_review.jsonl")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     cache, results = Cache(arguments.cache), []
@@ -83,4 +82,4 @@ if __name__ == "__main__":
         if about is not None:
             results.append(measure(each, about))
             print(results[-1], flush=True)
-    arguments.out.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in results))
+    replace_parts(arguments.out, results)

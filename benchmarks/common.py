@@ -45,6 +45,13 @@ def read_rows(path: Path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def replace_parts(path: Path, rows):
+    """Write rows in place of those of the same parts; rows of other parts stay."""
+    parts = {row["part"] for row in rows}
+    kept = [row for row in read_rows(path) if row["part"] not in parts]
+    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in [*kept, *rows]))
+
+
 def read_fits(folder: Path = FITS):
     """The fits of `pidual benchmark` that are kept, all datasets."""
     return [row for path in sorted(folder.glob("*.jsonl")) for row in read_rows(path)]

@@ -4,7 +4,9 @@
 
 The sets are those of detection.py, and so is `--cache`; the method is the default, seed 0. Scores: the quality of a
 label where it counts half itself (what a run has), in full, and not at all; the network's probability of the label and
-its log-margin, by the input alone; the gate. Rules, all on the first of them but the last three:
+its log-margin, by the input alone; that probability averaged over the epochs; the gate; AUM, the margin averaged over
+the epochs by a network that learns from the label (area_under_margin.py). Rules, all on the first of them but the last
+four:
 
     expected F1      the cut of largest expected F1, at most 2/3: what `pidual` does
     one half         quality below one half
@@ -14,6 +16,7 @@ its log-margin, by the input alone; the gate. Rules, all on the first of them bu
     consensus        labels that are not the consensus of their item
     model            labels that the network does not predict
     gate             labels with a gate above one half
+    AUM              labels with a lower AUM than 99% of those that were given an extra class; not where p is given
 """
 
 import argparse
@@ -21,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from area_under_margin import area_under_margin
 from common import RESULTS, write_result
 from detection import Cache, load
 from detection_scores import best_f1, f1
@@ -104,8 +108,12 @@ def compare(name, cache):
         "probability": frame["given_probability"].to_numpy(),
         "margin": frame["given_margin"].to_numpy(),
     }
+    if "epoch_probability" in frame:
+        values["epochs"] = frame["epoch_probability"].to_numpy()
     if gate is not None:
         rules["gate"], values["gate"] = gate > 0.5, 1 - gate
+    if not isinstance(data, Stored):
+        (values["AUM"], rules["AUM"]), _ = cache.get(f"{name}.aum.0", lambda: area_under_margin(name, data))
     best = best_f1(quality[known], wrong)
     shares = {
         rule: round(float(f1((found[known] & wrong).sum(), found[known].sum(), wrong.sum()) / best), 4)

@@ -9,6 +9,8 @@ SCORES = {
     "none": "not counted",
     "probability": "network alone",
     "margin": "its log-margin",
+    "epochs": "over epochs",
+    "AUM": "AUM",
     "gate": "gate",
 }
 
@@ -30,10 +32,17 @@ def markdown(head, rows):
 
 
 def scores_table(rows):
-    """AUC of every score."""
+    """AUC of every score, and its mean over all sets, and over those where every score is known."""
     made = [[title(row["set"]), *(f"{row['auc'][s]:.3f}" if s in row["auc"] else "" for s in SCORES)] for row in rows]
-    means = [f"{np.mean([row['auc'][score] for row in rows if score in row['auc']]):.3f}" for score in SCORES]
-    return markdown(["set", *SCORES.values()], [*made, ["mean", *means]])
+    whole = [row for row in rows if {*SCORES} <= {*row["auc"]}]
+    for name, among in {
+        "mean": rows,
+        f"mean of the {len(whole)} with all scores": whole if whole != rows else [],
+    }.items():
+        known = [score if all(score in row["auc"] for row in among) else None for score in SCORES]
+        means = [f"{np.mean([row['auc'][score] for row in among]):.3f}" if score else "" for score in known]
+        made += [[name, *means]] if among else []
+    return markdown(["set", *SCORES.values()], made)
 
 
 def rules_table(rows):

@@ -117,6 +117,8 @@ def described(frame, summary, seconds):
         low=noise.get("low"),
         high=noise.get("high"),
         expected=detection.get("expected_precision"),
+        expected_low=detection.get("precision_low"),
+        expected_high=detection.get("precision_high"),
         seconds=seconds,
         more={"verdict": verdict["status"]} if verdict else {},
     )

@@ -11,7 +11,7 @@ from pidual.metrics import detection_auc
 
 COLUMNS = (
     *("auc", "ap", "f1", "best_f1", "precision", "recall", "noise", "noise_error", "covered", "gap", "gap_n"),
-    "seconds",
+    *("gap_covered", "seconds"),
 )
 
 
@@ -22,7 +22,8 @@ class Found:
     quality      (N,) of every label, low = looks wrong
     issue        (N,) whether it calls the label wrong
     noise        share of wrong labels, and an interval of it: low, high
-    expected     precision of its list, as it says itself; then its quality is the probability that a label is right
+    expected     precision of its list, as it says itself; then its quality is the probability that a label is right;
+                 and an interval of it: expected_low, expected_high
     seconds      processor time of all it takes
     more         further cells of the row
     """
@@ -33,6 +34,8 @@ class Found:
     low: float | None = None
     high: float | None = None
     expected: float | None = None
+    expected_low: float | None = None
+    expected_high: float | None = None
     seconds: float = 0.0
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -43,7 +46,8 @@ def score(found, frame):
     f1, precision, recall   of the labels called wrong at the automatic cut-off; best_f1: of any cut of the quality
     noise_error             stated share of wrong labels minus the true one, where all are known; covered: whether its
                             interval has the truth
-    gap                     expected minus actual precision at the automatic cut-off
+    gap                     expected minus actual precision at the automatic cut-off; gap_covered: whether the interval
+                            of the expected one has the actual one
     gap_n                   the same of as many labels of lowest quality as are truly wrong
     """
     known = frame["y"].notna().to_numpy()
@@ -51,6 +55,7 @@ def score(found, frame):
     quality, issue = np.asarray(found.quality, np.float64)[known], np.asarray(found.issue, bool)[known]
     rate, hits = float(wrong.mean()), int((issue & wrong).sum())
     precision = hits / issue.sum() if issue.any() else None
+    bounded = found.expected_low is not None and precision is not None
     cells = {
         "auc": detection_auc(quality, wrong),
         "ap": average_precision_score(wrong, -quality),
@@ -63,6 +68,7 @@ def score(found, frame):
         "covered": found.low <= rate <= found.high if found.low is not None and known.all() else None,
         "gap": None if found.expected is None or precision is None else found.expected - precision,
         "gap_n": gap_at(int(wrong.sum()), quality, wrong) if found.expected is not None else None,
+        "gap_covered": found.expected_low <= precision <= found.expected_high if bounded else None,
         "seconds": found.seconds,
     }
     return {name: short(value) for name, value in cells.items() if value is not None} | found.more

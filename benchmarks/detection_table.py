@@ -51,16 +51,16 @@ def compared(name, lines):
 def counted(name, lines):
     """How many labels are wrong, as auto and cleanlab say, and how good a list auto expects to have."""
     auto, peer = lines[name, "auto"], lines.get((name, "cleanlab"))
-    covered = auto["covered"]
     return {
         "set": title(name, lines),
         "wrong": f"{100 * auto['noise']:.1f}%",
         "auto is off by": points(auto, "noise_error"),
-        "interval has the truth": "" if covered is None else {0.0: "no", 1.0: "yes"}.get(covered, f"{covered:.0%}"),
+        "interval has the truth": yes_or_no(auto["covered"]),
         "cleanlab is off by": points(peer, "noise_error"),
         "precision": number(auto, "precision"),
         "recall": number(auto, "recall"),
         "expected precision is off by": points(auto, "gap"),
+        "its interval has the truth": yes_or_no(auto.get("gap_covered")),
         "among as many as are wrong": points(auto, "gap_n"),
         "verdict": verdicts(auto),
         "planted annotators on top": auto.get("on_top", ""),
@@ -99,9 +99,10 @@ def goals(rows, sets, lines):
     known = [line for line in auto if line["noise_error"] is not None]
     off = [line["data"] for line in known if abs(line["noise_error"]) > POINTS]
     yield met(f"Noise rate within {100 * POINTS:.0f} points", len(known), off)
-    covered = [row["covered"] for row in rows if row["method"] == "auto" and row.get("covered") is not None]
-    if covered:
-        yield f"The interval of the noise rate has the truth in {sum(covered)} of {len(covered)} fits; 90% are meant."
+    for what, column in {"noise rate": "covered", "expected precision": "gap_covered"}.items():
+        covered = [row[column] for row in rows if row["method"] == "auto" and row.get(column) is not None]
+        if covered:
+            yield f"The interval of the {what} has the truth in {sum(covered)} of {len(covered)} fits; 90% are meant."
     drawn = [row["recall"] for row in rows if row["data"] in DRAWS and row["method"] == "auto"]
     if drawn:
         yield f"`idle_pi`: the list finds {min(drawn):.0%} of the mistakes or more in {len(drawn)} draws."
@@ -115,6 +116,11 @@ def met(what, n, exceptions):
     """A sentence on how many sets do what they should, and which do not."""
     but = f"; not {', '.join(map(title, exceptions))}" if exceptions else ""
     return f"{what}: {n - len(exceptions)} of {n} sets{but}."
+
+
+def yes_or_no(share):
+    """Whether intervals have the truth; the share of them where that differs between fits."""
+    return "" if share is None else {0.0: "no", 1.0: "yes"}.get(share, f"{share:.0%}")
 
 
 def verdicts(line):

@@ -96,6 +96,11 @@ def ask_table(rows):
     return markdown(pd.DataFrame(sorted(made, key=lambda line: line["answers asked for"])))
 
 
-def tables(calibration, simulated):
+def tables(rows):
     """Every table of the page by name."""
-    return {"calibration": calibration_table(calibration)}
+    return {
+        "calibration": calibration_table([row for row in rows if row["part"] == "calibrate"]),
+        "review orders": order_table(rows),
+        "review retraining": retrain_table(rows),
+        "review asking": ask_table(rows),
+    }

@@ -10,7 +10,7 @@ A reviewer who knows the clean labels stands for people. loop_table.py writes th
               (its default score of every answer, by out-of-fold probabilities of the same network), CROWDLAB's (its
               score of every answer, by the same), ActiveLab's (its items in order, all answers of each), and random
     retrain   the first n labels of our order are decided on, then a fit as `fit --from` makes it: accuracy of the
-              consensus, of that of items nobody looked at (others), and on test inputs; n = 0: the same, no decisions
+              consensus, of that of items nobody looked at (others), and on test inputs; and the same without decisions
     ask       SM500 has 11 answers to each of 500 items: 2 of each are shown, the others come as they are asked for, in
               rounds of 100: by `next`, and items by ActiveLab or at random with a random annotator
 
@@ -19,7 +19,6 @@ No fit is chosen by clean labels. Rows that are there already (--log) are not ma
 
 import argparse
 import dataclasses
-import json
 import math
 import warnings
 from functools import partial
@@ -29,7 +28,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import torch
-from common import RESULTS, Log
+from common import RESULTS, Log, replace_parts
 from crowd_data import CROWDS
 from crowd_peers import crowdlab, out_of_fold, remember
 from crowd_scores import item_truth
@@ -288,4 +287,4 @@ if __name__ == "__main__":
                     last = MOST // ROUND if order == "random" else MOST // ROUND // 2
                     if not log.find(part="ask", data=name, order=order, seed=seed, step=last):
                         ask(name, data, order, seed, log)
-    arguments.out.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in packed(log.rows)))
+    replace_parts(arguments.out, packed(log.rows))

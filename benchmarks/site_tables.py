@@ -41,7 +41,7 @@ def pages(detection):
     return {
         "crowds.md": {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds)},
         "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
-        "compared.md": main,
+        "compared.md": main | {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {"evidence crowds": accuracy_table(crowds), "evidence methods": methods_table()} | main,
         "settings.md": {"settings": settings_table(load("settings"))},
         **method_results(crowds),
@@ -248,6 +248,20 @@ def method_results(crowds):
     ]
     made["methods/latent_truth.md"] = {"result latent_truth": markdown(pd.DataFrame(rows))}
     return made
+
+
+def overhead_table(results):
+    """Time of our loop as a multiple of that of a loop written by hand."""
+    rows = [
+        {
+            "what": row["what"].rstrip("."),
+            "median": f"{row['ratio_median']:.2f}",
+            "least to most": f"{row['ratio_min']:.2f} to {row['ratio_max']:.2f}",
+        }
+        for row in results.values()
+        if "ratio_median" in row and "hand-written" in row["what"]
+    ]
+    return markdown(pd.DataFrame(rows))
 
 
 def settings_table(results):

@@ -198,7 +198,7 @@ def detection_tables():
 
 def loop_tables():
     """Those of docs/loop.md."""
-    return loop_table.tables(*(read_rows(RESULTS / f"{name}.jsonl") for name in ("calibration", "simulate_review")))
+    return loop_table.tables(read_rows(RESULTS / "simulate_review.jsonl"))
 
 
 def fill(page, made):

@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parent
 EXAMPLES = DOCS.parent / "examples"
 PAGES = ["start_csv", "start_python", "start_model", "start_label_studio"]
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROGRESS = re.compile(r"epoch \d+/\d+: ")  # as many lines as there is time; on a terminal, a bar
+PROGRESS = re.compile(r"epoch \d+/\d+[:,] ")  # as many lines as there is time; on a terminal, a bar
 VARIES = re.compile(r"\d+(?:\.\d+)? (?:s|min)\b|\ba-[0-9a-f]{12}")  # times and pseudonyms are others in every run
 WIDTH = 88  # longer lines of output are cut, and end in three dots
 

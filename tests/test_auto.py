@@ -117,6 +117,10 @@ def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
     predictions = read_frame(crowd / "run" / "predictions.parquet")
     assert predictions["label_quality"].between(0, 1).all()
     assert predictions["gate"].between(0, 1).all()
+    over_epochs, held_out = predictions["epoch_probability"], predictions["split"] == "test"
+    assert over_epochs[~held_out].notna().mean() > 0.8  # two epochs, each without the rest of its last batch
+    assert over_epochs[~held_out].dropna().between(0, 1).all()
+    assert over_epochs[held_out].isna().all()
     assert "noise_label" not in predictions
     selection = read_json(crowd / "run" / "summary.json")["model_selection"]
     assert [record["weight_decay"] for record in selection] == [decay for decay, _, _ in POPULATIONS[0]["population"]]

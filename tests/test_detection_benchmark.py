@@ -21,7 +21,7 @@ def test_columns_are_those_of_a_plain_count(benchmark, scored):
     frame, quality, wrong = scored
     scores = benchmark("detection_scores")
     issue = quality < 0.4
-    found = scores.Found(quality, issue, 0.3, 0.2, 0.35, 0.9, 1.5, {"verdict": "ok"})
+    found = scores.Found(quality, issue, 0.3, 0.2, 0.35, 0.9, 0.6, 0.95, 1.5, {"verdict": "ok"})
     row = scores.score(found, frame)
     hits = sum(bool(a and b) for a, b in zip(issue, wrong, strict=True))
     assert row["f1"] == pytest.approx(f1_score(wrong, issue), abs=1e-4)
@@ -31,6 +31,7 @@ def test_columns_are_those_of_a_plain_count(benchmark, scored):
     assert row["noise_error"] == pytest.approx(0.3 - wrong.mean(), abs=1e-4)
     assert row["covered"] is bool(0.2 <= wrong.mean() <= 0.35)
     assert row["gap"] == pytest.approx(0.9 - hits / issue.sum(), abs=1e-4)
+    assert row["gap_covered"] is bool(0.6 <= hits / issue.sum() <= 0.95)
     pairs = [(a < b) + (a == b) / 2 for a in quality[wrong] for b in quality[~wrong]]
     assert row["auc"] == pytest.approx(np.mean(pairs), abs=1e-4)
     assert row["verdict"] == "ok"
@@ -58,7 +59,7 @@ def test_only_labels_with_a_known_truth_count_and_a_tool_may_say_nothing(benchma
     half = frame.assign(y=frame["y"].where(frame["item"] < 100).astype("Int64"))
     row = scores.score(scores.Found(quality, quality < 0.4, 0.3, 0.2, 0.4), half)
     assert row["recall"] == pytest.approx(((quality < 0.4) & wrong)[:100].sum() / wrong[:100].sum(), abs=1e-4)
-    assert not {"noise_error", "covered", "gap", "gap_n"} & set(row)
+    assert not {"noise_error", "covered", "gap", "gap_n", "gap_covered"} & set(row)
     assert scores.score(scores.Found(quality, quality < 0), half)["f1"] == 0.0
 
 

@@ -18,6 +18,7 @@ ASKED = [
     "optuna>=4.3; extra == 'sweep'",
     'timm; extra == "vision"',
     "pidual[a,b]; extra == 'all'",
+    "pages[b]<10,>=9.5; extra == 'docs'",
 ]
 HERE = {"click": "8.1.0", "torch": "2.13.0+cpu", "optuna": "5.0.0"}
 
@@ -52,6 +53,17 @@ def test_every_requirement_of_this_package_is_understood():
     assert len(wanted) == len(importlib.metadata.requires("pidual"))
     assert ("torch", "2.13", "") in wanted
     assert set(doctor.EXTRAS) <= {extra for _, _, extra in wanted}
+
+
+def test_requirements_of_any_form_are_read(here):
+    assert list(doctor.requirements()) == [
+        ("click", "8.1", ""),
+        ("torch", "2.13", ""),
+        ("optuna", "4.3", "sweep"),
+        ("timm", "", "vision"),
+        ("pidual", "", "all"),
+        ("pages", "9.5", "docs"),
+    ]
 
 
 def test_all_is_well(here):

@@ -54,7 +54,7 @@ def test_columns_are_compact_and_in_order():
         pi_columns=["annotator", "tool", "gate"],
     )
     absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality", *REASON_PARTS)
-    absent += ("given_probability", "given_margin")
+    absent += ("given_probability", "given_margin", "epoch_probability")
     own = [name for name in OWN_COLUMNS if name not in absent]
     assert list(made.frame) == [*own, "tool", "pi_gate", "reason"]
     assert made.pi_columns == ["tool", "pi_gate"]
@@ -153,3 +153,9 @@ def test_errors_name_what_is_wrong(tmp_path):
         Predictions.read(tmp_path / "p.parquet", ["gate"])
     with pytest.raises(UsageError, match=r"gate needs one value for each of the 4 annotations.*\(2,\)"):
         predictions(gate=[0.1, 0.2])
+
+
+def test_text_of_which_none_is_known_stays_text(tmp_path):
+    """Whatever type pandas has for it: pandas 2 has none of its own."""
+    write_frame(tmp_path / "p.parquet", pd.DataFrame({"drift_at": pd.Series([None, None], dtype=object), "a": [1, 2]}))
+    assert str(pq.read_schema(tmp_path / "p.parquet").field("drift_at").type) == "string"

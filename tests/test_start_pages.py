@@ -13,7 +13,7 @@ FOUND = importlib.util.spec_from_file_location("start_pages", ROOT / "docs" / "s
 start_pages = importlib.util.module_from_spec(FOUND)
 FOUND.loader.exec_module(start_pages)
 
-CHOSEN = re.compile(r"in 25 networks.*|The best and the worst setting.*")  # settings of equal merit, by last digits
+CHOSEN = re.compile(r"Chosen among \d+ settings.*|Best and worst setting.*")  # settings of equal merit, by last digits
 NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 

@@ -1,13 +1,12 @@
 """The automatic cut-off has the largest expected F1 of all cuts, and the others do what was asked for."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 
-from pidual.detect import auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff
-from pidual.detect.cutoff import MAX_CUT
+from pidual.detect import auto_cutoff, find_issues, fixed_cutoff
+from pidual.detect.cutoff import MAX_CUT, lowest
 from pidual.errors import UsageError
 
 
@@ -61,26 +60,14 @@ def test_fixed_cutoff_is_strict():
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 5, 99])
-def test_budget_takes_exactly_that_many_of_the_lowest(n):
+def test_the_lowest_are_as_many_as_asked_for_and_earlier_rows_come_first_among_equals(n):
     quality = np.array([0.5, 0.1, 0.1, 0.9, 0.1])
-    found = find_issues(budget_cutoff(quality, n), quality)
-    assert found.sum() == min(n, 5)
-    assert np.flatnonzero(found).tolist() == sorted(np.argsort(quality, kind="stable")[:n])
-
-
-def test_choice_and_json():
-    quality = np.linspace(0, 1, 50)
-    assert choose_cutoff(quality).kind == "auto"
-    assert choose_cutoff(quality, cutoff=0.3).value == 0.3
-    described = choose_cutoff(quality, budget=7).to_json()
-    assert json.loads(json.dumps(described, allow_nan=False))["budget"] == 7
+    assert sorted(lowest(quality, n).tolist()) == sorted(np.argsort(quality, kind="stable")[:n].tolist())
 
 
 def test_wrong_calls_are_refused():
     with pytest.raises(UsageError, match="not between 0 and 1"):
         fixed_cutoff(20)
-    with pytest.raises(UsageError, match="negative"):
-        budget_cutoff([0.1], -1)
     with pytest.raises(UsageError, match="NaN"):
         auto_cutoff([math.nan, 0.5])
     with pytest.raises(UsageError, match="one value per annotation"):

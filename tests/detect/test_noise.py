@@ -21,12 +21,13 @@ def predictions_of(quality, given, classes, issues):
 
 
 def test_noise_rate_and_its_interval():
-    item = np.array([0, 0, 1, 2, 2, 2])
-    quality, full, unaided = np.array([0.9, 0.2, 0.7, 0.6, 0.8, 0.4]), np.full(6, 0.75), np.full(6, 0.5)
+    item = (np.array([0, 0, 1, 2, 2, 2]) + 3 * np.arange(20)[:, None]).ravel()
+    quality, full, unaided = np.tile([0.9, 0.2, 0.7, 0.6, 0.8, 0.4], 20), np.full(120, 0.75), np.full(120, 0.5)
     found = noise_rate(item, quality, full, unaided)
-    rate = sum(1 - q for q in quality) / 6
-    sums = {i: sum(1 - q - rate for q, j in zip(quality, item, strict=True) if i == j) for i in (0, 1, 2)}
-    error = 1.6448536 * math.sqrt(sum(s * s for s in sums.values())) / 6
+    rate = sum(1 - q for q in quality) / 120
+    sums = {i: sum(1 - q - rate for q, j in zip(quality, item, strict=True) if i == j) for i in range(60)}
+    spread = {i: sum(math.sqrt(q * (1 - q)) for q, j in zip(quality, item, strict=True) if i == j) for i in range(60)}
+    error = 1.6448536 * math.sqrt(sum(s * s for s in (*sums.values(), *spread.values()))) / 120
     assert found["rate"] == pytest.approx(rate)
     assert found["low"] == pytest.approx(0.25 - error)
     assert found["high"] == pytest.approx(0.5 + error)
@@ -58,6 +59,16 @@ def test_what_a_list_is_expected_to_hold():
     for n, (expected, precision) in curve.items():
         assert expected == pytest.approx(sum(wrong[:n]), rel=1e-6)
         assert precision == pytest.approx(sum(wrong[:n]) / n, rel=1e-6)
+
+
+def test_labels_of_one_item_are_wrong_together():
+    quality = np.tile([0.2, 0.9], 50).astype(np.float32)
+    alone = predictions_of(quality, np.zeros(100, int), ["a", "b"], quality < 0.5)
+    low = expected_findings(alone, quality, quality)["precision_low"]
+    assert low == pytest.approx(0.8 - 1.6448536 * math.sqrt(0.8 * 0.2 / 50))
+    pairs = Predictions(alone.frame.assign(item=pd.Categorical(np.arange(100) // 4)), alone.classes)  # two each
+    low = expected_findings(pairs, quality, quality)["precision_low"]
+    assert low == pytest.approx(0.8 - 1.6448536 * math.sqrt(0.8 * 0.2 / 25))
 
 
 def test_a_list_of_nothing_has_no_precision():

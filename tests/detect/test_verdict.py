@@ -85,6 +85,18 @@ def test_held_out_labels_contradict(share, rate, answers, found):
     assert (verdict.find_contradiction(disagrees, rate, answers) is not None) == found
 
 
+def test_networks_that_are_divided_on_more_labels_than_look_wrong_are_doubtful():
+    issue = np.arange(1000) < 50
+    assert verdict.find_division(None, issue) is None  # one network
+    assert verdict.find_division(issue.astype(float), issue) is None  # all of one mind
+    against = np.where(np.arange(1000) < 120, 0.5, 0.0)  # any two disagree on half of 12%
+    text = verdict.find_division(against, issue)
+    assert "disagree on 6.0% of the labels, and 5.0% look wrong" in text
+    assert verdict.find_division(against, np.arange(1000) < 70) is None
+    few = np.where(np.arange(1000) < 15, 0.5, 0.0)
+    assert verdict.find_division(few, np.zeros(1000, bool)) is None  # 0.75% of the labels
+
+
 def test_a_whole_class_is_named():
     records = [{"class": "ok", "given": 900, "issues": 20}, {"class": "fraud", "given": 40, "issues": 38}]
     assert "38 of the 40 labels 'fraud'" in verdict.find_whole_class({"classes": records})

@@ -64,6 +64,46 @@ def test_the_loss_is_that_of_plain_loops():
     assert float(method(batch)["loss"]) == pytest.approx(total / 4, rel=1e-5)
 
 
+def test_confidence_is_averaged_over_epochs_by_members_that_do_not_see_the_item():
+    method, sums = build(), torch.zeros(24)
+    batch = batch_of(rows(truth=TRUTH))
+    for epoch in range(3):
+        torch.manual_seed(epoch)  # the same dropout
+        f = method.train().f(batch.x).softmax(-1).detach()
+        torch.manual_seed(epoch)
+        method(batch)
+        for row, (item, label) in enumerate(zip(batch.item.tolist(), batch.y_noisy.tolist(), strict=True)):
+            unseen = [m for m in range(4) if m % 2 == item % 2]
+            sums[batch.index[row]] += sum(float(f[m, item, label]) for m in unseen) / len(unseen)
+        with torch.no_grad():
+            method.eval()(batch)  # no epoch of training
+            for parameter in method.f.parameters():
+                parameter += 0.3 * torch.randn_like(parameter)
+    torch.testing.assert_close(method.mean_confidence(), sums / 3)
+
+
+def test_confidence_is_not_kept_where_every_member_sees_all_or_is_trained_apart():
+    assert build(folds=1).mean_confidence() is None
+    apart = build()
+    apart.keep([0, 2])
+    assert apart.mean_confidence() is None
+    assert build().mean_confidence() is None  # nothing trained yet
+
+
+@torch.no_grad()
+def test_members_against_an_answer_are_counted_by_their_share():
+    method, batch = build().eval(), batch_of(rows())
+    method.judge_share.copy_(torch.tensor([0.1, 0.2, 0.4, 0.3]))
+    judged = method.judge(batch)
+    for row, item in enumerate(batch.item.tolist()):
+        members = [m for m in range(4) if m % 2 == item % 2]
+        part, _, rws = batch.of_fold(item % 2)
+        at = rws.tolist().index(row)
+        wrong = [float(method.judge_with(part, torch.tensor([m])).right[at]) < 0.5 for m in members]
+        share = method.judge_share[members]
+        assert float(judged.against[row]) == pytest.approx(float((share * torch.tensor(wrong)).sum() / share.sum()))
+
+
 TRUTH = [0, -1, 2, -1, 1, 1, -1, 0, -1, -1, 2, 2]  # of the items
 
 

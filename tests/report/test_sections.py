@@ -12,7 +12,7 @@ from pidual.predictions import Predictions, read_frame, write_frame
 from pidual.report import build_report
 from pidual.report.amounts import amounts
 from pidual.report.headline import data_name
-from pidual.report.people import annotators, axis_of
+from pidual.report.people import annotators, axis_of, by_class
 from pidual.report.suspects import why
 from pidual.run import Run
 
@@ -179,6 +179,45 @@ def test_annotators_who_do_most_harm_come_first_with_what_stands_out(known, page
     assert "1 changed over time." in page.words
     assert "agreement is low: Krippendorff’s alpha is 0.61 (0.58 to 0.65)" in page.words
     assert "a-1 <i>b</i> 31 -0.12" in page.words
+
+
+def test_the_worst_annotators_are_shown_on_each_class_beside_the_others(run, page):
+    people, frame = read_frame(run / "annotators.parquet"), read_frame(run / "annotator_classes.parquet")
+    shown = by_class(people, frame)
+    worst = people.sort_values("harm", ascending=False, kind="stable")["annotator"].astype(str).tolist()[:10]
+    assert [row["name"] for row in shown["rows"]] == worst
+    assert shown["classes"] == sorted(NAMES)
+    for row in shown["rows"]:
+        for name, cell in zip(sorted(NAMES), row["cells"], strict=True):
+            found = frame[(frame["annotator"] == row["name"]) & (frame["true_class"] == name)]
+            if cell is None:
+                assert not len(found)
+                continue
+            assert cell["accuracy"] == pytest.approx(found["accuracy"].item())
+            less = found["others_accuracy"].item() - found["accuracy"].item()
+            assert cell["strength"] == pytest.approx(min(max(2 * less, 0), 1), abs=1e-3)
+    assert sum(cell is not None for row in shown["rows"] for cell in row["cells"]) > 20
+    assert "On which classes they are wrong" in page.words
+
+
+def test_of_many_classes_those_are_shown_on_which_the_worst_annotators_lose_most(tmp_path):
+    path = fabricate_run(tmp_path / "run", n_items=300, classes=[f"class {i}" for i in range(30)], annotators=12)
+    frame = read_frame(path / "annotator_classes.parquet")
+    shown = by_class(read_frame(path / "annotators.parquet"), frame)
+    assert (len(shown["classes"]), shown["total"]) == (12, 30)
+    names = [row["name"] for row in shown["rows"]]
+    lost = dict.fromkeys(frame["true_class"].cat.categories, 0.0)
+    for record in frame.to_dict("records"):
+        if record["annotator"] in names:
+            lost[record["true_class"]] += record["num_items"] * max(record["others_accuracy"] - record["accuracy"], 0)
+    assert {*shown["classes"]} == {*sorted(lost, key=lost.get)[-12:]}
+    assert "Shown are the 12 of 30 classes" in page_of(path).words
+
+
+def test_accuracy_on_each_class_is_left_out_where_it_is_not_known(run):
+    people = read_frame(run / "annotators.parquet")
+    assert by_class(people, None) is None
+    assert by_class(None, None) is None
 
 
 def test_expected_wrong_of_an_annotator_is_what_is_not_expected_right(run):

@@ -13,6 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
+from pidual.detect import spread_sample
 from pidual.errors import RunError
 from pidual.metrics import wilson_interval
 from pidual.review import Store
@@ -65,6 +66,24 @@ def app(run, store):
 @pytest.fixture
 def client(app):
     return Client(app)
+
+
+def test_a_sample_of_the_whole_list_comes_first_where_it_is_asked_for(run, store):
+    quality, issue = run.predictions.label_quality, run.predictions.is_issue
+    wanted = spread_sample(quality, issue, 9)
+    assert not issue[wanted[-1]]  # it goes beyond the list
+    client, seen, place = Client(make_app(run, store, TOKEN, sample=9)), [], 0
+    filtered = client.ask(everything=1)["label"]["row"]
+    assert filtered == int(np.argsort(quality, kind="stable")[0])
+    for _ in wanted:
+        label = client.ask(place=place)["label"]
+        seen.append(label["row"])
+        client.decide(label["row"])
+        place = label["place"] + 1
+    assert seen == wanted.tolist()
+    after = client.ask(place=place)["label"]["row"]
+    left = [row for row in np.argsort(quality, kind="stable").tolist() if row not in seen]
+    assert after == left[0]
 
 
 def test_labels_come_by_what_looking_at_them_is_worth(run, client):

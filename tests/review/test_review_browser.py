@@ -113,7 +113,9 @@ def test_a_session_by_keyboard_alone(run, start, open_page):
     assert found.loc[rows[1], "label"] == issues.loc[rows[1], "consensus_label"]
     assert found.loc[rows[3], "label"] == other
     assert set(found["reviewer"]) == {"ann"}
-    assert re.match(r"2 of 4 were wrong: 50% \(95% interval 15% to 85%\); one", page.text_content("#precision"))
+    assert re.match(
+        r"2 of 4 were wrong: 50% \(95% interval 15% to 85%\); 1 undecidable", page.text_content("#precision")
+    )
     press(page, "z", decided=4)
     assert page.text_content("#item") == issues.loc[rows[5], "item"]
     press(page, "z", decided=3)

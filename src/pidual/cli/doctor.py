@@ -69,10 +69,12 @@ def doctor(table: Path | None, as_json: bool) -> None:
 def requirements() -> Iterator[tuple[str, str, str]]:
     """Package, lowest version ("" for any) and extra ("" for none) of everything the installed pidual asks for."""
     for line in importlib.metadata.requires("pidual") or []:
-        name, lowest, extra = re.fullmatch(  # type: ignore[union-attr]  # a test reads every line there is
-            r"""([\w.-]+)(?:\[.*?\])?(?:>=([\d.]+))?(?:\s*;\s*extra == ['"](.+)['"])?""", line
-        ).groups("")
-        yield name, lowest, extra
+        wanted, _, marker = line.partition(";")
+        name, lowest, extra = (
+            re.search(pattern, text)
+            for pattern, text in ((r"[\w.-]+", wanted), (r"(?<=>=)[\d.]+", wanted), (r"(?<=extra == .)[\w-]+", marker))
+        )
+        yield name[0] if name else wanted, lowest[0] if lowest else "", extra[0] if extra else ""
 
 
 def package(name: str, lowest: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..run import Run
 
 TABLES = ("csv", "parquet", "jsonl")
-ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
+ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
 
 
 @click.command()
@@ -22,8 +22,8 @@ ENDINGS = {"label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
     "--to",
     required=True,
     type=click.Choice([*TABLES, *ENDINGS]),
-    help="csv, parquet, jsonl: the table with wrong labels corrected; label-studio: tasks to look at again; "
-    "onnx, torch: the prediction network.",
+    help="csv, parquet, jsonl, hf: the table with wrong labels corrected, hf as a dataset of Hugging Face; "
+    "label-studio: tasks to look at again; onnx, torch: the prediction network.",
 )
 @click.option("--soft", is_flag=True, help="Write the probability of every class instead, one row per item.")
 @click.option(
@@ -48,7 +48,9 @@ def export(
     OUT is NAME.clean.csv by default, where NAME is that of the table.
     A table in the format it came in (CSV, Parquet, JSON Lines) keeps its rows, order, columns, ids and spelling, and
     differs in the changed labels alone, in CSV and JSON Lines byte for byte. A file .changes.csv beside OUT lists them
-    with the old label and why. OUT has ids of people as the table has them.
+    with the old label and why. OUT has ids of people as the table has them. --to hf (extra hf) writes the directory
+    NAME.clean.hf for `datasets.load_from_disk`: all columns, the label corrected, and given_label, label_source (given,
+    reviewed, consensus or automatic), label_quality and consensus_quality.
 
     --soft writes soft labels instead, NAME.soft.csv. --to onnx and --to torch write the prediction network, which takes
     inputs as the run did and gives a probability of every class: as ONNX (extra onnx), or as a state dict with a Python
@@ -77,7 +79,7 @@ def _beside(out: Path, to: str, soft: bool) -> Path | None:
 
     if to == "torch":
         return snippet_path(out)
-    return changes_path(out) if to in TABLES and not soft else None
+    return changes_path(out) if to in (*TABLES, "hf") and not soft else None
 
 
 def _write(

@@ -28,8 +28,16 @@ from .common import say
     metavar="PATH",
     help="Where the inputs are, or TABLE where they are columns of it.  [default: where the run read them]",
 )
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Begin with N labels spread over the list and half as far beyond it. About 50 tell how many labels are wrong "
+    "(`pidual detect RUN`), which the worst ones alone do not.",
+)
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-def review(run: Path, port: int, host: str, x: Path | None, no_browser: bool) -> None:
+def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_browser: bool) -> None:
     """Look at the labels of a RUN that look wrong, in a browser, and say which are right.
 
     Prints the address of the page, with the token without which nobody reads or changes anything. Decisions are kept
@@ -55,5 +63,5 @@ def review(run: Path, port: int, host: str, x: Path | None, no_browser: bool) ->
         if not no_browser:
             webbrowser.open(address)
 
-    n_decided = serve(opened, host, port, ready, x)
+    n_decided = serve(opened, host, port, ready, x, sample)
     say(f"{n_decided:,} labels are decided: {run / 'reviews.sqlite'}")

@@ -1,7 +1,5 @@
 """From predictions to suspected labels: scores, the cut-off, consensus, annotators, reasons. No torch."""
 
-from typing import Literal
-
 import numpy as np
 import pandas as pd
 
@@ -9,7 +7,7 @@ from ..predictions import Predictions
 from .annotators import annotators_table, describe_annotators
 from .calibrated import Calibration, calibrate, spread_sample
 from .class_accuracy import describe_annotator_classes
-from .cutoff import Cutoff, auto_cutoff, budget_cutoff, choose_cutoff, find_issues, fixed_cutoff, lowest
+from .cutoff import Cutoff, auto_cutoff, find_issues, fixed_cutoff, lowest
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers
 from .noise import expected_findings, noise_rate
@@ -30,9 +28,7 @@ __all__ = [
     "Verdict",
     "annotators_table",
     "auto_cutoff",
-    "budget_cutoff",
     "calibrate",
-    "choose_cutoff",
     "confidence_score",
     "describe_annotator_classes",
     "describe_annotators",
@@ -56,34 +52,14 @@ __all__ = [
 ]
 
 
-def mark_issues(
-    predictions: Predictions,
-    *,
-    cutoff: float | Literal["auto"] = "auto",
-    budget: int | None = None,
-) -> tuple[Predictions, Cutoff]:
-    """Mark the labels that look wrong, with the reason for each.
-
-    Parameters
-    ----------
-    predictions : Predictions
-    cutoff : float or "auto"
-        Quality below which a label is an issue.
-    budget : int, optional
-        Instead: take this many labels of lowest quality.
-
-    Returns
-    -------
-    Predictions, Cutoff
-        The predictions with is_label_issue and reason filled in, and the cut-off used.
-    """
-    chosen = choose_cutoff(predictions.label_quality, cutoff=cutoff, budget=budget)
-    is_issue = explained = find_issues(chosen, predictions.label_quality)
+def mark_issues(predictions: Predictions) -> tuple[Predictions, Cutoff]:
+    """The predictions with the labels that look wrong marked, and the reason for each; and the cut-off used."""
+    cutoff = auto_cutoff(predictions.label_quality)
+    is_issue = explained = find_issues(cutoff, predictions.label_quality)
     if np.count_nonzero(is_issue) > MOST_REASONS:
         worst = lowest(np.where(is_issue, predictions.label_quality, 2.0), MOST_REASONS)
         explained = np.bincount(worst, minlength=len(is_issue)) > 0
-    reasons = reasons_for(predictions, explained, posterior=True)
-    return predictions.with_issues(is_issue, reasons, explained), chosen
+    return predictions.with_issues(is_issue, reasons_for(predictions, explained), explained), cutoff
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:

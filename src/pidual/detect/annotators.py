@@ -98,33 +98,12 @@ def annotators_table(
             With a gate.
     """
     who, given, consensus = np.asarray(annotator).astype(np.int64), np.asarray(given), np.asarray(consensus)
-    right, sure = np.asarray(right, np.float64), np.asarray(consensus_quality, np.float64)
+    sure = np.asarray(consensus_quality, np.float64)
     size, k = len(names), len(classes)
     by_consensus = ClassCounts.count(who, given, Truth.by_consensus(consensus, sure), k)
-    counts = counts or by_consensus
-    n = np.bincount(who, minlength=size)
-    rights = np.bincount(who, weights=right, minlength=size)
-    quality = rights / np.maximum(n, 1)
-    low, high = beta_interval(rights, n, float(right.mean()) if len(right) else 0.5)
-    worst, on_it = counts.worst(size)
-    favourite, excess = favourites(who, given, consensus, sure, size, k)
-    confusion, share = worst_confusion(who, given, consensus, sure, size, classes)
-    columns: dict[str, Any] = {
-        "annotator": names,
-        "annotator_quality": quality.astype(np.float32),
-        "quality_low": np.minimum(low, quality).astype(np.float32),
-        "quality_high": np.maximum(high, quality).astype(np.float32),
-        "num_labelled": n.astype(np.int64),
-        "num_issues": np.bincount(who, weights=np.asarray(is_issue), minlength=size).astype(np.int64),
-        "harm": counts.harm(size, k).astype(np.float32),
-        "expected_wrong": np.maximum(n - rights, 0).astype(np.float32),
-        "worst_class": label_column(worst, classes),
-        "worst_class_accuracy": on_it.astype(np.float32),
-        "favourite_label": label_column(favourite, classes),
-        "favourite_excess": excess.astype(np.float32),
-        "worst_confusion": pd.Series(confusion, dtype="str").array,
-        "worst_confusion_share": share.astype(np.float32),
-    }
+    columns: dict[str, Any] = {"annotator": names}
+    columns |= _quality(who, np.asarray(right, np.float64), np.asarray(is_issue), counts or by_consensus, size, k)
+    columns |= _habits(who, given, consensus, sure, counts or by_consensus, size, classes)
     if item is not None:
         own = own_agreement(answer_pairs(item, who), who, given, k, size)
         columns["agreement"] = np.clip(own, -1, 1).astype(np.float32)
@@ -134,10 +113,11 @@ def annotators_table(
     columns |= _drift(
         find_drift(who, given == consensus, expected, size, None if order is None else numbers(order)), order
     )
+    n: Ints = columns["num_labelled"]
     if gate is not None:
         mean = np.bincount(who, weights=np.asarray(gate), minlength=size) / np.maximum(n, 1)
         columns["mean_gate"] = mean.astype(np.float32)
-    frame = pd.DataFrame(columns)[n > 0]
+    frame: pd.DataFrame = pd.DataFrame(columns)[n > 0]
     by = ["harm", "annotator_quality", "num_labelled"]
     frame = frame.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)
     # Categories in the order of the rows: what is read from the file and written again has the same bytes.
@@ -175,6 +155,40 @@ def describe_annotators(
         seconds=seconds_column(predictions),
         gate=predictions.gate,
     )
+
+
+def _quality(who: Ints, right: Floats, is_issue: Ints, counts: ClassCounts, size: int, k: int) -> dict[str, Any]:
+    """The columns about how many of their labels are right."""
+    n = np.bincount(who, minlength=size)
+    rights = np.bincount(who, weights=right, minlength=size)
+    quality = rights / np.maximum(n, 1)
+    low, high = beta_interval(rights, n, float(right.mean()) if len(right) else 0.5)
+    return {
+        "annotator_quality": quality.astype(np.float32),
+        "quality_low": np.minimum(low, quality).astype(np.float32),
+        "quality_high": np.maximum(high, quality).astype(np.float32),
+        "num_labelled": n.astype(np.int64),
+        "num_issues": np.bincount(who, weights=is_issue, minlength=size).astype(np.int64),
+        "harm": counts.harm(size, k).astype(np.float32),
+        "expected_wrong": np.maximum(n - rights, 0).astype(np.float32),
+    }
+
+
+def _habits(
+    who: Ints, given: Ints, consensus: Ints, sure: Floats, counts: ClassCounts, size: int, classes: Sequence[Any]
+) -> dict[str, Any]:
+    """The columns about the class they are worst at, their favourite label and what they confuse."""
+    worst, on_it = counts.worst(size)
+    favourite, excess = favourites(who, given, consensus, sure, size, len(classes))
+    confusion, share = worst_confusion(who, given, consensus, sure, size, classes)
+    return {
+        "worst_class": label_column(worst, classes),
+        "worst_class_accuracy": on_it.astype(np.float32),
+        "favourite_label": label_column(favourite, classes),
+        "favourite_excess": excess.astype(np.float32),
+        "worst_confusion": pd.Series(confusion, dtype="str").array,
+        "worst_confusion_share": share.astype(np.float32),
+    }
 
 
 def _drift(drift: Drift, order: "pd.Series[Any] | None") -> dict[str, Any]:

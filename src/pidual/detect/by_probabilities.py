@@ -11,7 +11,7 @@ w is 1 for the consensus, and OWN_WEIGHT where the label itself is judged, as ev
 witness of itself, and the classifier was trained on labels of the same makers, and is misled where they are.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ..data.probabilities import as_floats, check_rows, is_distribution
 from ..files import release
+from ..metrics import OWN_WEIGHT
 
-OWN_WEIGHT = 0.5  # as in `methods.held_out`, which needs torch
 LEAST = 1e-6  # probability
 FIT_ROWS, FIT_NUMBERS = 20_000, 2**22  # rows that s, b and T are fitted to: not more than these, nor rows x classes
 PART = 2**19  # numbers judged in one go
@@ -84,9 +84,9 @@ class Judged:
     @classmethod
     def empty(cls, n: int) -> "Judged":
         """Place for n rows."""
-        share, code = (np.float32(0), np.int64(0))
-        empty = {one.name: code if one.name in ("predicted", "consensus") else share for one in fields(cls)}
-        return cls(**{name: np.full(n, zero) for name, zero in empty.items()})  # type: ignore[arg-type]
+        quality, full, unaided, probability, confidence, sure = (np.zeros(n, np.float32) for _ in range(6))
+        predicted, consensus = (np.zeros(n, np.int64) for _ in range(2))
+        return cls(quality, full, unaided, predicted, probability, confidence, consensus, sure)
 
 
 def judge_labels(labels: Codes, probs: NDArray[Any], source: str = "pred_probs") -> Judged:

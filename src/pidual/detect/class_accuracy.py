@@ -150,8 +150,5 @@ def class_counts(predictions: Predictions, posteriors: Posteriors | None) -> Cla
     """How annotators did on each class, by the posterior of each item or by its consensus."""
     if predictions.annotator is None:
         return None
-    if posteriors is None:
-        truth = Truth.by_consensus(predictions.suggested, predictions.suggested_probability)
-    else:
-        truth = Truth.by_posterior(predictions.item, posteriors)
+    truth = Truth.of(predictions, posteriors)
     return ClassCounts.count(predictions.annotator, predictions.given, truth, len(predictions.classes))

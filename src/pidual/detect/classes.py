@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .bounds import chance_excess, sums
+from .columns import short_name
 from .habits import MIN_ANSWERS
 from .tables import ALL_CLASSES, Truth
 
@@ -29,7 +30,6 @@ MIN_SHARE = 0.05
 TIMES_USUAL = 2.0
 CHANCE = 0.05  # that any pair is found without reason
 MOST = 0.5
-NAME = 40
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def find_advice(
         done.add(pair)
         back = np.flatnonzero((found.true == found.given[entry]) & (found.given == found.true[entry]))
         both = bool(len(back)) and bool(taken[back[0]])
-        first, second = (_short(classes[int(one[entry])]) for one in (found.true, found.given))
+        first, second = (short_name(classes[int(one[entry])]) for one in (found.true, found.given))
         people = None
         if annotator is not None:
             people = _People.of(found, entry, back if both else back[:0], given, truth, np.asarray(annotator), k)
@@ -198,8 +198,3 @@ class _People:
         others = bool(taken_for(count, per_class, found)[entry])
         mostly_one = len(names) > 1 and largest > MOST and not others
         return cls(int(asked.sum()), int(confusing.sum()), largest, mostly_one)
-
-
-def _short(name: Any) -> str:
-    text = " ".join(str(name).split())
-    return text if len(text) <= NAME else text[: NAME - 1] + "…"

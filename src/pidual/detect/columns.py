@@ -17,6 +17,7 @@ ORDER = {"trial", "order", "sequence", "seq", "nth", "timestamp", "created", "su
 }
 MILLISECONDS = {"ms", "millis", "milliseconds", "msec"}
 MINUTES = {"min", "mins", "minutes"}
+MAX_NAME = 40  # characters of a name in a sentence
 
 
 def words(name: str) -> list[str]:
@@ -66,3 +67,9 @@ def value_text(value: Any) -> str:
         return " ".join(str(value).split())
     number = float(value)
     return f"{number:,.0f}" if number.is_integer() and abs(number) >= 1000 else f"{number:.3g}"
+
+
+def short_name(name: Any) -> str:
+    """A name of a class, a column or a value in a sentence: one line, cut where it is long."""
+    text = " ".join(str(name).split())
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

@@ -30,34 +30,20 @@ class Cutoff:
 
     Attributes
     ----------
-    kind : "auto", "fixed" or "budget"
+    kind : "auto" or "fixed"
     value : float
-        Labels with a quality below this are issues. For a budget: the highest quality among those taken.
-    budget : int or None
-        Number of issues asked for, if any.
+        Labels with a quality below this are issues.
     note : str
         One sentence for people.
     """
 
-    kind: Literal["auto", "fixed", "budget"]
+    kind: Literal["auto", "fixed"]
     value: float
-    budget: int | None
     note: str
 
     def to_json(self) -> dict[str, Any]:
         """The same as a dict of plain values."""
         return asdict(self)
-
-
-def choose_cutoff(
-    label_quality: npt.ArrayLike, *, cutoff: float | Literal["auto"] = "auto", budget: int | None = None
-) -> Cutoff:
-    """The cut-off a user asked for: `budget` if given, else a number, else automatic."""
-    if budget is not None:
-        return budget_cutoff(label_quality, budget)
-    if cutoff == "auto":
-        return auto_cutoff(label_quality)
-    return fixed_cutoff(cutoff)
 
 
 def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
@@ -71,7 +57,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     quality = check_quality(label_quality)
     if np.ptp(quality) < 1e-6:
         note = "All labels have the same quality, so none stands out; train longer or check the inputs."
-        return Cutoff("auto", 0.0, None, note)
+        return Cutoff("auto", 0.0, note)
     ordered = np.sort(quality)
     wrong = np.cumsum(1 - ordered)
     n = int(np.argmax(wrong / (np.arange(1, len(ordered) + 1) + wrong[-1]))) + 1
@@ -81,34 +67,19 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
         note = f"Labels below {value:.2g} are issues: the cut-off with the best expected F1."
     else:
         note = f"Labels below {value:.2g} are issues: at least one in three of them is expected to be wrong."
-    return Cutoff("auto", value, None, note)
+    return Cutoff("auto", value, note)
 
 
 def fixed_cutoff(value: float) -> Cutoff:
     """An issue is every label of a quality below `value`."""
     if isinstance(value, str) or not 0 <= value <= 1:
         raise UsageError(f"The cut-off {value!r} is not between 0 and 1, the range of label quality.")
-    return Cutoff("fixed", float(value), None, f"Labels with a quality below {value:g} were asked for.")
-
-
-def budget_cutoff(label_quality: npt.ArrayLike, n: int) -> Cutoff:
-    """The `n` labels of lowest quality are issues; ties go to earlier rows."""
-    if n < 0:
-        raise UsageError(f"The budget {n} is negative; give the number of labels that can be looked at.")
-    quality = check_quality(label_quality)
-    taken = lowest(quality, n)
-    value = float(quality[taken].max()) if len(taken) else 0.0
-    return Cutoff("budget", value, int(n), f"The {len(taken):,} labels of lowest quality were asked for.")
+    return Cutoff("fixed", float(value), f"Labels with a quality below {value:g} were asked for.")
 
 
 def find_issues(cutoff: Cutoff, label_quality: npt.ArrayLike) -> Mask:
     """Which labels are issues under a cut-off: bool array (N,)."""
-    quality = check_quality(label_quality)
-    if cutoff.budget is None:
-        return np.asarray(quality < cutoff.value)
-    found = np.zeros(len(quality), dtype=bool)
-    found[lowest(quality, cutoff.budget)] = True
-    return found
+    return np.asarray(check_quality(label_quality) < cutoff.value)
 
 
 def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:

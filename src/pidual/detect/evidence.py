@@ -1,4 +1,4 @@
-"""What is known about the annotator of a label, of its pair of classes and of its gate, where that is beyond chance.
+"""What is known about the annotator of a label, and about its pair of classes, where that is beyond chance.
 
 Each function gives a text for every issue, "" where there is nothing to say, and its weight: the logarithm of how many
 times more frequent such wrong answers are than usual.
@@ -130,26 +130,3 @@ def pair_part(rows: Ints, names: Array, given: Ints, suggested: Ints) -> Part:
     weights = np.zeros(len(rows))
     weights[told] = np.log(share[mine[told]] / max(usual, 1e-3))
     return [sentences[one] if said else "" for one, said in zip(mine.tolist(), told.tolist(), strict=True)], weights
-
-
-def gate_part(rows: Ints, gate: Array, wrong: Array, annotator: Array | None = None) -> Part:
-    """What a gate this high indicates, where it is open, unusual and informative."""
-    order = np.argsort(-gate, kind="stable")
-    n = np.arange(1, len(gate) + 1)
-    seen = np.cumsum(wrong[order])
-    last = np.searchsorted(-gate[order], -gate[rows], side="right") - 1  # the last row of a gate as high
-    share, overall = (seen / n)[last], float(np.mean(wrong))
-    low, _ = wilson_interval(seen[last], n[last])
-    told = (gate[rows] >= 0.5) & (gate[rows] > np.median(gate)) & (low > overall)
-    own = [""] * len(rows)
-    if annotator is not None:
-        rate = np.bincount(annotator, weights=wrong) / np.maximum(np.bincount(annotator), 1)
-        own = [f" {one:.0%} of this annotator's," for one in rate[annotator[rows]].tolist()]
-    texts = [
-        f"How it was made counts against it (gate {g:.3f}): {s:.0%} of labels with a gate as high look wrong,{more} "
-        f"{overall:.0%} of all."
-        if said
-        else ""
-        for g, s, more, said in zip(gate[rows].tolist(), share.tolist(), own, told.tolist(), strict=True)
-    ]
-    return texts, np.where(told, np.log(np.maximum(share, 1e-3) / max(overall, 1e-3)), 0.0)

@@ -70,7 +70,7 @@ def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
     if not told.all():
         shown = np.bincount(rows[~told], minlength=len(predictions)) > 0
         texts = np.full(len(predictions), "", dtype=object)
-        texts[shown] = reasons_for(predictions, shown, posterior=True)["whole"]
+        texts[shown] = reasons_for(predictions, shown)["whole"]
         frame["reason"] = pd.Series(np.where(told, frame["reason"], texts[rows]), index=frame.index, dtype="str")
     return frame
 

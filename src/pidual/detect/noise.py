@@ -1,7 +1,9 @@
 """How many labels are wrong, how many of a list, and how far that can be trusted: expectations, no clean labels.
 
 An answer counts half where its own quality is judged (`pidual.methods.held_out`). What it would be if it counted in
-full, and not at all, bounds what can be said: the truth has mostly been between the two (docs/detection.md).
+full, and not at all, bounds what can be said: the truth has mostly been between the two (docs/detection.md). Beyond
+these an interval goes as far as chance may: which items there happen to be, and for each of them what is not known.
+Labels of one item are right or wrong together.
 """
 
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ def noise_rate(
     Parameters
     ----------
     item : int array (N,)
-        Codes of the items: labels of one item are right or wrong together.
+        Codes of the items.
     quality, full, unaided : arrays (N,)
         Probability that each label is right, where it counts half, in full, and not at all.
 
@@ -39,8 +41,9 @@ def noise_rate(
     if not len(wrong):
         return {"rate": 0.0, "low": 0.0, "high": 0.0}
     rate = float(wrong.mean())
-    sums = np.bincount(np.asarray(item), weights=wrong - rate)
-    error = NORMAL_90 * float(np.sqrt(np.square(sums).sum())) / len(wrong)
+    between = np.bincount(np.asarray(item), weights=wrong - rate)
+    within = np.bincount(np.asarray(item), weights=np.sqrt(wrong * (1 - wrong)))
+    error = NORMAL_90 * float(np.sqrt(np.square(between).sum() + np.square(within).sum())) / len(wrong)
     ends = [float(1 - np.mean(np.asarray(values, np.float64))) for values in (full, unaided)]
     low, high = min(rate, *ends) - error, max(rate, *ends) + error
     return {"rate": rate, "low": max(0.0, low), "high": min(1.0, high)}
@@ -61,7 +64,8 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
     precision = low = high = None
     if found.any():
         precision = float(wrong[found].mean())
-        error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) / np.count_nonzero(found)))
+        per_item = np.bincount(predictions.item[found])
+        error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) * np.square(per_item).sum())) / per_item.sum()
         ends = [float(1 - np.asarray(values, np.float64)[found].mean()) for values in (full, unaided)]
         low, high = max(0.0, min(precision, *ends) - error), min(1.0, max(precision, *ends) + error)
     return {

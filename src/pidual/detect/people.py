@@ -22,10 +22,7 @@ def describe_people(predictions: Predictions, posteriors: Posteriors | None = No
     dict
         agreement (see `describe_agreement`), where there is any, and classes (see `describe_classes`).
     """
-    if posteriors is None:
-        truth = Truth.by_consensus(predictions.suggested, predictions.suggested_probability)
-    else:
-        truth = Truth.by_posterior(predictions.item, posteriors)
+    truth = Truth.of(predictions, posteriors)
     who, given, classes = predictions.annotator, predictions.given, predictions.classes
     names = None if who is None else predictions.frame["annotator"].cat.categories
     agreement = describe_agreement(predictions.item, who, names, given, len(classes))

@@ -14,15 +14,14 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..predictions import Predictions, join_parts
-from .columns import MILLISECONDS, is_moment, value_text, words
-from .evidence import Floats, Ints, Part, annotator_part, gate_part, own_record, pair_part
+from .columns import MILLISECONDS, is_moment, short_name, value_text, words
+from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
 from .tells import LOW, LOWEST, MISSING, Telling, find_telling
 
 Array = npt.NDArray[Any]
 Texts = list[str]
 
 MAX_NAMED_CATEGORIES = 50  # values of a column with more may be ids and are not written out
-MAX_NAME = 40
 SECONDS = {"s", "sec", "secs", "seconds"}
 TIMED = SECONDS | MILLISECONDS | {"time", "duration", "latency", "rt", "elapsed"}
 PERCENT = np.array(
@@ -35,10 +34,10 @@ PERCENT = np.array(
 )
 
 
-def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior: bool = False) -> dict[str, Texts]:
+def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
     """Parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
 
-    Where the quality is a `posterior`, the gate follows from it and says nothing more.
+    The gate is no part: the quality is a posterior, from which it follows.
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
     by_consensus = predictions.has_consensus
@@ -53,7 +52,6 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike, *, posterior:
         by_input=(predictions.predicted, predictions.predicted_probability) if by_consensus else None,
         item=predictions.item,
         annotator=predictions.annotator,
-        gate=None if posterior else predictions.gate,
         pi=pi,
     )
 
@@ -75,7 +73,6 @@ def find_reason_parts(
     by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     item: npt.ArrayLike | None = None,
     annotator: npt.ArrayLike | None = None,
-    gate: npt.ArrayLike | None = None,
     pi: pd.DataFrame | None = None,
 ) -> dict[str, Texts]:
     """Why each issue looks wrong, in parts that each say one thing.
@@ -95,7 +92,6 @@ def find_reason_parts(
         Beside a consensus: codes of what the model predicts by the input alone, and their probability.
     item, annotator : int array (N,), optional
         Codes; with items, the other labels of the same item are counted; with annotators, their quality is compared.
-    gate : array (N,), optional
     pi : pandas.DataFrame (N rows), optional
         PI columns with their raw values.
 
@@ -104,9 +100,8 @@ def find_reason_parts(
     dict of lists of str
         By name of the part: label (what consensus or model say instead), votes (what the item's other labels and its
         input say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
-        classes), pi, gate (where neither annotator nor pi has anything to say); and whole, all of it with `label` first
-        and then what weighs most. One text per issue, in row order; "" where there is nothing to say. There are no
-        parts without issues.
+        classes), pi; and whole, all of it with `label` first and then what weighs most. One text per issue, in row
+        order; "" where there is nothing to say. There are no parts without issues.
     """
     is_issue, given, predicted = np.asarray(is_issue, dtype=bool), np.asarray(given), np.asarray(predicted)
     if not is_issue.shape == given.shape == predicted.shape:
@@ -118,9 +113,8 @@ def find_reason_parts(
     if not len(rows):
         return {}
     given, predicted = given.astype(np.int64), predicted.astype(np.int64)
-    names = np.array([_short(name) for name in classes], dtype=object)
+    names = np.array([short_name(name) for name in classes], dtype=object)
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
-    wrong = given != predicted
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
     parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, by_input)}
     if annotator is not None:
@@ -128,20 +122,21 @@ def find_reason_parts(
         parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
     parts["pair"] = pair_part(rows, names, given, predicted)
     if pi is not None and len(pi.columns):
-        telling = find_telling(pi, wrong, annotator, item)
+        telling = find_telling(pi, given != predicted, annotator, item)
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(telling)])
-    if gate is not None:
-        who = None if annotator is None else np.asarray(annotator)
-        texts, weights = gate_part(rows, np.asarray(gate), wrong, who)
-        others = [parts[name][0] for name in ("annotator", "pi") if name in parts]
-        parts["gate"] = [text if not any(more) else "" for text, *more in zip(texts, *others, strict=True)], weights
-    if annotator is not None:  # better than nothing beside what consensus, votes and input say
+    if annotator is not None:
         record = own_record(rows, names, given, predicted, np.asarray(annotator))
-        evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
-        texts, weights = parts["annotator"]
-        filled = [text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)]
-        parts["annotator"] = filled, weights
+        parts["annotator"] = _with_record(parts, record)
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
+
+
+def _with_record(parts: dict[str, Part], record: Texts) -> Part:
+    """What is said about the annotator; their record where consensus, votes and input are the only other evidence."""
+    evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
+    texts, weights = parts["annotator"]
+    return [
+        text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)
+    ], weights
 
 
 def _join(label: Texts, parts: dict[str, Part]) -> Texts:
@@ -252,7 +247,7 @@ def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
     told = np.flatnonzero((code >= 0) & telling.tells[np.maximum(code, 0)])
     texts, weights = [""] * len(rows), np.zeros(len(rows))
     weights[told] = np.log(telling.lift[code[told]])
-    share, usual, name = telling.share, telling.usual, _short(telling.name)
+    share, usual, name = telling.share, telling.usual, short_name(telling.name)
     values = column.iloc[rows[told]]
     for at, value in zip(told.tolist(), values.tolist(), strict=True):
         one = int(code[at])
@@ -260,7 +255,7 @@ def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
         if telling.categories is None:
             texts[at] = f"{_extreme(telling, one, value, is_moment(column))}; {look}"
         elif len(telling.categories) <= MAX_NAMED_CATEGORIES:
-            texts[at] = f"{name} is {_short(value_text(telling.categories[one]))}; {look}"
+            texts[at] = f"{name} is {short_name(value_text(telling.categories[one]))}; {look}"
         else:
             texts[at] = f"Of answers with the same {name}, {share[one]:.0%} look wrong ({usual[one]:.0%} expected)."
     return texts, weights
@@ -270,7 +265,7 @@ def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
     """That a value of a column is lower, or higher, than most."""
     name, parts = telling.name, {*words(telling.name)}
     if tail == MISSING:
-        return f"{_short(name)} is missing"
+        return f"{short_name(name)} is missing"
     number = pd.Timestamp(value).timestamp() if moment else float(value)
     lower = tail in (LOWEST, LOW)
     if lower:
@@ -281,7 +276,7 @@ def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
     timed = not moment and bool(parts & TIMED or name.lower().endswith("time"))
     unit = " ms" if parts & MILLISECONDS else " s" if parts & SECONDS else ""
     side = ("faster", "slower") if timed else ("earlier", "later") if moment else ("lower", "higher")
-    what = f"Answered in {value_text(value)}{unit}" if timed and unit else f"{_short(name)} is {value_text(value)}"
+    what = f"Answered in {value_text(value)}{unit}" if timed and unit else f"{short_name(name)} is {value_text(value)}"
     return f"{what}, {side[not lower]} than {share} of answers"
 
 
@@ -289,8 +284,3 @@ def _percent(shares: Array) -> Texts:
     """Shares as words; a share that rounds to nothing or all is said to be under or over."""
     found: Texts = PERCENT[np.clip(np.rint(np.asarray(shares) * 1000), 0, 1000).astype(np.int64)].tolist()
     return found
-
-
-def _short(name: Any) -> str:
-    text = " ".join(str(name).split())
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

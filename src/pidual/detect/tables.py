@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError
-from ..predictions import label_column
+from ..predictions import Predictions, label_column
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -105,6 +105,13 @@ class Truth:
     row: Ints
     label: Ints
     weight: Floats
+
+    @classmethod
+    def of(cls, predictions: Predictions, posteriors: Posteriors | None) -> "Truth":
+        """By the posterior of each item where it is known, else by its consensus."""
+        if posteriors is None:
+            return cls.by_consensus(predictions.suggested, predictions.suggested_probability)
+        return cls.by_posterior(predictions.item, posteriors)
 
     @classmethod
     def by_consensus(cls, consensus: npt.ArrayLike, quality: npt.ArrayLike) -> "Truth":

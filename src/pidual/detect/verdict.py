@@ -30,6 +30,7 @@ CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must dis
 WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 WIDE = 0.3  # interval of the noise rate
+DIVIDED, DIVIDED_LABELS = 1.0, 0.01  # labels that networks are divided on, of those that look wrong and of all
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,27 @@ def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) ->
     return (
         f"The classifier disagrees with {share:.1%} of held-out labels, and {rate:.1%} are estimated to be wrong: it "
         "is often mistaken itself, and wrong labels are missed where it is."
+    )
+
+
+def find_division(against: Floats | None, is_issue: Mask) -> str | None:
+    """Whether networks with different settings disagree on which labels are wrong.
+
+    Parameters
+    ----------
+    against : array (N,), optional
+        Share of the networks that have not seen the label by which it is wrong: two of them drawn at random disagree
+        on a share 2 a (1 - a) of such labels.
+    is_issue : bool array (N,)
+    """
+    if against is None or not len(against):
+        return None
+    divided = float((2 * against * (1 - against)).mean())
+    if divided <= max(DIVIDED * float(is_issue.mean()), DIVIDED_LABELS):
+        return None
+    return (
+        f"Networks with different settings disagree on {divided:.1%} of the labels, and {is_issue.mean():.1%} look "
+        "wrong: which ones depends on the setting more than on the data."
     )
 
 

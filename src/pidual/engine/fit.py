@@ -61,6 +61,8 @@ class Fitted:
         What held-out answers decided of the settings of a population; empty for other methods.
     collapsed : bool
         Whether the guard calls it collapsed.
+    mean_confidence : tensor (n_train,), optional
+        f's probability of every training label, averaged over the epochs, where the method keeps that.
     """
 
     method: Method
@@ -70,6 +72,7 @@ class Fitted:
     events: list[Record]
     selection: list[Record] = field(default_factory=list)
     collapsed: bool = False
+    mean_confidence: Tensor | None = None
 
 
 @dataclass
@@ -204,7 +207,14 @@ def conclude(method: Method, learned: Learned, train: Rows, training: Training, 
     action = "went on" if all_lost else "it gets no share"
     events = [about | {"reason": reason, "action": action} for reason in lost.values()]
     return Fitted(
-        method, last, learned.epoch, learned.history, learned.events + events, selection, learned.collapsed or all_lost
+        method,
+        last,
+        learned.epoch,
+        learned.history,
+        learned.events + events,
+        selection,
+        learned.collapsed or all_lost,
+        method.mean_confidence(),
     )
 
 

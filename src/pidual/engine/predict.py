@@ -39,6 +39,8 @@ class Scored:
         Class probabilities of each item by its input and all answers to it, where the method judges items.
     right, unaided : float arrays (R,), optional
         Probability that each annotation is right, and that by the input and the other answers alone; as before.
+    against : float array (R,), optional
+        Share of the networks asked by which it is rather wrong than right; as before.
     """
 
     rows: NDArray[np.int64]
@@ -50,6 +52,7 @@ class Scored:
     posterior: NDArray[np.float32] | None = None
     right: NDArray[np.float32] | None = None
     unaided: NDArray[np.float32] | None = None
+    against: NDArray[np.float32] | None = None
 
     def of_items(self) -> NDArray[np.float64]:
         """Class probabilities of the items (B, K): the mean over their inputs."""
@@ -180,7 +183,7 @@ def judge_items(method: Method, rows: Rows, chunk: Tensor, index: Tensor, item: 
         item.numpy(),
         judged.probabilities.float().cpu().numpy(),
         {"gate": judged.gate.float().cpu().numpy()},
-        *(values.float().cpu().numpy() for values in (judged.posterior, judged.right, judged.unaided)),
+        *(values.float().cpu().numpy() for values in judged[1:2] + judged[3:]),
     )
 
 

@@ -3,6 +3,7 @@
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
 label_studio    tasks with predictions, doubtful items first
+hugging_face    a dataset of Hugging Face
 names           whose pseudonym is whose
 network         the prediction network as ONNX or as a state dict, with a `snippet` that loads it; these need torch
 """
@@ -28,9 +29,10 @@ from ..messages import quoted, write_csv
 from ..run.files import RunFiles
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
+from .hugging_face import write_dataset
 from .label_studio import write_tasks
 
-FORMATS = ("csv", "parquet", "jsonl", "label-studio")
+FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
 __all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "snippet_path"]
 
@@ -49,7 +51,8 @@ def export_run(
     to : str
         One of `FORMATS`. A table in the format it was read from has the same rows, order, columns and ids, and differs
         in the changed labels alone, in text files byte for byte. In another format it is the long table of
-        `pidual data import`.
+        `pidual data import`. `hf` (extra `hf`) is a directory that `datasets.load_from_disk` reads, with the old label
+        and the source of each.
     sure : float
         Labels of items whose consensus is less likely than this stay as they are.
     table : str or Path, optional
@@ -76,18 +79,27 @@ def export_run(
     changes = _described(source, roles, changes[np.array([edit is not None for edit in edits], bool)])
     made = [edit for edit in edits if edit is not None]
     file = source.file
+    if to == "hf":
+        write_dataset(run, _long(source, roles, run, changes), changes, out)
+    elif not isinstance(file, _SAME[to]):
+        with replacing(out) as temporary:
+            _write_frame(_long(source, roles, run, changes), temporary, to)
+    else:
+        _write_edited(file, made, out)
+    with replacing(changes_path(out)) as temporary:
+        write_csv(changes, temporary)
+    return changes
+
+
+def _write_edited(file: Source, made: list[Edit], out: Path) -> None:
+    """The file with single cells changed."""
     with replacing(out) as temporary:
-        if not isinstance(file, _SAME[to]):
-            _write_long(source, roles, run, changes, temporary, to)
-        elif isinstance(file, ParquetFile):
+        if isinstance(file, ParquetFile):
             _write_parquet(file, made, temporary)
         elif isinstance(file, CsvFile):
             edit_csv(Path(file.name), temporary, file.columns, file.delimiter, made)
         else:
             edit_json_lines(Path(file.name), temporary, made)
-    with replacing(changes_path(out)) as temporary:
-        write_csv(changes, temporary)
-    return changes
 
 
 def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
@@ -171,7 +183,7 @@ def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFr
     return changes.assign(annotator=names.to_pylist())
 
 
-def _write_long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame, out: Path, to: str) -> None:
+def _long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> pd.DataFrame:
     """The long table of `pidual data import`, with ids as they are."""
     item, label, annotator, y, split = roles[:5]
     frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
@@ -180,7 +192,7 @@ def _write_long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFra
     labels = frame["label"].to_numpy(object)
     labels[changes["row"]] = [labels[first[label]] for label in changes["new_label"].astype(str)]
     frame["label"] = pd.Series(labels, dtype=frame["label"].dtype)
-    _write_frame(frame, out, to)
+    return frame
 
 
 def _write_frame(frame: pd.DataFrame, out: Path, to: str) -> None:

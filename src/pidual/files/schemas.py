@@ -393,11 +393,11 @@ def pi_value(value: Any) -> None:
 
 CUTOFF = record(
     {
-        "kind": one_of("auto", "fixed", "budget"),
+        "kind": one_of("auto", "fixed", "budget"),  # of earlier runs
         "value": share,
-        "budget": maybe(whole()),
         "note": text,
-    }
+    },
+    {"budget": maybe(whole())},
 )
 VERDICT = record({"status": one_of("ok", "doubtful", "failed"), "reasons": list_of(text)})
 NOISE = record({"rate": share, "low": share, "high": share})

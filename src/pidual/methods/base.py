@@ -48,6 +48,7 @@ class Judged(NamedTuple):
     gate: Float[Tensor, " R"]  # probability that the answer did not come from the truth
     right: Float[Tensor, " R"]  # probability that the answer is right
     unaided: Float[Tensor, " R"]  # the same by x and the other answers alone
+    against: Float[Tensor, " R"]  # share of the members asked by which it is rather wrong than right
 
 
 class Group(NamedTuple):
@@ -195,6 +196,10 @@ class Method(nn.Module):
         `collapsed` are members of a population that have learned nothing, never all of them.
         """
         return []
+
+    def mean_confidence(self) -> Float[Tensor, " N"] | None:
+        """f's probability of every training label, averaged over the epochs (NaN: none), where that is kept."""
+        return None
 
     @property
     def n_members(self) -> int:

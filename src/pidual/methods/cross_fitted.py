@@ -22,6 +22,7 @@ from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method
 from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
 from .parts import second_network
+from .parts.memory import SampleMemory
 
 MOST_FOLDS = 100
 SEES_ALL = -2  # the fold of a member that no item is kept from
@@ -43,6 +44,7 @@ class CrossFitted(Method):
 
     by_item = True
     answers: AnswerModel
+    over_epochs: SampleMemory | None = None  # sum of confidences of unseen labels, and their number
 
     fold: Tensor  # that each member has not seen
     decay: Tensor
@@ -86,12 +88,12 @@ class CrossFitted(Method):
     def judge(self, batch: Batch) -> Judged:
         """What members that have not seen the items say about them; items of no fold are judged by all members."""
         n, k = len(batch.fold), self.answers.n_classes
-        shapes = [(n, k), (n, k), *[(len(batch.item),)] * 3]
+        shapes = [(n, k), (n, k), *[(len(batch.item),)] * 4]
         judged = Judged(*(self.share.new_zeros(shape) for shape in shapes))
         for fold in batch.fold.unique().tolist():
             part, items, rows = batch.of_fold(fold)
             found = self.judge_with(part, self.judges(fold))
-            for whole, piece, at in zip(judged, found, (items, items, rows, rows, rows), strict=True):
+            for whole, piece, at in zip(judged, found, (items, items, rows, rows, rows, rows), strict=True):
                 whole[at] = piece
         return judged
 
@@ -103,6 +105,22 @@ class CrossFitted(Method):
     def judge_with(self, batch: Batch, members: Tensor) -> Judged:
         """What these members say."""
         raise TypeError(f"{type(self).__name__} does not judge items")
+
+    def add_confidence(self, batch: Batch, log_f: Float[Tensor, "M B K"], seen: Bool[Tensor, "M B"]) -> None:
+        """Add f's probability of each label, the mean over members that do not see its item, to those before."""
+        if self.over_epochs is None:
+            return
+        unseen = ~seen[:, batch.item]
+        n = unseen.sum(0)
+        p = (log_f[:, batch.item, batch.y_noisy].exp() * unseen).sum(0) / n.clamp(min=1)
+        self.over_epochs.update(batch.index, self.over_epochs[batch.index] + torch.stack([p, (n > 0).to(p)], 1))
+
+    def mean_confidence(self) -> Float[Tensor, " N"] | None:
+        """Over the epochs; None where members are trained apart, each without the items that it does not see."""
+        if self.over_epochs is None:
+            return None
+        p, n = self.over_epochs.values.T
+        return p / n if n.any() else None
 
     # --- held-out answers decide ---
 
@@ -215,6 +233,7 @@ class CrossFitted(Method):
 
     def keep(self, members: Sequence[int]) -> None:
         """Leave out all other members: what one group trains."""
+        self.over_epochs = None  # the members of another group do not see what these see
         self.f.keep(members)
         self.answers.keep(members)
         index = torch.tensor(members)

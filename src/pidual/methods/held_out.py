@@ -28,11 +28,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..metrics import OWN_WEIGHT
+
 TAUS = (1.0, 0.7, 0.5, 0.35, 0.25)
 SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)
 ROUNDS = 3  # of the search for both
 MIXTURE_ROUNDS = 300
-OWN_WEIGHT = 0.5  # what an answer counts where it is judged itself
 
 
 def log_posterior(

@@ -8,7 +8,9 @@
 Where the class of an item is known, such as from a review, z_i is that class: no other has a part in L or q.
 
 A population of networks learns at once, each with its own answer model and without one fold of the items
-(`cross_fitted`). Prediction is the average of f alone; an item is judged by members that have not seen it.
+(`cross_fitted`). Prediction is the average of f alone; an item is judged by members that have not seen it. Members that
+are trained together all answer for every item of a batch: the probability that those which do not learn from it give to
+its labels is averaged over the epochs.
 """
 
 from collections.abc import Sequence
@@ -24,6 +26,7 @@ from .answer_model import AnswerModel
 from .base import Judged, Scan
 from .cross_fitted import CrossFitted
 from .held_out import answer_quality, log_posterior
+from .parts.memory import SampleMemory
 
 OWN_BELOW = 2**17  # numbers of own confusions, annotators x K^2
 TINY = 1e-12
@@ -55,6 +58,7 @@ class LatentTruth(CrossFitted):
     title = "Latent truth"
     reference = "Ours, after Dawid and Skene (1979)"
     needs_pi = True
+    per_row_state = "confidence summed over epochs (2)"
     scores = ("confidence", "gate")
 
     def __init__(
@@ -75,14 +79,19 @@ class LatentTruth(CrossFitted):
         if own_confusions is None:
             own_confusions = spec.n_classes <= 16 and spec.n_annotators * spec.n_classes**2 <= OWN_BELOW
         self.answers = AnswerModel(spec, len(self.fold), base=base_skill, own_confusions=own_confusions, width=width)
+        if folds > 1 and not self.f.recalibrates:
+            self.over_epochs = SampleMemory(spec.n_train, 2)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        log_f = of_known_class(self.f(batch.x).log_softmax(-1), batch.truth)  # (M, B, K)
+        by_input = self.f(batch.x).log_softmax(-1)  # (M, B, K)
+        log_f = of_known_class(by_input, batch.truth)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
         tau = self.train_tau[:, None]
         joint = log_posterior(log_f, log_p, batch.item, tau[..., None])  # log f_k prod_j P^tau
         losses = -joint.logsumexp(-1) / tau
         seen = self.member_sees(batch.fold)  # (M, B)
+        if self.training:
+            self.add_confidence(batch, by_input.detach(), seen)
         loss = (losses * seen).sum(1) / seen.sum(1).clamp(min=1)
         penalty = self.answers.penalty(batch.a, self.n_items)
         return {"loss": (loss + penalty).mean(), "penalty": penalty.detach().mean()}
@@ -111,7 +120,8 @@ class LatentTruth(CrossFitted):
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
         qualities = answer_quality(log_q, log_p, batch.item, batch.y_noisy, tau)
         right, unaided = (mean_by_share(judge_share, quality) for quality in qualities)
-        return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided)
+        against = mean_by_share(judge_share, (qualities[0] < 0.5).to(right))
+        return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided, against)
 
     @property
     def answer_model(self) -> tuple[AnswerModel, Tensor]:

@@ -12,6 +12,8 @@
                                   and all answers to the item
     given_probability float32     in [0, 1], probability of the given label, from the input alone
     given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
+    epoch_probability float32     given_probability averaged over the epochs of training, by networks that did not learn
+                                  from the item; missing where there is none, and only of methods that keep it
     is_label_issue    bool        the given label looks wrong
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
                                   items the probability that the answer did not come from the truth
@@ -24,8 +26,8 @@
                                   highest quality
     reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
                                   (reason_label), the item's other labels and its input (reason_votes), the annotator
-                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi), the gate
-                                  (reason_gate); where there are any. In `reason`, what weighs most comes first
+                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi); where there are
+                                  any. In `reason`, what weighs most comes first
 
 Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
@@ -119,6 +121,7 @@ class Predictions:
         consensus_quality: npt.ArrayLike | None = None,
         given_probability: npt.ArrayLike | None = None,
         given_margin: npt.ArrayLike | None = None,
+        epoch_probability: npt.ArrayLike | None = None,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
         scores: Mapping[str, npt.ArrayLike] | None = None,
@@ -143,6 +146,8 @@ class Predictions:
             Their probability; needed with `consensus`.
         given_probability, given_margin : array (N,), optional
             Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
+        epoch_probability : array (N,), optional
+            Probability of the given label from the input alone, averaged over the epochs; NaN where there is none.
         gate : array (N,), optional
             Gate of every annotation.
         scores : mapping of name to array (N,), optional
@@ -161,6 +166,7 @@ class Predictions:
             "label_quality": label_quality,
             "given_probability": given_probability,
             "given_margin": given_margin,
+            "epoch_probability": epoch_probability,
             "is_label_issue": np.zeros(n),
             "gate": gate,
             "noise_label": noise,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi", "gate"))
+REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi"))
 OWN_COLUMNS = (
     *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
     *(
@@ -11,6 +11,7 @@ OWN_COLUMNS = (
         "label_quality",
         "given_probability",
         "given_margin",
+        "epoch_probability",
         "is_label_issue",
         "gate",
         "noise_label",
@@ -63,6 +64,7 @@ PREDICTIONS_COLUMNS = {
     "label_quality": SHARE,
     "given_probability": OPTIONAL_SHARE,
     "given_margin": Column("number", required=False),
+    "epoch_probability": Column("share", required=False, missing=True),
     "is_label_issue": Column("flag"),
     "gate": OPTIONAL_SHARE,
     "noise_label": Column("label", required=False),

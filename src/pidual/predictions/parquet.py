@@ -178,6 +178,8 @@ def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
         array = pa.Array.from_pandas(column.astype("str").astype("category"))
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    if len(array) and pa.types.is_null(array.type):  # text of which none is known, in pandas 2
+        array = array.cast(pa.string())
     if not pa.types.is_dictionary(array.type):
         return array
     plain = not _is_text(array.type.value_type) or len(array.dictionary) > MAX_DICTIONARY

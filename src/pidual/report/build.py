@@ -13,7 +13,7 @@ from .amounts import amounts, evaluation, histograms
 from .classes import classes
 from .headline import headline
 from .making import chosen, curves, made_by, pi_effects, pi_health, settings
-from .people import agreement, annotators
+from .people import agreement, annotators, by_class
 from .suspects import suspects
 from .words import FILTERS, Context, records
 
@@ -52,6 +52,7 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "histograms": histograms(predictions),
         "evaluation": evaluation(summary.get("evaluation")),
         "annotators": annotators(run.annotators),
+        "by_class": by_class(run.annotators, run.annotator_classes),
         "agreement": agreement(summary),
         "classes": classes(summary, predictions),
         "pi_health": pi_health(summary),

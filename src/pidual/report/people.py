@@ -11,16 +11,18 @@ from .words import Context, clean, cleaned, measured, number, percent, records, 
 MAX_ANNOTATORS = 50
 OPEN_ANNOTATORS = 5
 MAX_AGREEING = 20
+BY_CLASS = 10  # annotators of whom the page has the accuracy on each class
+MAX_CLASSES = 12  # those on which these lose most
+FADED = 0.5  # how much less often right than the others, to be as red as can be
 AXIS_STEP = 0.05  # the axis of intervals begins and ends at a multiple of this
 GOOD, FAIR = 0.8, 0.667  # of Krippendorff's alpha, by his own advice
 
 
 def annotators(frame: pd.DataFrame | None) -> Context | None:
-    """Annotators, those who do most harm first; in older runs those who are surely worse."""
+    """The worst annotators, each with what stands out, and how many there are."""
     if frame is None or not len(frame):
         return None
-    order, ascending = (["harm"], [False]) if "harm" in frame else (["quality_high", "num_labelled"], [True, False])
-    shown = frame.sort_values(order, ascending=ascending, kind="stable").head(MAX_ANNOTATORS)
+    shown = worst_first(frame).head(MAX_ANNOTATORS)
     labelled = frame["num_labelled"].to_numpy(dtype=np.float64)
     average = float((frame["annotator_quality"].to_numpy(dtype=np.float64) * labelled).sum() / max(labelled.sum(), 1))
     start, end = axis_of(shown["quality_low"].min(), shown["quality_high"].max(), average)
@@ -39,6 +41,50 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
         "first": rows[:OPEN_ANNOTATORS],
         "more": rows[OPEN_ANNOTATORS:],
     }
+
+
+def by_class(people: pd.DataFrame | None, frame: pd.DataFrame | None) -> Context | None:
+    """How often the worst annotators are right on each class, beside the others; None where a run does not know.
+
+    Parameters
+    ----------
+    people : DataFrame or None
+        One row per annotator.
+    frame : DataFrame or None
+        One row per annotator and true class.
+    """
+    if people is None or frame is None or not len(frame):
+        return None
+    worst = worst_first(people)["annotator"].head(BY_CLASS)
+    frame = frame[frame["annotator"].isin(worst)].astype({"annotator": str})
+    missed = (frame["num_items"] * (frame["others_accuracy"] - frame["accuracy"])).clip(lower=0)
+    most = missed.groupby(frame["true_class"], observed=True).sum().nlargest(MAX_CLASSES).index
+    names = [name for name in frame["true_class"].cat.categories if name in most]
+    others = frame.groupby("true_class", observed=True)["others_accuracy"].mean()
+    cells = frame.set_index(["annotator", "true_class"]).to_dict("index")
+    return {
+        "classes": [clean(name) for name in names],
+        "total": len(frame["true_class"].cat.categories),
+        "others": [float(others[name]) for name in names],
+        "rows": [
+            {"name": clean(person), "cells": [_cell(cells.get((person, name))) for name in names]}
+            for person in worst.astype(str)
+        ],
+    }
+
+
+def _cell(record: dict[Any, Any] | None) -> Context | None:
+    """An annotator on a class; None where they labelled none of its items."""
+    if record is None:
+        return None
+    less = float(record["others_accuracy"]) - float(record["accuracy"])
+    return cleaned(record) | {"strength": round(min(max(less, 0.0) / FADED, 1.0), 3)}
+
+
+def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Annotators, those who do most harm first; in older runs those who are surely worse."""
+    order, ascending = (["harm"], [False]) if "harm" in frame else (["quality_high", "num_labelled"], [True, False])
+    return frame.sort_values(order, ascending=ascending, kind="stable")
 
 
 def axis_of(low: float, high: float, average: float) -> tuple[float, float]:

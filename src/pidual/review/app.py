@@ -46,7 +46,9 @@ Record = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1", x: Path | None = None) -> Guard:
+def make_app(
+    run: RunFiles, store: Store, token: str, host: str = "127.0.0.1", x: Path | None = None, sample: int = 0
+) -> Guard:
     """The application that serves the review page of a run.
 
     Parameters
@@ -61,8 +63,10 @@ def make_app(run: RunFiles, store: Store, token: str, host: str = "127.0.0.1", x
         The address that the server listens at.
     x : Path, optional
         Where the inputs are, if not where the run read them.
+    sample : int
+        Labels spread over the list that come first; see `Suspects`.
     """
-    review = Review(run, store, x)
+    review = Review(run, store, x, sample)
     routes = [Route(path, _static(*page)) for path, page in PAGES.items()]
     routes += [
         Route("/api/about", review.about),
@@ -86,10 +90,11 @@ class Review:
     run : RunFiles
     store : Store
     x : Path, optional
+    sample : int
     """
 
-    def __init__(self, run: RunFiles, store: Store, x: Path | None = None):
-        self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store)
+    def __init__(self, run: RunFiles, store: Store, x: Path | None = None, sample: int = 0):
+        self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store, sample)
         self.writer, self.originals = Writer(store), Originals(run, x)
         self.reading = ThreadPoolExecutor(1)  # of its own, so that decisions do not wait for pictures
         self.looking: dict[str, tuple[int, float]] = {}  # by reviewer: the place, and until when

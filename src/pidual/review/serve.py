@@ -18,7 +18,9 @@ from .store import Store
 MAX_CONNECTIONS = 256
 
 
-def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None], x: Path | None = None) -> int:
+def serve(
+    run: RunFiles, host: str, port: int, ready: Callable[[str], None], x: Path | None = None, sample: int = 0
+) -> int:
     """Serve the review page of a run until Ctrl-C.
 
     Parameters
@@ -33,6 +35,8 @@ def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None], x: 
         Called with the address of the page, its token included, when the server can be asked.
     x : Path, optional
         Where the inputs are, if not where the run read them.
+    sample : int
+        Labels spread over the list that come first; see `Suspects`.
 
     Returns
     -------
@@ -41,7 +45,7 @@ def serve(run: RunFiles, host: str, port: int, ready: Callable[[str], None], x: 
     """
     with contextlib.closing(Store(run)) as store, contextlib.closing(listen(host, port)) as listening:
         token = secrets.token_urlsafe(24)
-        app: Any = make_app(run, store, token, host, x)
+        app: Any = make_app(run, store, token, host, x, sample)
         config = uvicorn.Config(
             app,
             http="h11",

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ..detect.calibrated import spread_sample
 from ..metrics import finite_or_none, wilson_interval
 from ..predictions import column_names
 from ..run.files import RunFiles
@@ -72,9 +73,12 @@ class Suspects:
         A finished run.
     store : Store
         Its decisions.
+    sample : int
+        So many labels, spread over those that look wrong and half as many beyond, come first: see
+        `detect.calibrated.spread_sample`.
     """
 
-    def __init__(self, run: RunFiles, store: Store):
+    def __init__(self, run: RunFiles, store: Store, sample: int = 0):
         path, self.store = run.path / "predictions.parquet", store
         read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue"])
         self.classes = [str(name) for name in read.classes]
@@ -84,6 +88,7 @@ class Suspects:
         self.place = np.empty(len(self.order), np.int32)
         self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
         self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
+        self.sample = self.place[spread_sample(read.label_quality, read.is_issue, sample)] if sample else None
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
         self.has_inputs = run.config["data"]["x"] != "none"
@@ -139,7 +144,7 @@ class Suspects:
         shown = mask if wanted.show == "all" else mask & ((self.state > 0) == (wanted.show == "decided"))
         free = shown.copy()
         free[taken] = False
-        for open_ in (free, shown):
+        for open_ in (*self._first(wanted, taken), free, shown):
             parts = (open_[:start][::-1], open_[start:][::-1]) if back else (open_[start:], open_[:start])
             for part, offset in zip(parts, (start - 1, len(self) - 1) if back else (start, 0), strict=True):
                 if len(part) and part[at := int(part.argmax())]:
@@ -185,6 +190,15 @@ class Suspects:
     def item_name(self, position: int) -> str:
         """What the item of a label is called."""
         return str(self._texts(position)["item"])
+
+    def _first(self, wanted: Filter, taken: list[int]) -> list[Mask]:
+        """The labels of the sample that nobody has decided on or looks at, where nothing is filtered."""
+        if self.sample is None or wanted != Filter():
+            return []
+        mask = np.zeros(len(self), bool)
+        mask[self.sample] = self.state[self.sample] == 0
+        mask[taken] = False
+        return [mask]
 
     def find_people(self, text: str) -> list[str]:
         """Annotators whose names hold this text."""

@@ -63,10 +63,11 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     assert posteriors is not None
     assert scores is not None
     predictions, cutoff = mark_issues(answers.predictions)
-    summary = summarise(job, fitted, predictions, cutoff)
+    memorised = find_learning_by_heart(job, fitted, predictions)
+    summary = summarise(job, fitted, predictions, cutoff, memorised)
     noise = noise_rate(predictions.item, scores.quality, scores.full, scores.unaided)
     findings = expected_findings(predictions, scores.full, scores.unaided)
-    found = find_verdict(job, fitted, predictions, scores, noise, findings)
+    found = find_verdict(job, fitted, predictions, scores, noise, findings, memorised)
     summary |= {
         "verdict": found.to_json(),
         "noise": noise,
@@ -93,6 +94,7 @@ def find_verdict(
     scores: RowScores,
     noise: dict[str, float],
     findings: dict[str, Any],
+    memorised: list[str],
 ) -> Verdict:
     """Whether the fit can be trusted, from what is there without clean labels."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
@@ -108,7 +110,6 @@ def find_verdict(
             answers_alone=per_item >= verdict.FEW_ANSWERS,
         )
     disagrees = (predictions.predicted != predictions.given)[held_out]
-    memorised = find_learning_by_heart(job, fitted, predictions)
     return Verdict.of(
         [verdict.find_collapse(fitted.collapsed), chance[0]],
         [
@@ -118,6 +119,7 @@ def find_verdict(
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
             verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
+            verdict.find_division(scores.against, predictions.is_issue),
             verdict.find_contradiction(disagrees, noise["rate"], per_item),
             verdict.find_wide_interval(noise),
         ],
@@ -146,7 +148,9 @@ def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -
     ]
 
 
-def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff) -> dict[str, Any]:
+def summarise(
+    job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff, memorised: list[str]
+) -> dict[str, Any]:
     """The summary of a run as JSON values."""
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
     return {
@@ -161,6 +165,6 @@ def summarise(job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff
             "events": fitted.events,
         },
         "model_selection": fitted.selection,
-        "warnings": [*job.warnings, *find_learning_by_heart(job, fitted, predictions)],
+        "warnings": [*job.warnings, *memorised],
         "evaluation": evaluation(predictions, job.method_class.scores[1:]),
     }

@@ -107,12 +107,7 @@ def find_label_issues(
         mask = np.zeros(given.shape, dtype=bool)
         mask[given.places] = chosen
         return mask
-    rows = np.flatnonzero(chosen)
-    if return_indices_ranked_by == "label_quality":
-        worth = predictions.label_quality[rows].astype(np.float64)
-    else:
-        worth = ranking_score(return_indices_ranked_by, given.codes[rows], given.probs, given.row[rows])
-    ranked = rows[np.argsort(worth, kind="stable")]
+    ranked = rank(given, predictions, np.flatnonzero(chosen), return_indices_ranked_by)
     return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
 
 
@@ -171,6 +166,15 @@ def choose(predictions: Predictions, share: float, per_class: Sequence[int] | No
     for one in np.flatnonzero(np.bincount(given[found], minlength=k) > spare):
         chosen[[row for row in found if given[row] == one][max(0, spare[one]) :]] = False
     return chosen
+
+
+def rank(given: Given, predictions: Predictions, rows: NDArray[np.int64], by: str) -> NDArray[np.int64]:
+    """These labels, worst first."""
+    if by == "label_quality":
+        worth = predictions.label_quality[rows].astype(np.float64)
+    else:
+        worth = ranking_score(by, given.codes[rows], given.probs, given.row[rows])
+    return rows[np.argsort(worth, kind="stable")]
 
 
 def as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:

@@ -63,6 +63,10 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True)
         found = score_all(job, fitted.method, fabric, posteriors, given_p)
         if given_p is not None:
             posteriors, answer_model = judge_together(job, fitted.method, given_p, found, fabric)
+    if fitted.mean_confidence is not None:
+        over_epochs = np.full(len(job.table), np.nan, np.float32)
+        over_epochs[job.train] = fitted.mean_confidence.numpy()
+        found.columns["epoch_probability"] = over_epochs
     return Answers(found.predictions(job, posteriors), posteriors, found, answer_model)
 
 
@@ -83,6 +87,8 @@ class RowScores:
         f's probability of another label, and that: the given labels, shuffled among the rows.
     columns : dict of arrays (N,)
         What the method says beside that.
+    against : array (N,), optional
+        Share of the networks asked by which the label is rather wrong than right, where several judge.
     """
 
     predicted: NDArray[np.int64]
@@ -95,6 +101,7 @@ class RowScores:
     shuffled: NDArray[np.float32]
     shuffled_labels: NDArray[np.integer[Any]]
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    against: NDArray[np.float32] | None = None
 
     @classmethod
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
@@ -135,7 +142,8 @@ class RowScores:
     def predictions(self, job: Job, posteriors: Posteriors | None) -> Predictions:
         """The same beside the table, with the consensus of every item."""
         table, group = job.table, group_of_rows(job.rows.groups)
-        scores = {name: values for name, values in self.columns.items() if name not in ("gate", "noise_label")}
+        own = ("gate", "noise_label", "epoch_probability")
+        scores = {name: values for name, values in self.columns.items() if name not in own}
         return Predictions.build(
             table.frame,
             table.classes,
@@ -146,6 +154,7 @@ class RowScores:
             label_quality=self.quality,
             given_probability=self.confidence,
             given_margin=self.margin,
+            epoch_probability=self.columns.get("epoch_probability"),
             gate=self.columns.get("gate"),
             noise=self.columns.get("noise_label"),
             scores=scores,
@@ -166,6 +175,9 @@ def score_all(
         if posteriors is not None and scored.posterior is not None:
             posteriors.put(scored.items, scored.posterior)
             found.judge(at, scored.right, scored.posterior[scored.item, given[at]], scored.unaided)
+            if found.against is None:
+                found.against = np.zeros(len(given), np.float32)
+            found.against[at] = scored.against
         elif given_p is not None:
             given_p.put(scored.items, scored.of_items())
         for name, values in scored.columns.items():

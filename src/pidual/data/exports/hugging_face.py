@@ -13,8 +13,8 @@ from ..sources.arrow_types import plain_type
 from ..sources.base import Guess, Source
 from ..sources.hf_features import class_names, with_names
 from ..sources.in_arrow import InArrow
-from .answers import guess_inputs
 from .argilla import is_flat, read_responses
+from .long_table import guess_inputs
 from .store import vector_columns
 
 _MARKS = ("state.json", "dataset_dict.json")

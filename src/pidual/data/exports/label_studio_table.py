@@ -19,7 +19,7 @@ from ..columns import as_floats, keys
 from ..people import listed, shown
 from ..sources.base import Source, is_float
 from ..sources.in_arrow import InArrow
-from .answers import finished
+from .long_table import finished
 
 _BOOKKEEPING = ("annotation_id", "updated_at", "updated_by", "agreement", "inner_id", "file_upload", "drafts", "meta")
 _KNOWN = ("id", "annotator", "created_at", "lead_time", *_BOOKKEEPING)

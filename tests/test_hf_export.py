@@ -1,0 +1,93 @@
+"""`pidual export --to hf`: the cleaned table as a dataset of Hugging Face."""
+
+import contextlib
+import importlib.util
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run_cli, write_crowd
+
+from pidual.export.hugging_face import with_sources
+from pidual.review import Store
+from pidual.run import Run
+
+try:
+    MISSING = importlib.util.find_spec("datasets.arrow_dataset") is None  # not a folder of this name
+except ImportError:
+    MISSING = True
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run of which one label was changed and one kept by a reviewer; the table has a column of our name."""
+    folder = write_crowd(tmp_path_factory.mktemp("crowd"))
+    frame = pd.read_csv(folder / "labels.csv").assign(label_quality="own")
+    frame.to_csv(folder / "labels.csv", index=False)
+    with contextlib.chdir(folder):
+        code, _, err = run_cli(["fit", "labels.csv", "--no-x", "-q", "--out", "run"])
+        assert code == 0, err
+    run = Run.open(folder / "run")
+    issue = int(np.flatnonzero(run.predictions.is_issue)[0])
+    store = Store(run)
+    store.add(issue, "keep", frame["label"][issue], reviewer="ann", request="1")
+    other = {"cat": "dog", "dog": "owl", "owl": "cat"}[frame["label"][0 if issue else 1]]
+    store.add(0 if issue else 1, "change", other, reviewer="ann", request="2")
+    store.close()
+    return folder
+
+
+def test_every_row_says_where_its_label_comes_from(folder):
+    from pidual.export import decide
+
+    run, frame = Run.open(folder / "run"), pd.read_csv(folder / "labels.csv")
+    changes = decide(run)
+    cleaned = frame.copy()
+    cleaned.loc[changes["row"], "label"] = changes["new_label"].astype(str).to_numpy()
+    made = with_sources(run, cleaned, changes)
+    assert made["given_label"].tolist() == frame["label"].tolist()
+    assert made["table_label_quality"].tolist() == ["own"] * len(frame)
+    np.testing.assert_array_equal(made["label_quality"], run.predictions.label_quality)
+    changed = (made["label"] != made["given_label"]).to_numpy()
+    assert changed.sum() == len(changes) > 3
+    assert (made["label_source"][~changed] == "given").all()
+    assert made["label_source"][changed].value_counts().to_dict() == changes["source"].value_counts().to_dict()
+    assert (made["label_source"] == "reviewed").sum() == 1
+
+
+@pytest.mark.skipif(not MISSING, reason="the extra is installed")
+def test_without_the_extra_it_says_what_to_install(folder, tmp_path):
+    words = ["export", folder / "run", tmp_path / "clean", "--to", "hf", "--table", folder / "labels.csv"]
+    code, _, err = run_cli(words)
+    assert (code, "pip install 'pidual[hf]'" in err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(MISSING, reason="needs the extra hf")
+def test_the_dataset_is_the_cleaned_table(folder, tmp_path):
+    from datasets import ClassLabel, load_from_disk
+
+    words = ["export", folder / "run", tmp_path / "clean", "--to", "hf", "--table", folder / "labels.csv", "--json"]
+    code, out, err = run_cli(words)
+    assert code == 0, err
+    read, frame = load_from_disk(str(tmp_path / "clean")), pd.read_csv(folder / "labels.csv")
+    assert read.features["label"] == ClassLabel(names=["cat", "dog", "owl"])
+    assert read["given_label"][:] == frame["label"].tolist()
+    assert read["annotator"][:] == frame["annotator"].tolist()
+    labels = [read.features["label"].int2str(code) for code in read["label"]]
+    as_csv = ["export", folder / "run", tmp_path / "table.csv", "--to", "csv", "--table", folder / "labels.csv"]
+    assert run_cli(as_csv)[0] == 0
+    assert labels == pd.read_csv(tmp_path / "table.csv")["label"].tolist()
+    told = json.loads(out)
+    assert sum(source != "given" for source in read["label_source"]) == told["n_changed"]
+    assert run_cli(words)[0] == 2  # it is there
+    assert run_cli([*words, "--force"])[0] == 0
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    words[2] = tmp_path / "other"
+    code, _, err = run_cli([*words, "--force"])
+    assert (code, "is not a dataset of Hugging Face" in err) == (2, True)
+    code, _, err = run_cli(["data", "import", tmp_path / "clean", tmp_path / "again.csv"])  # and we read it again
+    assert code == 0, err
+    assert pd.read_csv(tmp_path / "again.csv")["label"].tolist() == labels
