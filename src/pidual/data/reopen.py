@@ -1,6 +1,6 @@
 """The table of a run, opened again as it was read then, and what it says about items."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,13 @@ def reopen_table(
     return source, roles
 
 
-def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, Any]]:
+def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
     """What a table says about its items: columns that are the same in all rows of an item, without people.
 
     Yields
     ------
-    str and pyarrow column
-        What the file calls the column, and a value for each row.
+    str, str
+        What the file calls the column, and what the source does.
     """
     if isinstance(source, Long):
         named = {name: called for name, called in source.fields.items() if not names_people(called)}
@@ -68,18 +68,13 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, Any]]:
     first = np.unique(item, return_index=True)[1][item] if item is not None else None
     for name, called in named.items():
         pa.default_memory_pool().release_unused()
-        column = source.read([name])[name]
-        if pa.types.is_nested(column.type):
-            continue
-        if first is not None and not isinstance(source, Long):
-            hashes = _hashes(column)
-            if (hashes != hashes[first]).any():
-                continue
-        yield called, column
+        hashes = None if first is None or isinstance(source, Long) else _hashes(source.batches(name))
+        if hashes is None or (hashes == hashes[first]).all():
+            yield called, name
 
 
-def _hashes(column: Any) -> NDArray[np.uint64]:
-    """A number for every value, a part of the column at a time: equal values have equal ones."""
-    parts = (column.slice(start, HASHED) for start in range(0, len(column), HASHED))
+def _hashes(batches: Iterable[Any]) -> NDArray[np.uint64]:
+    """A number for every value, a few values at a time: equal ones have equal numbers."""
+    parts = (batch.slice(start, HASHED) for batch in batches for start in range(0, len(batch), HASHED))
     found = [pd.util.hash_array(np.asarray(part.to_pandas()), categorize=False) for part in parts]
     return np.concatenate([np.empty(0, np.uint64), *found])

@@ -103,8 +103,8 @@ def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
 def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
     """What is known about the items, each by one of its rows."""
     return {
-        called: [_plain(value) for value in pd.Series(column.to_pandas()).astype(object).iloc[rows]]
-        for called, column in item_columns(source, roles)
+        called: [_plain(value) for value in pd.Series(source.read([name])[name].to_pandas()).astype(object).iloc[rows]]
+        for called, name in item_columns(source, roles)
     }
 
 

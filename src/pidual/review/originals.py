@@ -138,7 +138,8 @@ class Originals:
 
     def _open_fields(self) -> Reader:
         source, roles = self._opened_table()
-        return Fields(islice(item_columns(source, roles), MAX_COLUMNS), self._hides)
+        named = islice(item_columns(source, roles), MAX_COLUMNS)
+        return Fields(((called, source.batches(name)) for called, name in named), self._hides)
 
     def _opened_table(self) -> tuple[Any, Any]:
         labels = self._run.read_predictions(["row", "given_label"]).frame

@@ -5,6 +5,7 @@ memory is held, and what becomes of the inputs later changes nothing.
 """
 
 import base64
+import contextlib
 import functools
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +88,8 @@ class Texts:
     """
 
     def __init__(self, texts: Any, x_row: Rows, hide: bool):
-        self._texts, self._x_row, self._hide = OnDisk(texts), x_row, hide
+        chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+        self._texts, self._x_row, self._hide = OnDisk(chunks), x_row, hide
 
     def show(self, position: int, item: str) -> Record:
         text = str(self._texts[int(self._x_row[position])] or "")
@@ -145,14 +147,14 @@ class Fields:
 
     Parameters
     ----------
-    columns : iterable of str and pyarrow column
-        With a value for each row of the table; only one is in memory at a time.
+    columns : iterable of str and iterable of pyarrow arrays
+        With a value for each row of the table.
     hide : bool
         Write words instead of e-mail addresses.
     """
 
-    def __init__(self, columns: Iterable[tuple[str, Any]], hide: bool):
-        self._columns, self._hide = {name: OnDisk(column) for name, column in columns}, hide
+    def __init__(self, columns: Iterable[tuple[str, Iterable[Any]]], hide: bool):
+        self._columns, self._hide = {name: OnDisk(arrays) for name, arrays in columns}, hide
 
     def show(self, position: int, item: str) -> Record:
         found = {name: column[position] for name, column in self._columns.items()}
@@ -191,20 +193,25 @@ class OnDisk:
 
     Parameters
     ----------
-    column : pyarrow column
+    arrays : iterable of pyarrow arrays
+        What the column is made of; one is in memory at a time.
     """
 
-    def __init__(self, column: Any):
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
-            path, sizes = str(Path(folder) / "column.arrow"), [0]
-            with pa.ipc.new_file(path, pa.schema([("value", column.type)])) as writer:
-                for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-                    for start in range(0, len(chunk), BATCH):
-                        part = chunk.slice(start, BATCH)
-                        writer.write_batch(pa.record_batch([part], names=["value"]))
-                        sizes.append(len(part))
+    def __init__(self, arrays: Iterable[Any]):
+        with (
+            tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder,
+            contextlib.ExitStack() as stack,
+        ):
+            path, sizes, writer = str(Path(folder) / "column.arrow"), [0], None
+            for array in arrays:
+                plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+                schema = pa.schema([("value", plain.type)])
+                writer = writer or stack.enter_context(pa.ipc.new_file(path, schema))
+                for start in range(0, len(plain), BATCH):
+                    part = plain.slice(start, BATCH)
+                    writer.write_batch(pa.record_batch([part], schema=schema))
+                    sizes.append(len(part))
+            stack.close()
             self._file, self._starts = pa.ipc.open_file(pa.OSFile(path)), np.cumsum(sizes[:-1])
 
     def __getitem__(self, row: int) -> Any:

@@ -6,7 +6,7 @@ import functools
 import gzip
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
@@ -65,6 +65,10 @@ class Source:
         for key in [key for key in self._kept if self._expected[key] <= 0]:
             del self._kept[key]
         return found
+
+    def batches(self, column: str) -> Iterator[Any]:
+        """The Arrow arrays of a column one after the other, where that can be without having all of them in memory."""
+        yield from self.read([column])[column].chunks
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Read columns, which for a file is a pass over it."""

@@ -41,26 +41,36 @@ class CsvFile(TextFile):
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
         """Text columns by name, those in `numeric` as float64."""
-        types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
-        several = len(self.columns) > 1
         try:
-            table = pyarrow.csv.read_csv(
-                self._binary(),
-                pyarrow.csv.ReadOptions(
-                    column_names=self.columns, skip_rows_after_names=self._header_line, block_size=BLOCK
-                ),
-                pyarrow.csv.ParseOptions(
-                    delimiter=self.delimiter,
-                    newlines_in_values=self._quoted,  # allowing for them costs a third of the time
-                    invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
-                ),
-                pyarrow.csv.ConvertOptions(
-                    include_columns=list(columns), column_types=types, null_values=MISSING, decimal_point=self.decimal
-                ),
-            )
+            table = pyarrow.csv.read_csv(self._binary(), *self._options(columns, numeric))
         except (pa.ArrowException, UnicodeDecodeError) as error:
             self._explain(error, numeric)
         return {column: table.column(column) for column in columns}
+
+    def batches(self, column: str) -> Iterator[Any]:
+        try:
+            for batch in pyarrow.csv.open_csv(self._binary(), *self._options([column], ())):
+                yield batch.column(0)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            self._explain(error, ())
+
+    def _options(self, columns: Sequence[str], numeric: Collection[str]) -> tuple[Any, Any, Any]:
+        """How Arrow reads these columns."""
+        types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
+        several = len(self.columns) > 1
+        return (
+            pyarrow.csv.ReadOptions(
+                column_names=self.columns, skip_rows_after_names=self._header_line, block_size=BLOCK
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=self._quoted,  # allowing for them costs a third of the time
+                invalid_row_handler=lambda row: "error" if row.text.strip() or not several else "skip",
+            ),
+            pyarrow.csv.ConvertOptions(
+                include_columns=list(columns), column_types=types, null_values=MISSING, decimal_point=self.decimal
+            ),
+        )
 
     def numeric_columns(self) -> list[str]:
         """Names of the columns whose first thousand cells are numbers or missing, at least one a number."""
