@@ -117,3 +117,14 @@ def test_what_nobody_expects_is_not_kept(wide):
     assert source.read(["f0"])["f0"].type == "string"  # expected as numbers, and read as text
     assert source.read(["item"])["item"][3].as_py() == "1"
     assert not source._kept
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_column_comes_in_parts_whatever_the_length_of_its_records(tmp_path, quote):
+    lengths = [10, 600_000, 5, 3_000_000, 7, 1_100_000, 3]
+    cells = [f"{number}{'x' * length}" for number, length in enumerate(lengths)]
+    rows = "".join(f"{number},{quote}{cell}{quote}\n" for number, cell in enumerate(cells))
+    (tmp_path / "long.csv").write_text("item,text\n" + rows)
+    parts = [*open_source(tmp_path / "long.csv").batches("text")]
+    assert len(parts) > 1
+    assert [value for part in parts for value in part.to_pylist()] == cells

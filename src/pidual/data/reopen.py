@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .columns import keys
+from .columns import Keys, keys
 from .exports import melt
 from .people import names_people
 from .roles import Roles, find_roles
@@ -43,7 +43,7 @@ def reopen_table(
         source = melt(source, [source.columns[number] for number in wide])
     item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
     roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
-    found = keys(source, roles.label, source.read([roles.label])[roles.label])
+    found = _keys(source, roles.label)
     code = {str(name): number for number, name in enumerate(given.cat.categories)}
     now = np.array([*(code.get(str(name), -2) for name in found.names.to_pylist()), -2])[found.codes]
     if len(now) != n_rows or (now[given.index] != given.cat.codes.to_numpy()).any():
@@ -64,13 +64,19 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
         named = {name: called for name, called in source.fields.items() if not names_people(called)}
     else:
         named = {name: name for name in source.columns if name not in roles[:5] and not names_people(name)}
-    item = keys(source, roles.item, source.read([roles.item])[roles.item]).codes if roles.item else None
+    item = _keys(source, roles.item).codes if roles.item else None
     first = np.unique(item, return_index=True)[1][item] if item is not None else None
     for name, called in named.items():
         pa.default_memory_pool().release_unused()
         hashes = None if first is None or isinstance(source, Long) else _hashes(source.batches(name))
         if hashes is None or (hashes == hashes[first]).all():
             yield called, name
+
+
+def _keys(source: Source, column: str) -> Keys:
+    """Keys of a column that is read a part at a time."""
+    parts = [*source.batches(column)]
+    return keys(source, column, pa.chunked_array(parts) if parts else source.read([column])[column])
 
 
 def _hashes(batches: Iterable[Any]) -> NDArray[np.uint64]:

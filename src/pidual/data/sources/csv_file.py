@@ -16,6 +16,7 @@ from ...messages import FORMULA_MARK, quoted
 from ..people import shown
 from .base import BLOCK, DECIMAL_COMMA, MISSING, TextFile, arrow_message, is_float
 
+SMALL_BLOCK = 1 << 20  # bytes, where a column is read a part at a time
 csv.field_size_limit(max(csv.field_size_limit(), BLOCK))  # of Python's reader, which has 131,072 for all programs
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
@@ -48,19 +49,30 @@ class CsvFile(TextFile):
         return {column: table.column(column) for column in columns}
 
     def batches(self, column: str) -> Iterator[Any]:
-        try:
-            for batch in pyarrow.csv.open_csv(self._binary(), *self._options([column], ())):
-                yield batch.column(0)
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            self._explain(error, ())
+        given = 0
+        for block in (SMALL_BLOCK, BLOCK):  # the second from where a record was longer than a small block
+            read = 0
+            options = self._options([column], (), block)
+            try:
+                for batch in pyarrow.csv.open_csv(self._binary(), *options):
+                    new = batch.column(0).slice(max(0, given - read))
+                    read += len(batch)
+                    if len(new):
+                        given += len(new)
+                        yield new
+                    pa.default_memory_pool().release_unused()
+                return
+            except (pa.ArrowException, UnicodeDecodeError) as error:
+                if block == BLOCK or "straddl" not in str(error):
+                    self._explain(error, ())
 
-    def _options(self, columns: Sequence[str], numeric: Collection[str]) -> tuple[Any, Any, Any]:
+    def _options(self, columns: Sequence[str], numeric: Collection[str], block: int = BLOCK) -> tuple[Any, Any, Any]:
         """How Arrow reads these columns."""
         types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
         several = len(self.columns) > 1
         return (
             pyarrow.csv.ReadOptions(
-                column_names=self.columns, skip_rows_after_names=self._header_line, block_size=BLOCK
+                column_names=self.columns, skip_rows_after_names=self._header_line, block_size=block
             ),
             pyarrow.csv.ParseOptions(
                 delimiter=self.delimiter,
