@@ -1,8 +1,10 @@
 """The Start pages: each is one script of examples/, and shows what that prints."""
 
 import importlib.util
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,7 +74,9 @@ def test_another_number_or_word_is_noticed():
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("start_*")), ids=lambda path: path.name)
 def test_a_script_runs_by_itself_and_prints_what_the_page_shows(path, tmp_path):
     command = [{".sh": "bash", ".py": "python"}[path.suffix], str(path)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as where pidual is installed
+    env = environment(PATH=commands)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     printed = start_pages.shown(done.stdout)
     shown = "".join(code for language, code in start_pages.blocks(page(path.stem)) if language == "text")
     assert set(words(printed)) <= set(words(shown))
