@@ -140,7 +140,8 @@ def _answers_are_judged_briefly_where_nobody_looks(request):
     """Half the time of a small fit goes to the consensus of its items."""
     from pidual.run import consensus
 
-    steps = 6 if request.path.stem in BRIEFLY_JUDGED else consensus.STEPS
+    slow = request.config.getoption("markexpr") == "slow"  # which compare with fits in processes of their own
+    steps = 6 if request.path.stem in BRIEFLY_JUDGED and not slow else consensus.STEPS
     with mock.patch.object(consensus, "STEPS", steps):
         yield
 
