@@ -71,7 +71,7 @@ def check_own(url, server, wrong):
 
 
 def until(page, check):
-    """Wait until this is so; the page's own policy lets nobody evaluate text in it."""
+    """Wait until the check holds. Playwright's own way is blocked by the page's Content-Security-Policy."""
     for _ in range(300):
         if check():
             return
