@@ -24,7 +24,7 @@ from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.engine.guard import agreement_z
-from pidual.engine.predict import predict_probabilities
+from pidual.engine.predict import predict_labels
 from pidual.run import FitOptions, train
 from pidual.run.prepare import prepare
 
@@ -68,9 +68,9 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), look=lambda job, fitted, fa
     seen = look(job, fitted, fabric)
     n = len(crowd.x_test)
     test = Rows.build(crowd.x_test.astype(np.float32), np.arange(n), np.zeros(n, int))
-    answers = {"selected": predict(fitted.method, test, fabric)}
+    answers = {"selected": predict_labels(fitted.method, test, fabric)}
     fitted.method.load_state_dict(fitted.last)
-    answers["last"] = predict(fitted.method, test, fabric)
+    answers["last"] = predict_labels(fitted.method, test, fabric)
     z = {epoch: agreement_z(given, crowd.y_test) for epoch, given in answers.items()}
     return {
         "collapsed": min(z.values()) < 3,
@@ -97,11 +97,6 @@ def fit_crowds(log, seeds, fits, **more):
             log.add({"seed": seed, "crowd": shape} | missing)
         rows.append(row | missing)
     return rows
-
-
-def predict(method, rows, fabric):
-    """Predicted classes."""
-    return np.concatenate([p.argmax(1) for p in predict_probabilities(method, rows, fabric)])
 
 
 def summarise(rows):

@@ -369,3 +369,32 @@ def test_labels_may_have_a_hundred_classes():
     frame, y = make_answers(n_items=1500, n_classes=100, per_item=2, right=(0.8, 0.6))
     q = posteriors(AnnotationTable.from_frame(frame), make_probabilities(y, 100, strength=6.0))
     assert (q.argmax(1) == y).mean() > 0.9
+
+
+# --- items that mislead ---
+
+
+def test_items_that_mislead_are_said_to_and_the_probabilities_count_there(tmp_path):
+    rng = np.random.default_rng(3)
+    n, k, each = 500, 4, 6
+    y = rng.integers(0, k, n)
+    misled = rng.random(n) < 0.2
+    looks = np.where(misled, (y + 1 + rng.integers(0, k - 1, n)) % k, y)
+    item = np.repeat(np.arange(n), each)
+    from_look = np.where(rng.random(len(item)) < 0.8, looks[item], y[item])
+    label = np.where(rng.random(len(item)) < 0.15, rng.integers(0, k, len(item)), from_look)
+    p = np.eye(k)[np.where(rng.random(n) < 0.05, rng.integers(0, k, n), y)] * 0.9 + 0.1 / k
+    table = pd.DataFrame({"item": item, "label": label})
+    judged = pidual.judge(table, p)
+    assert judged.summary["model_selection"][0]["misleading_rate"] in (0.15, 0.2, 0.3)
+    consensus = judged.items.set_index(judged.items["item"].astype(int))["consensus_label"].astype(int)
+    right = (consensus.sort_index().to_numpy() == y)[misled].mean()
+    vote = np.stack([np.bincount(row, minlength=k) for row in label.reshape(n, each)]).argmax(1)
+    assert (vote == y)[misled].mean() < 0.2
+    assert right > 0.8
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    np.save(tmp_path / "p.npy", p)
+    code, out, err = run_cli(["fit", tmp_path / "labels.csv", "--probs", tmp_path / "p.npy", "--out", tmp_path / "run"])
+    assert code == 0, err
+    assert "of the items seem to mislead" in out + err
+    assert "of the items seem to mislead" in (tmp_path / "run" / "report.html").read_text()

@@ -186,8 +186,9 @@ def describe_decisions(about: dict[str, Any]) -> list[str]:
 def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """What held-out answers chose among the settings of a population, by how much, and what it cost; for people."""
     records = summary.get("model_selection") or []
+    misled = describe_misleading(records)
     if len(records) < 2:
-        return []
+        return misled
     best, worst = (choose(records, key=lambda record: record["answer_log_likelihood"]) for choose in (max, min))
     most = max(records, key=lambda record: record["share"])
     setting = (
@@ -200,4 +201,16 @@ def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str
         f"{setting} has {most['share']:.0%} of the weight.",
         f"Best and worst setting differ by {gap:.3f} in log-likelihood per answer; the exponent of answers is "
         f"{best['tau']:g}.",
+        *misled,
+    ]
+
+
+def describe_misleading(records: list[dict[str, Any]]) -> list[str]:
+    """How many items seem to mislead, where any do; for people."""
+    rate = records[0].get("misleading_rate") if records else None
+    if not rate:
+        return []
+    return [
+        f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. There "
+        "the input counts for more than the majority."
     ]

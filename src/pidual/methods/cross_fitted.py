@@ -21,6 +21,7 @@ from ..nets.populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method
 from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
+from .misleading import find_misleading
 from .parts import second_network
 from .parts.memory import SampleMemory
 
@@ -54,6 +55,7 @@ class CrossFitted(Method):
     judge_sharpness: Tensor  # the same, and tau, where items are judged
     judge_share: Tensor
     tau: Tensor
+    misleading: Tensor  # rate of items that mislead, and the part of their answers that follows
 
     def __init__(self, f: nn.Module, spec: Spec, population: Sequence[Sequence[float]], folds: int):
         super().__init__(f, spec)
@@ -82,6 +84,7 @@ class CrossFitted(Method):
             self.register_buffer(name, torch.ones(m))
         for name in ("share", "judge_share"):
             self.register_buffer(name, torch.full((m,), 1 / m))
+        self.register_buffer("misleading", torch.zeros(2))
 
     # --- judging ---
 
@@ -164,7 +167,10 @@ class CrossFitted(Method):
     def choose(
         self, log_f: Float[Tensor, "G B K"], log_p: Float[Tensor, "G R K"], item: Int[Tensor, " R"]
     ) -> list[dict[str, Any]]:
-        """Tempers and shares of the settings, by the leave-one-answer-out likelihood; a record of each setting."""
+        """Tempers and shares of the settings, by the leave-one-answer-out likelihood; a record of each setting.
+
+        Where items mislead, the likelihood of all answers to an item says how sharp f is where it is judged.
+        """
         calibrated = self.f.recalibrates
         tempers = [find_tempers(f, p, item, calibrated=calibrated) for f, p in zip(log_f, log_p, strict=True)]
         judge_shares = mixture_shares(torch.stack([loo for _, _, loo in tempers]))
@@ -172,13 +178,16 @@ class CrossFitted(Method):
         evidence = evidence - math.log(len(log_f))  # the mean over settings
         found = [find_sharpness(f, evidence) for f in log_f]
         shares = mixture_shares(torch.stack([likelihood for _, likelihood in found]))
+        misleading = find_misleading(log_f, log_p, item, [tau for _, tau, _ in tempers], judge_shares.tolist())
+        of_items = {} if misleading is None else {"rate": misleading.rate, "follow": misleading.follow}
+        self.misleading.copy_(torch.tensor([*of_items.values()] or [0.0, 0.0]))
         records = []
         for at, (judge_sharpness, tau, loo) in enumerate(tempers):
             decay, dropout, train_tau = self.settings[at] if self.settings else (None, None, 1.0)
             chosen = {
                 "sharpness": found[at][0],
                 "share": float(shares[at]),
-                "judge_sharpness": judge_sharpness,
+                "judge_sharpness": judge_sharpness if misleading is None else misleading.sharpness[at],
                 "judge_share": float(judge_shares[at]),
                 "tau": tau,
             }
@@ -190,7 +199,8 @@ class CrossFitted(Method):
                 "item_log_likelihood": float(found[at][1].mean()),
             }
             setting = {"weight_decay": decay, "input_dropout": dropout, "train_tau": train_tau}
-            records.append({**setting, **likelihoods, **chosen})
+            misled = {f"misleading_{name}": value for name, value in of_items.items()}
+            records.append({**setting, **likelihoods, **chosen, **misled})
         return records
 
     # --- training members together, or apart ---

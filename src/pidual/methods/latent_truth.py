@@ -5,6 +5,8 @@
     L      = -1/n sum_i 1/tau log sum_k f_k(x_i) prod_j P(l_ij | k, a_ij)^tau  +  priors / n
     q_i(k)   proportional to f_k(x_i) prod_j P(l_ij | k, a_ij)^tau                   the posterior
 
+Some items may mislead everybody: `misleading` has the posterior for these.
+
 Where the class of an item is known, such as from a review, z_i is that class: no other has a part in L or q.
 
 A population of networks learns at once, each with its own answer model and without one fold of the items
@@ -25,7 +27,8 @@ from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
 from .base import Judged, Scan
 from .cross_fitted import CrossFitted
-from .held_out import answer_quality, log_posterior
+from .held_out import log_posterior
+from .misleading import judge_answers
 from .parts.memory import SampleMemory
 
 OWN_BELOW = 2**17  # numbers of own confusions, annotators x K^2
@@ -113,12 +116,12 @@ class LatentTruth(CrossFitted):
         log_f = of_known_class((logits * self.judge_sharpness[members, None, None]).log_softmax(-1), batch.truth)
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
         log_p, tau = log_p * batch.weight[:, None], self.tau[members, None, None]
-        log_q = log_posterior(log_f, log_p, batch.item, tau)
+        rate, follow = self.misleading.tolist()
+        log_q, qualities = judge_answers(log_f, log_p, batch.item, batch.y_noisy, tau, rate, follow)
         share, judge_share = of_sum_one(self.share[members]), of_sum_one(self.judge_share[members])
         posterior = mean_by_share(judge_share, log_q.softmax(-1))
         truthful = posterior[batch.item, batch.y_noisy] * mean_by_share(judge_share, truthfulness(skill))
         p = (logits * self.sharpness[members, None, None]).softmax(-1)
-        qualities = answer_quality(log_q, log_p, batch.item, batch.y_noisy, tau)
         right, unaided = (mean_by_share(judge_share, quality) for quality in qualities)
         against = mean_by_share(judge_share, (qualities[0] < 0.5).to(right))
         return Judged(mean_by_share(share, p), posterior, 1 - truthful, right, unaided, against)

@@ -1,0 +1,170 @@
+"""Items that mislead: everybody is drawn to the same wrong class, and the input says otherwise.
+
+    E_i(z, m)   = prod_j ((1 - follow) P(l_ij | z, a_ij) + follow P(l_ij | m, a_ij))^tau
+    q_i(z)        proportional to f_z(x_i) [ (1 - rate) E_i(z, z) + rate / (K - 1) sum_{m != z} E_i(z, m) ]
+
+An item of class z misleads with probability `rate`: it looks like some other class m, and an answer to it comes from m
+with probability `follow`, else from z. E_i(z, z) is the product of all answers: with rate = 0 this is the posterior
+without items that mislead.
+
+Where f and most answers disagree, either may be wrong. The other answers show which: if f is wrong they are scattered,
+if the item misleads they are of f's class. So the rival is an f that is wrong at some
+rate however sure it is, (1 - rate) f + rate (1 - f) / (K - 1), under which all answers come from the truth. Items are
+taken to mislead only if that makes held-out answers more likely than the rival does, by CLEAR standard errors.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..metrics import OWN_WEIGHT
+from .answer_model import FULL_CLASSES
+from .held_out import answer_quality, item_likelihood, log_posterior
+
+RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+FOLLOWS = (0.5, 0.7, 0.85)
+SHARPNESS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
+CLEAR = 2.0  # standard errors
+MOST_NUMBERS = 2**21  # answers x K^2 that decide
+TINY = 1e-30
+
+
+class Misleading(NamedTuple):
+    """How many items mislead, what part of their answers follows, and how sharp the f of each setting is beside it."""
+
+    rate: float
+    follow: float
+    sharpness: list[float]
+
+
+def judge_answers(
+    log_f: Float[Tensor, "M B K"],
+    log_p: Float[Tensor, "M R K"],
+    item: Int[Tensor, " R"],
+    given: Int[Tensor, " R"],
+    tau: Float[Tensor, "M 1 1"],
+    rate: float = 0.0,
+    follow: float = 0.0,
+    owns: Sequence[float] = (OWN_WEIGHT, 0.0),
+) -> tuple[Float[Tensor, "M B K"], list[Float[Tensor, "M R"]]]:
+    """log q_i(z), not normalised, and the quality of each answer, where it counts each of `owns` of what it counts."""
+    if not rate:
+        log_q = log_posterior(log_f, log_p, item, tau)
+        return log_q, answer_quality(log_q, log_p, item, given, tau, owns)
+    judged = [misled(f, p, item, given, t, rate, follow, owns) for f, p, t in zip(log_f, log_p, tau, strict=True)]
+    qualities = [torch.stack([quality[at] for _, quality in judged]) for at in range(len(owns))]
+    return torch.stack([log_q for log_q, _ in judged]), qualities
+
+
+def misled(
+    log_f: Float[Tensor, "B K"],
+    log_p: Float[Tensor, "R K"],
+    item: Int[Tensor, " R"],
+    given: Int[Tensor, " R"],
+    tau: Tensor,
+    rate: float,
+    follow: float,
+    owns: Sequence[float],
+) -> tuple[Float[Tensor, "B K"], list[Float[Tensor, " R"]]]:
+    """The same of one member, where items may mislead."""
+    pairs = tau * mixed(log_p, follow)
+    log_e = evidence(pairs, item, len(log_f))
+    rows = torch.arange(len(item), device=item.device)
+    joints = [believe(log_f[item], log_e[item] - (1 - own) * pairs, rate) for own in owns]
+    qualities = [(joint[rows, given] - joint.logsumexp(-1)).exp() for joint in joints]
+    return believe(log_f, log_e, rate), qualities
+
+
+def mixed(log_p: Float[Tensor, "R K"], follow: float) -> Float[Tensor, "R K K"]:
+    """log((1 - follow) P(l | z) + follow P(l | m)) of each answer l, for all z and m."""
+    p = log_p.exp()
+    return ((1 - follow) * p[:, :, None] + follow * p[:, None, :] + TINY).log()
+
+
+def evidence(pairs: Float[Tensor, "R K K"], item: Int[Tensor, " R"], n: int) -> Float[Tensor, "B K K"]:
+    """log E_i(z, m) of n items."""
+    return pairs.new_zeros(n, *pairs.shape[1:]).index_add(0, item, pairs)
+
+
+def believe(log_f: Float[Tensor, "B K"], log_e: Float[Tensor, "B K K"], rate: float) -> Float[Tensor, "B K"]:
+    """log q_i(z), not normalised, by f and E."""
+    return log_f + of_truth(*apart(log_e), rate)
+
+
+def of_truth(right: Float[Tensor, "B K"], wrong: Float[Tensor, "B K"], rate: float) -> Float[Tensor, "B K"]:
+    """log((1 - rate) E_i(z, z) + rate / (K - 1) sum_{m != z} E_i(z, m)), from the two logarithms of `apart`."""
+    return torch.logaddexp(right + math.log(1 - rate), wrong + math.log(rate / (right.shape[-1] - 1)))
+
+
+def apart(log_e: Float[Tensor, "B K K"]) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
+    """log E_i(z, z), and the logarithm of the sum of E_i(z, m) over all other m."""
+    same = torch.eye(log_e.shape[-1], dtype=torch.bool, device=log_e.device)
+    return log_e.diagonal(dim1=-2, dim2=-1), log_e.masked_fill(same, -torch.inf).logsumexp(-1)
+
+
+def find_misleading(
+    log_f: Float[Tensor, "G B K"],
+    log_p: Float[Tensor, "G R K"],
+    item: Int[Tensor, " R"],
+    tau: Sequence[float],
+    shares: Sequence[float],
+) -> Misleading | None:
+    """Whether items mislead, by held-out items: G settings with their tau and their share in judging decide together.
+
+    None where they do not, clearly; where items have one answer each or f is the same for all; and for more than
+    FULL_CLASSES classes.
+    """
+    g, n, k = log_f.shape
+    if len(item) <= n or not 2 <= k <= FULL_CLASSES or bool(torch.isclose(log_f, log_f[:, :1]).all()):
+        return None
+    log_f, log_p, item = some_items(log_f, log_p, item, MOST_NUMBERS // (k * k))
+    tries = [likelihoods(log_f[at], log_p[at], item, tau[at]) for at in range(g) if shares[at] > 0]
+    weights = [share for share in shares if share > 0]
+
+    def gain_of(pair: tuple[float, float]) -> Float[Tensor, " b"]:
+        """Over the rival, of each item: the mean over settings."""
+        gains = [w * (found[pair][0] - rival).double() for w, (rival, found) in zip(weights, tries, strict=True)]
+        return torch.stack(gains).sum(0)
+
+    best = max(tries[0][1], key=lambda pair: float(gain_of(pair).sum()))
+    gain = gain_of(best)
+    if not gain.mean() > CLEAR * gain.std() / math.sqrt(len(gain)):
+        return None
+    sharpness = iter(found[best][1] for _, found in tries)
+    return Misleading(*best, [next(sharpness) if share > 0 else 1.0 for share in shares])
+
+
+def likelihoods(
+    log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"], tau: float
+) -> tuple[Float[Tensor, " B"], dict[tuple[float, float], tuple[Float[Tensor, " B"], float]]]:
+    """Of all answers to an item: by the rival, and by each rate and follow with the best sharpness of f."""
+    sharpened = {s: (log_f * s).log_softmax(-1) for s in SHARPNESS}
+    plain = log_posterior(torch.zeros_like(log_f), log_p, item, tau)
+    rivals = [item_likelihood(wrong_at(f, rate), plain) for f in sharpened.values() for rate in (0.0, *RATES)]
+    found = {}
+    for follow in FOLLOWS:
+        right, wrong = apart(evidence(tau * mixed(log_p, follow), item, len(log_f)))
+        for rate in RATES:
+            by_answers = of_truth(right, wrong, rate)
+            tries = [(item_likelihood(f, by_answers), s) for s, f in sharpened.items()]
+            found[rate, follow] = max(tries, key=lambda made: float(made[0].sum()))
+    return max(rivals, key=lambda made: float(made.sum())), found
+
+
+def wrong_at(log_f: Float[Tensor, "B K"], rate: float) -> Float[Tensor, "B K"]:
+    """log f where f is wrong at this rate however sure it is: (1 - rate) f + rate (1 - f) / (K - 1)."""
+    f = log_f.exp()
+    return ((1 - rate) * f + rate * (1 - f) / (f.shape[-1] - 1) + TINY).log()
+
+
+def some_items(
+    log_f: Float[Tensor, "G B K"], log_p: Float[Tensor, "G R K"], item: Int[Tensor, " R"], most: int
+) -> tuple[Float[Tensor, "G b K"], Float[Tensor, "G r K"], Int[Tensor, " r"]]:
+    """Items at equal distances, and their answers, of which there are about `most` at the most."""
+    step = -(-len(item) // most)
+    rows = item % step == 0
+    return log_f[:, ::step], log_p[:, rows], item[rows] // step
