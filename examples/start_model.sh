@@ -1,5 +1,7 @@
-"""With a model you already have."""
+# With a model you already have.
+set -e
 
+python - <<'END'
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import cross_val_predict
@@ -41,3 +43,13 @@ axis.hist([quality[~wrong], quality[wrong]], bins=20, label=["right", "wrong"])
 axis.set(xlabel="label_quality", ylabel="labels", yscale="log")
 axis.legend(title="the label is")
 figure.savefig("quality.png", dpi=100, bbox_inches="tight")
+
+np.save("labels.npy", labels)
+np.save("pred_probs.npy", pred_probs)
+answers.to_csv("answers.csv", index=False)
+np.save("answers_probs.npy", pred_probs[:300])  # a row for every item
+END
+
+pidual detect --labels labels.npy --probs pred_probs.npy --out suspects.csv
+
+pidual fit answers.csv --probs answers_probs.npy
