@@ -15,7 +15,7 @@ import pandas as pd
 from crowd_scores import Judged, item_truth
 from torch.nn import functional as F
 
-from pidual.batch import Rows
+from pidual.batch import stored
 from pidual.data import Inputs
 from pidual.engine import make_fabric
 from pidual.engine.predict import predict_probabilities
@@ -58,9 +58,8 @@ def fit_network(data, frame, seed, *, per_answer, method="ce", options=None):
 
     def predict(x):
         x = array(x)
-        rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
         with using_threads(job.threads):
-            found = np.concatenate(list(predict_probabilities(fitted.method, rows, fabric)))
+            found = np.concatenate(list(predict_probabilities(fitted.method, stored(x), fabric)))
         probabilities = np.zeros((len(x), n_classes(data)))
         probabilities[:, columns] = found
         return probabilities

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from common import RESULTS, Log, write_result
 
-from pidual.batch import Rows
+from pidual.batch import stored
 from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
@@ -66,8 +66,7 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), look=lambda job, fitted, fa
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     seen = look(job, fitted, fabric)
-    n = len(crowd.x_test)
-    test = Rows.build(crowd.x_test.astype(np.float32), np.arange(n), np.zeros(n, int))
+    test = stored(crowd.x_test.astype(np.float32))
     answers = {"selected": predict(fitted.method, test, fabric)}
     fitted.method.load_state_dict(fitted.last)
     answers["last"] = predict(fitted.method, test, fabric)
@@ -99,9 +98,9 @@ def fit_crowds(log, seeds, fits, **more):
     return rows
 
 
-def predict(method, rows, fabric):
+def predict(method, x, fabric):
     """Predicted classes."""
-    return np.concatenate([p.argmax(1) for p in predict_probabilities(method, rows, fabric)])
+    return np.concatenate([p.argmax(1) for p in predict_probabilities(method, x, fabric)])
 
 
 def summarise(rows):
