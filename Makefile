@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-lowest test-matrix coverage check format docs clean
+.PHONY: help install demo test test-slow test-lowest test-matrix coverage check format docs dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,10 @@ docs: $(VENV)/.docs  ## write the pages that the code and the results make, and 
 	$(BIN)/python docs/start_pages.py
 	$(BIN)/python benchmarks/tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+dist: $(STAMP)  ## build the wheel and the source distribution in dist
+	$(BIN)/python -m pip install --quiet -c constraints.txt build
+	$(BIN)/python -m build
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(LOWEST) $(MATRIX:%=.venv-%) .coverage .pytest_cache .mypy_cache .ruff_cache build dist

@@ -15,10 +15,10 @@ import pandas as pd
 from crowd_scores import Judged, item_truth
 from torch.nn import functional as F
 
-from pidual.batch import Rows
+from pidual.batch import stored
 from pidual.data import Inputs
 from pidual.engine import make_fabric
-from pidual.engine.predict import predict_rows
+from pidual.engine.predict import predict_probabilities
 from pidual.engine.threads import using_threads
 from pidual.methods import METHODS, Method
 from pidual.paper.score import prepare_data
@@ -58,9 +58,8 @@ def fit_network(data, frame, seed, *, per_answer, method="ce", options=None):
 
     def predict(x):
         x = array(x)
-        rows = Rows.build(x, np.arange(len(x)), np.zeros(len(x), np.int64))
         with using_threads(job.threads):
-            found = predict_rows(fitted.method, rows, fabric).softmax(1).numpy()
+            found = np.concatenate(list(predict_probabilities(fitted.method, stored(x), fabric)))
         probabilities = np.zeros((len(x), n_classes(data)))
         probabilities[:, columns] = found
         return probabilities

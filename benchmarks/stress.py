@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from common import RESULTS, Log, write_result
 
-from pidual.batch import Rows
+from pidual.batch import stored
 from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import make_fabric
 from pidual.engine.guard import agreement_z
-from pidual.engine.predict import predict_labels
+from pidual.engine.predict import predict_probabilities
 from pidual.run import FitOptions, train
 from pidual.run.prepare import prepare
 
@@ -66,11 +66,10 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), look=lambda job, fitted, fa
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     seen = look(job, fitted, fabric)
-    n = len(crowd.x_test)
-    test = Rows.build(crowd.x_test.astype(np.float32), np.arange(n), np.zeros(n, int))
-    answers = {"selected": predict_labels(fitted.method, test, fabric)}
+    test = stored(crowd.x_test.astype(np.float32))
+    answers = {"selected": predict(fitted.method, test, fabric)}
     fitted.method.load_state_dict(fitted.last)
-    answers["last"] = predict_labels(fitted.method, test, fabric)
+    answers["last"] = predict(fitted.method, test, fabric)
     z = {epoch: agreement_z(given, crowd.y_test) for epoch, given in answers.items()}
     return {
         "collapsed": min(z.values()) < 3,
@@ -97,6 +96,11 @@ def fit_crowds(log, seeds, fits, **more):
             log.add({"seed": seed, "crowd": shape} | missing)
         rows.append(row | missing)
     return rows
+
+
+def predict(method, x, fabric):
+    """Predicted classes."""
+    return np.concatenate([p.argmax(1) for p in predict_probabilities(method, x, fabric)])
 
 
 def summarise(rows):

@@ -8,6 +8,7 @@ block before it printed. Indented code is only shown.
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -35,9 +36,10 @@ def script(text: str) -> str:
     """The page as a script: Python where all of it is, else shell."""
     title = re.search(r"^# (.*)$", text, re.MULTILINE)
     assert title is not None
-    parts = [(language, code.strip()) for language, code in blocks(text) if language != "text"]
-    if all(language == "python" for language, _ in parts):
-        return f'"""{title[1]}."""\n\n' + "\n\n".join(code for _, code in parts) + "\n"
+    code = itertools.groupby((block for block in blocks(text) if block[0] != "text"), key=lambda block: block[0])
+    parts = [(language, "\n\n".join(code.strip() for _, code in group)) for language, group in code]
+    if [language for language, _ in parts] == ["python"]:
+        return f'"""{title[1]}."""\n\n{parts[0][1]}\n'
     shell = [f"python - <<'END'\n{code}\nEND" if language == "python" else code for language, code in parts]
     return f"# {title[1]}.\nset -e\n\n" + "\n\n".join(shell) + "\n"
 

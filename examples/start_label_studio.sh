@@ -25,6 +25,7 @@ for number in range(80):
         seconds = random.lognormvariate(0.5 if wrong else 1.5, 0.4)
         task["annotations"].append({"completed_by": {"email": email}, "lead_time": seconds, "result": [result]})
     tasks.append(task)
+
 with open("export.json", "w") as file:
     json.dump(tasks, file)
 END

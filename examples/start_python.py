@@ -37,4 +37,5 @@ for axis, row in zip(axes, suspects.index[:6]):
     axis.imshow(X[row].reshape(8, 8), cmap="gray_r")
     axis.set_title(f"{y[row]} given\n{suspects.loc[row, 'consensus_label']} more likely", fontsize=9)
     axis.axis("off")
+
 figure.savefig("digits.png", dpi=100, bbox_inches="tight")

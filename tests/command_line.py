@@ -18,14 +18,14 @@ from pidual.datasets.synthetic import make_crowd
 SRC = Path(__file__).parents[1] / "src"
 
 
-def run_cli(args):
-    """Exit code, stdout and stderr of `pidual ARGS`, in this process."""
+def run_cli(args, *, one_stream=False):
+    """Exit code, stdout and stderr of `pidual ARGS`, in this process; `one_stream`, as on a terminal, is stdout."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     code = None
     with (
         mock.patch.object(sys, "argv", ["pidual", *map(str, args)]),
         contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
+        contextlib.redirect_stderr(out if one_stream else err),
     ):
         try:
             main()

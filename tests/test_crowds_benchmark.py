@@ -161,6 +161,21 @@ def test_relation_views_mark_the_terms(benchmark):
 # --- one run ---
 
 
+def test_the_network_that_peers_get_predicts(benchmark):
+    peers, data = benchmark("crowd_peers"), benchmark("crowd_data")
+    made = data.make_synthetic(60, 3, n_annotators=8, n_classes=3, separation=5.0, n_test=100, noise=0.1, seed=0)
+    truth = benchmark("crowd_scores").item_truth(made.frame)
+    assert (peers.train_on_items(made, truth.to_numpy(int), 0) == made.y_test).mean() > 0.8
+
+
+def test_one_fit_of_the_stress_benchmark(benchmark):
+    stress = benchmark("stress")
+    shape = {"n_items": 100, "n_annotators": 8, "n_classes": 3, "class_separation": 5.0, "noise": 0.1, "seed": 0}
+    found = stress.run_fit(shape, method="ce", options={"epochs": 10})
+    assert not found["collapsed"]
+    assert min(found["test_accuracy"], found["last_accuracy"]) > 0.8
+
+
 @pytest.mark.peers
 def test_every_method_on_a_small_crowd(benchmark, tmp_path, monkeypatch):
     pytest.importorskip("crowdkit")

@@ -36,6 +36,25 @@ def test_citation_and_changelog_are_of_this_version():
     assert re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)[:2] == ["Unreleased", pidual.__version__]
 
 
+def test_the_wheel_has_every_file_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    package = ROOT / "src" / "pidual"
+    patterns = project["tool"]["setuptools"]["package-data"]["pidual"]
+    packed = [path for pattern in patterns for path in package.glob(pattern)]
+    other = [path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    assert sorted(packed) == sorted(other)
+    assert len(packed) > 10
+    modules = [path for path in package.rglob("*.py") if not (path.parent / "__init__.py").is_file()]
+    assert modules == []  # folders without it are no packages to setuptools
+
+
+def test_every_python_that_is_promised_is_run():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    promised = re.findall(r"Python :: (3\.\d+)$", "\n".join(project["classifiers"]), re.MULTILINE)
+    assert re.search(r"^MATRIX := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split() == promised
+    assert project["requires-python"] == f">={promised[0]}"
+
+
 def new_names():
     """Names in the right column of "Moved names" that begin at the root of pidual."""
     rows = re.findall(r"^\| .+ \| (.+) \|$", CHANGELOG.split("### Moved names")[1], re.MULTILINE)[1:]

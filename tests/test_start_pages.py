@@ -1,5 +1,6 @@
 """The Start pages: each is one script of examples/, and shows what that prints."""
 
+import codeop
 import importlib.util
 import os
 import re
@@ -57,6 +58,23 @@ def test_a_page_is_a_script_of_the_examples(name):
     (path,) = (ROOT / "examples").glob(f"{name}.*")
     assert path.read_text() == start_pages.script(page(name)), "run `make docs`"
     assert all(block != ("text", "") for block in start_pages.blocks(page(name)))
+
+
+@pytest.mark.parametrize("path", ["README.md", *(f"docs/{name}.md" for name in start_pages.PAGES)])
+def test_code_can_be_pasted_line_by_line(path):
+    """The prompt of Python 3.11 and 3.12 wants an empty line after a loop."""
+    for language, code in start_pages.blocks((ROOT / path).read_text()):
+        statement: list[str] = []
+        for line in f"{code}\n".splitlines() if language == "python" else []:
+            statement.append(line)
+            if codeop.compile_command("\n".join(statement)) is not None:
+                statement = []
+        assert statement == []
+
+
+@pytest.mark.parametrize("name", start_pages.PAGES)
+def test_every_command_of_a_page_is_run(name):
+    assert re.findall(r"^ +pidual .*$", page(name), re.MULTILINE) == []
 
 
 def test_pictures_are_small():

@@ -1,5 +1,7 @@
-"""With a model you already have."""
+# With a model you already have.
+set -e
 
+python - <<'END'
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import cross_val_predict
@@ -9,7 +11,8 @@ rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
 wrong = rng.random(len(digits)) < 0.1
 labels = np.where(wrong, (digits + rng.integers(1, 10, len(digits))) % 10, digits)
-pred_probs = cross_val_predict(KNeighborsClassifier(15), images, labels, method="predict_proba")
+model = KNeighborsClassifier(15, algorithm="kd_tree")  # the same on any number of cores
+pred_probs = cross_val_predict(model, images, labels, method="predict_proba")
 
 from pidual import find_label_issues
 
@@ -41,3 +44,13 @@ axis.hist([quality[~wrong], quality[wrong]], bins=20, label=["right", "wrong"])
 axis.set(xlabel="label_quality", ylabel="labels", yscale="log")
 axis.legend(title="the label is")
 figure.savefig("quality.png", dpi=100, bbox_inches="tight")
+
+np.save("labels.npy", labels)
+np.save("pred_probs.npy", pred_probs)
+answers.to_csv("answers.csv", index=False)
+np.save("answers_probs.npy", pred_probs[:300])  # a row for every item
+END
+
+pidual detect --labels labels.npy --probs pred_probs.npy --out suspects.csv
+
+pidual fit answers.csv --probs answers_probs.npy
