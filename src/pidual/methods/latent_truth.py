@@ -20,10 +20,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
-from .base import Judged, Scan
+from .base import Batch, Judged, Scan, Spec
 from .cross_fitted import CrossFitted
 from .held_out import answer_quality, log_posterior
 from .parts.memory import SampleMemory
