@@ -52,7 +52,7 @@ def test_every_page_of_a_method_has_the_same_parts(name):
     assert set(TEMPLATE) - set(heads) <= {"Details"}
     parts = dict(zip(heads, re.split(r"^## .*$", page, flags=re.MULTILINE)[1:], strict=True))
     assert re.search(r"^    \S", parts["Idea"], re.MULTILINE), "the idea has its equation"
-    assert f"<!-- result {name} -->\n|" in parts["Result"]
+    assert f"<!-- result {name} -->\n|" in parts["Result"] or parts["Result"].strip() == "Not measured yet."
 
 
 def test_a_subclass_takes_the_options_of_its_parent():

@@ -7,8 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "pidual"
 LAYERS = [
-    {"errors", "messages", "paper.numbers", "paper.protocol"},
-    {"files", "options", "paper.grids", "processes"},
+    {"errors", "paper.numbers", "paper.protocol"},
+    {"files", "options", "paper.grids"},
     {"data"},
     {"encode", "predictions", "metrics"},
     {"batch", "nets", "datasets", "run.files"},

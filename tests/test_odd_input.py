@@ -27,9 +27,10 @@ from pidual.data.columns import values
 from pidual.data.sources.json_lines import MAX_DEPTH
 from pidual.encode import PIEncoder
 from pidual.errors import DataError, DataWarning, UsageError
-from pidual.messages import listed, plain_cell, plain_cells, printable, quoted, write_csv
+from pidual.errors.messages import listed, printable, quoted
+from pidual.files.spreadsheet import plain_cell, plain_cells, write_csv
+from pidual.options.launcher import Place, is_first_process, place_among_processes
 from pidual.predictions import Predictions, read_frame
-from pidual.processes import Place, is_first_process, place_among_processes
 
 TINY = ("--epochs", "1", "--quiet", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 

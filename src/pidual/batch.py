@@ -74,10 +74,12 @@ class Batch(NamedTuple):
         """
         return (losses * self.weight).mean()
 
-    def losses(self, logits: Float[Tensor, "R K"], *, label_smoothing: float = 0.0) -> Float[Tensor, " R"]:
-        """Cross-entropy of every given label, in full precision."""
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return F.cross_entropy(logits, self.y_noisy, reduction="none", label_smoothing=label_smoothing)
+    def losses(
+        self, logits: Float[Tensor, "R K"], targets: Float[Tensor, "R K"] | None = None, *, label_smoothing: float = 0.0
+    ) -> Float[Tensor, " R"]:
+        """Cross-entropy of every given label, or of other targets, in full precision."""
+        wanted = self.y_noisy if targets is None else targets
+        return F.cross_entropy(in_full_precision(logits), wanted, reduction="none", label_smoothing=label_smoothing)
 
     def cross_entropy(self, logits: Float[Tensor, "R K"]) -> Float[Tensor, ""]:
         """Weighted mean of the cross-entropy of the given labels, for batches of annotations."""
@@ -103,6 +105,11 @@ class Batch(NamedTuple):
             None if self.truth is None else self.truth[items],
         )
         return part, items, rows
+
+
+def in_full_precision(values: Tensor) -> Tensor:
+    """Values of at least 32 bits."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import click
 
 from .. import __version__
 from ..errors import PidualError, TooManyIssues
-from ..messages import first_line, printable
+from ..errors.messages import first_line, printable
 from . import (
     annotators,
     benchmark,

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ..errors import DataWarning, KeyNotice, PidualError, UsageError
+from ..errors.messages import printable
 from ..files import without_passwords
-from ..messages import printable, write_csv
-from ..processes import is_first_process as is_first_process
+from ..files.spreadsheet import write_csv
+from ..options.launcher import is_first_process as is_first_process
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
-from ..messages import first_line
+from ..errors.messages import first_line
 from .people import listed
 from .sources import check_file
 from .sources.arrow_types import native

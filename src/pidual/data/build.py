@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, UsageError
-from ..messages import quoted
+from ..errors.messages import quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
 from .exports.wide import hint

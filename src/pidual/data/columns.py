@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..messages import FORMULA_MARK, quoted
+from ..errors.messages import quoted
+from ..files.spreadsheet import FORMULA_MARK
 from .sources.arrow_types import is_numeric
 from .sources.base import DECIMAL_COMMA, MISSING, Source, arrow_message, is_float
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
-from ..messages import first_line, quoted
+from ..errors.messages import first_line, quoted
 from .arrays import check_finite
 from .columns import as_floats, as_text, keys
 from .columns import values as read_values

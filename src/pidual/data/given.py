@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
-from ..messages import listed, quoted
+from ..errors.messages import listed, quoted
 from .arrays import load_numpy
 from .probabilities import check_columns
 

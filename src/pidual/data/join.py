@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning
-from ..messages import quoted
+from ..errors.messages import quoted
 from .inputs import Inputs
 from .people import shown
 from .table import AnnotationTable

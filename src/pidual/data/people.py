@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import messages
-from ..messages import quoted
+from ..errors import messages
+from ..errors.messages import quoted
 
 
 def _set(words: str) -> frozenset[str]:

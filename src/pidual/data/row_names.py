@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..messages import quoted
+from ..errors.messages import quoted
 from .columns import Keys, as_text, keys
 from .people import listed, shown
 from .sources import Source, open_source

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
+from ..errors.messages import quoted
 from ..files import fingerprint
-from ..messages import quoted
 from .columns import as_text
 from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source

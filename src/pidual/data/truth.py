@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..messages import quoted
+from ..errors.messages import quoted
 from .columns import keys, spelled_like
 from .sources import open_source
 from .table import AnnotationTable

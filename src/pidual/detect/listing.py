@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError
-from ..messages import listed, quoted
+from ..errors.messages import listed, quoted
 from ..predictions import Predictions
 from .cutoff import find_issues, fixed_cutoff
 from .reasons import reasons_for

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import RunError, UsageError
-from ..messages import quoted
+from ..errors.messages import quoted
 from ..predictions import TOP_LABELS, Predictions, label_column
 from ..run.files import RunFiles
 from .answer_gain import Floats, assign, confusion_matrices, gains, gains_among_many

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..messages import quoted
+from ..errors.messages import quoted
 from ..metrics import detection_auc
 from ..predictions import Predictions
 

@@ -26,7 +26,7 @@ from ..encode.random_pi import derive_seed
 from ..errors import RunError, UsageError
 from ..methods.base import Method
 from ..options import Training
-from ..processes import place_among_processes
+from ..options.launcher import place_among_processes
 from . import guard
 from .batches import Batches
 from .callbacks import Callback

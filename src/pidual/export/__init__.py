@@ -24,8 +24,9 @@ from ..data.sources.csv_file import CsvFile
 from ..data.sources.json_lines import JsonLines
 from ..data.sources.parquet import ParquetFile
 from ..errors import RunError, UsageError
+from ..errors.messages import quoted
 from ..files import replacing
-from ..messages import quoted, write_csv
+from ..files.spreadsheet import write_csv
 from ..run.files import RunFiles
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide

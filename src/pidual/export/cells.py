@@ -13,7 +13,8 @@ from typing import IO, NamedTuple
 from ..data import spelled_like
 from ..data.people import shown
 from ..errors import DataError
-from ..messages import FORMULA_MARK, quoted
+from ..errors.messages import quoted
+from ..files.spreadsheet import FORMULA_MARK
 
 Cell = tuple[int, str]  # record, counted from 0 without the header, and column
 

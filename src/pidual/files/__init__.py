@@ -1,4 +1,4 @@
-"""Files of ours: written whole or not at all (`whole`), and checked when they are read (`schemas`)."""
+"""Files of ours: written whole or not at all (`whole`), checked when read (`schemas`), for people (`spreadsheet`)."""
 
 from .whole import fingerprint, read_json, release, replacing, without_passwords, write_json, write_text
 

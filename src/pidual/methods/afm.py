@@ -15,15 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..batch import PI, Batch, Spec
 from ..options import Count
-from .base import Method, Scan
+from .base import PI, Batch, Scan, Spec
 from .parts import PITower
+from .with_pi import WithPI
 
-TINY = 1e-20
 
-
-class AFM(Method):
+class AFM(WithPI):
     """A classifier of x and PI, averaged over PI when it predicts.
 
     Parameters
@@ -32,26 +30,20 @@ class AFM(Method):
         Width of the tower (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
     draws : int
         Number S of PI vectors averaged over (the code base: 1000).
-    pi_weight_decay : bool
-        Whether weight decay applies to the hidden layers of the tower (the code base: not on CIFAR).
+    **pi
+        Whether the hidden layers of the tower decay (`WithPI`).
     """
 
     title = "AFM"
     reference = "Collier et al., ICML 2022, arXiv 2202.09244"
-    needs_pi = True
-    codes: Tensor
-    numbers: Tensor
 
-    def __init__(
-        self, f: nn.Module, spec: Spec, *, width: Count = 1024, draws: Count = 1000, pi_weight_decay: bool = False
-    ):
-        super().__init__(f, spec)
-        self.pi_weight_decay = pi_weight_decay
+    def __init__(self, f: nn.Module, spec: Spec, *, width: Count = 1024, draws: Count = 1000, **pi: Any):
+        super().__init__(f, spec, **pi)
         self.seed = int(torch.randint(2**62, ()))
         self.tower = PITower(self.head.in_features, spec, width)
         self.head.requires_grad_(False)
-        self.register_buffer("codes", torch.full((draws, len(spec.cardinalities)), -1, dtype=torch.int32))
-        self.register_buffer("numbers", torch.zeros(draws, spec.n_numbers))
+        self.codes = nn.Buffer(torch.full((draws, len(spec.cardinalities)), -1, dtype=torch.int32))
+        self.numbers = nn.Buffer(torch.zeros(draws, spec.n_numbers))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": batch.cross_entropy(self.with_pi(batch))}
@@ -62,8 +54,7 @@ class AFM(Method):
         return logits
 
     def logits(self, x: Tensor) -> Tensor:
-        """log p, of which the softmax is p."""
-        return self.tower.marginal(self.features(x), PI(self.codes, self.numbers)).clamp(min=TINY).log()
+        return self.tower.marginal(self.features(x), PI(self.codes, self.numbers))
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Draw the PI to average over, before the first epoch."""
@@ -72,6 +63,3 @@ class AFM(Method):
             rows = torch.randint(len(codes), (len(self.codes),), generator=torch.Generator().manual_seed(self.seed))
             self.codes.copy_(codes[rows])
             self.numbers.copy_(scan(lambda batch: batch.a.numbers, with_x=False)[rows])
-
-    def param_groups(self) -> list[dict[str, Any]]:
-        return self.tower.param_groups(self.f, decay=self.pi_weight_decay)

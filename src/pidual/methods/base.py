@@ -16,12 +16,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
+from ..batch import PI, Batch, Spec
 from ..options import check_values
 from .answer_model import AnswerModel
 from .parts.gradients import clip_gradients
 from .parts.memory import SampleMemory
 from .parts.networks import split_network
+
+__all__ = ["PI", "Batch", "Group", "ItemScan", "Judged", "Method", "Scan", "Spec"]  # what a method is written in
 
 
 @runtime_checkable

@@ -8,8 +8,7 @@ labels.
 
 from torch import Tensor
 
-from ..batch import Batch
-from .base import Method
+from .base import Batch, Method
 
 
 class CE(Method):

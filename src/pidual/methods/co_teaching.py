@@ -13,15 +13,11 @@ Han et al., "Co-teaching: robust training of deep neural networks with extremely
 does not. There R falls to 1 - tau^c during the ramp and is 1 - tau after it; ours stays (the same at c = 1).
 """
 
-import math
-
-import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import Positive, Share, ShareBelowOne
-from .base import Method
-from .parts import kept_mean, second_network, small_loss
+from .base import Batch, Method, Spec
+from .parts import growth, kept_mean, log_mean_softmax, second_network, small_loss
 
 
 class CoTeaching(Method):
@@ -30,8 +26,7 @@ class CoTeaching(Method):
     Parameters
     ----------
     noise_rate : float
-        Share tau of wrong labels, from 0 to below 1 (authors: the true one, which has to be known; 0.2 is the lowest
-        of their experiments).
+        Share tau of wrong labels (authors: the true one, which has to be known; 0.2 is the lowest they tried).
     ramp : float
         Share T_k of the run over which the kept share falls (authors: 10 of 200 epochs). The first epoch keeps all.
     exponent : float
@@ -64,9 +59,7 @@ class CoTeaching(Method):
 
     def kept(self) -> float:
         """R(e) of this epoch."""
-        return 1 - self.forgotten * min(self.epoch / max(1.0, self.ramp - 1), 1.0)
+        return 1 - self.forgotten * growth(self.epoch, 0, self.ramp - 1)
 
     def logits(self, x: Tensor) -> Tensor:
-        """log of the mean of both softmaxes."""
-        log_f, log_g = self.f(x).float().log_softmax(1), self.g(x).float().log_softmax(1)
-        return torch.logaddexp(log_f, log_g) - math.log(2)
+        return log_mean_softmax(self.f(x), self.g(x))

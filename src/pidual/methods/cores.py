@@ -12,15 +12,12 @@ authors divide the learning rate by 1 + beta; under their SGD without momentum o
 does, with momentum, decay or clipping it is not quite.
 """
 
-import math
-
 import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import NotNegative, Share, Span
-from .base import Method, Scan
-from .parts import gather, kept_mean, n_processes, sum_over_processes
+from .base import Batch, Method, Scan, Spec
+from .parts import epoch_after, gather, growth, kept_mean, n_processes, sum_over_processes
 
 TINY = 1e-8
 
@@ -41,10 +38,6 @@ class CORES(Method):
     title = "CORES"
     reference = "Cheng et al., ICLR 2021, arXiv 2010.02347"
     scores = ("confidence", "sieve_score")
-    counts: Tensor
-    dropped: Tensor
-    prior: Tensor
-    looks_wrong: Tensor
 
     def __init__(
         self, f: nn.Module, spec: Spec, *, beta: NotNegative = 2.0, ramp: Span = (0.1, 0.4), sieve_from: Share = 0.3
@@ -52,13 +45,13 @@ class CORES(Method):
         super().__init__(f, spec)
         self.final_beta, self.sieve_after = beta, sieve_from * spec.epochs
         self.ramp = ramp[0] * spec.epochs, ramp[1] * spec.epochs
-        self.record_in = math.floor(0.4 * spec.epochs + 1e-6)  # epoch 40 of the authors' 100
+        self.record_in = epoch_after(0.4, spec.epochs)  # epoch 40 of the authors' 100
         k = spec.n_classes
-        self.register_buffer("counts", torch.ones(k, dtype=torch.int64))  # noisy labels of all rows, by class
-        self.register_buffer("dropped", torch.zeros(k, dtype=torch.int64))  # left out, in the last epoch or this one
-        self.register_buffer("prior", torch.full((k,), 1 / k))
+        self.counts = nn.Buffer(torch.ones(k, dtype=torch.int64))  # noisy labels of all rows, by class
+        self.dropped = nn.Buffer(torch.zeros(k, dtype=torch.int64))  # left out, in the last epoch or this one
+        self.prior = nn.Buffer(torch.full((k,), 1 / k))
         # Rows with a score above 0 when epoch `record_in` visited them, for CORES*.
-        self.register_buffer("looks_wrong", torch.zeros(spec.n_train, dtype=torch.bool))
+        self.looks_wrong = nn.Buffer(torch.zeros(spec.n_train, dtype=torch.bool))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         logits = self.f(batch.x).float()
@@ -69,7 +62,7 @@ class CORES(Method):
             self.record(batch.index, ~keep)
         if self.epoch <= self.sieve_after:
             keep = torch.ones_like(keep)
-        self.dropped += sum_over_processes(self.count(batch.y_noisy[~keep]))
+        self.dropped.add_(sum_over_processes(self.count(batch.y_noisy[~keep])))
         beta = self.beta()
         loss = kept_mean(batch, cross_entropy - beta * (minus_log_p * self.prior).sum(1), keep) / (1 + beta)
         return {"loss": loss, "kept": keep.float().mean()}
@@ -87,7 +80,7 @@ class CORES(Method):
     def beta(self) -> float:
         """Strength of the confidence regulariser in this epoch."""
         first, last = self.ramp  # beta is 0 in epoch `first` and full in the epoch before `last`
-        return self.final_beta * min(1.0, max(0.0, (self.epoch - first) / max(1.0, last - 1 - first)))
+        return self.final_beta * growth(self.epoch, first, last - 1 - first)
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Class shares of what the last epoch kept."""

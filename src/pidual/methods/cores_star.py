@@ -4,32 +4,24 @@
     L         = mean over kept rows of CE(f(strong x), y_noisy)
                 + consistency * mean over dropped rows of KL( sg(softmax f(x)) || softmax f(strong x) )
 
-Rows that CORES did not visit in that epoch are kept. For images the strong view is AutoAugment's CIFAR-10 policy, then
-crop and flip, then Cutout 16; other inputs have no strong augmentation, and the two passes differ by dropout alone.
-Prediction uses f.
+Rows that CORES did not visit in that epoch are kept. `weak_and_strong` has the two views. Prediction uses f.
 
 Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. For
 every step the authors draw 320 kept rows and 80, 160 or 240 dropped ones (20%, 40%, 60% noise), and show f the strong
 view of kept rows and both views of dropped ones. Ours goes over all rows in one pass, both views in one concatenated
-batch, so that a batch has as many dropped rows as chance gives it; either mean is over those of the whole batch, and 0
-where there are none.
+batch, so that a batch has as many dropped rows as chance gives it; either mean is over all processes, 0 without rows.
 """
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
-import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import NotNegative, Share, Span
-from .base import Method
+from .base import Batch, Spec
 from .cores import CORES
-from .parts import consistency, kept_mean, second_network
+from .parts import epoch_after, first_network, kept_mean
+from .weak_and_strong import WeakAndStrong
 
 
-class CORESStar(Method):
+class CORESStar(WeakAndStrong):
     """Cross-entropy on the rows that CORES kept, consistency on those that it dropped.
 
     Parameters
@@ -46,9 +38,6 @@ class CORESStar(Method):
     reference = "Cheng et al., ICLR 2021, arXiv 2010.02347"
     stages = 2
     per_row_state = "whether it was dropped (1 bit)"
-    n_views = 2
-    strong_views = 1
-    before_training: Mapping[str, Any] = {"select": "last"}  # weights chosen earlier would not know what was dropped
     before: CORES
 
     def __init__(
@@ -65,13 +54,12 @@ class CORESStar(Method):
     ):
         super().__init__(f, spec)
         self.consistency = consistency
-        first = second_network(f, second, beside=False)
-        self.before = CORES(first, spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
-        self.before.record_in = min(spec.epochs - 1, math.floor(record_at * spec.epochs + 1e-6))
+        self.before = CORES(first_network(f, second), spec, beta=beta, ramp=ramp, sieve_from=sieve_from)
+        self.before.record_in = min(spec.epochs - 1, epoch_after(record_at, spec.epochs))
+        self.before_training = {"select": "last"}  # weights chosen earlier would not know what was dropped
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         dropped = self.before.looks_wrong[batch.index]
-        f_weak, f_strong = self.f(torch.cat(batch.views)).float().chunk(2)
-        kl = consistency(f_weak, f_strong)
+        _, f_strong, kl = self.on_both_views(batch)
         loss = kept_mean(batch, batch.losses(f_strong), ~dropped) + self.consistency * kept_mean(batch, kl, dropped)
         return {"loss": loss, "kept": (~dropped).float().mean()}

@@ -11,15 +11,12 @@ Lopez-Paz et al., "Unifying distillation and privileged information", ICLR 2016,
 the PI alone; that of the Pi-DUAL paper's code base, and ours, sees x as well.
 """
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..options import Count, Positive, Share
 from .afm import AFM
-from .base import Method
-from .parts import second_network
+from .base import Batch, Method, Spec
+from .parts import first_network
 
 
 class DistillPI(Method):
@@ -58,13 +55,11 @@ class DistillPI(Method):
     ):
         super().__init__(f, spec)
         self.lam, self.temperature = lam, temperature
-        teacher = second_network(f, second, beside=False)
-        self.before = AFM(teacher, spec, width=width, draws=draws, pi_weight_decay=pi_weight_decay)
+        self.before = AFM(first_network(f, second), spec, width=width, draws=draws, pi_weight_decay=pi_weight_decay)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        logits = self.f(batch.x).float()
-        with torch.no_grad():
-            taught = (self.before.with_pi(batch).float() / self.temperature).softmax(1)
-        soft = F.cross_entropy(logits, taught, reduction="none")
+        logits = self.f(batch.x)
+        taught = (self.before.with_pi(batch).float() / self.temperature).softmax(1).detach()
+        soft = batch.losses(logits, taught)
         loss = batch.mean((1 - self.lam) * batch.losses(logits) + self.lam * soft)
         return {"loss": loss, "soft": batch.mean(soft).detach()}

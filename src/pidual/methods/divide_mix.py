@@ -25,11 +25,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..options import NotNegative, Positive, Share
-from .base import Method, Scan
+from .base import Batch, Method, Scan, Spec
 from .parts.mixing import half, mixup, repeated, sharpen
 from .parts.networks import second_network
+from .parts.phases import growth
 from .parts.processes import kept_mean, n_processes, of_first_process, sum_over_processes
 from .parts.selection import clean_posterior
 
@@ -63,9 +63,6 @@ class DivideMix(Method):
     per_row_state = "probability of being clean, by either network (2)"
     n_views = 2
     scores = ("confidence", "noise_posterior")
-    progress: Tensor
-    w: Tensor
-    labelled: Tensor
 
     def __init__(
         self,
@@ -83,12 +80,12 @@ class DivideMix(Method):
     ):
         super().__init__(f, spec)
         self.g = second_network(f, second)
-        self.warmup, self.ramp = max(1, int(warmup * spec.epochs + 0.5)), max(1.0, ramp * spec.epochs)
+        self.warmup, self.ramp = max(1, int(warmup * spec.epochs + 0.5)), ramp * spec.epochs
         self.threshold, self.lam, self.alpha, self.temperature = threshold, lam, alpha, temperature
         self.asymmetric, self.n_classes = asymmetric, spec.n_classes
-        self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))  # rows of this epoch: visited, all
-        self.register_buffer("w", torch.ones(2, spec.n_train))  # by f, by g
-        self.register_buffer("labelled", torch.ones(2, spec.n_train, dtype=torch.bool))  # for f, for g
+        self.progress = nn.Buffer(torch.zeros(2, dtype=torch.int64))  # rows of this epoch: visited, all
+        self.w = nn.Buffer(torch.ones(2, spec.n_train))  # by f, by g
+        self.labelled = nn.Buffer(torch.ones(2, spec.n_train, dtype=torch.bool))  # for f, for g
 
     @property
     def phase(self) -> str:
@@ -139,7 +136,7 @@ class DivideMix(Method):
     def unlabelled_weight(self) -> float:
         """lambda at this step, with the part of the epoch that is behind us."""
         e = self.epoch + int(self.progress[0]) / max(1, int(self.progress[1]))
-        return self.lam * min(1.0, max(0.0, (e - self.warmup) / self.ramp))
+        return self.lam * growth(e, self.warmup, self.ramp)
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Each network divides the rows for the other."""

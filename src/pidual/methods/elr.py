@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import NotNegative, Share
+from .base import Batch, Spec
 from .remembers import Remembers
 
 TINY = 1e-4

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..options import NotNegative, Share
+from .base import Batch, Spec
 from .elr import TINY
 from .parts import SampleMemory, half, mixup, n_processes, second_network, update_average
 from .remembers import Remembers
@@ -61,7 +61,6 @@ class ELRPlus(Remembers):
     networks = 2
     per_row_state = "target probabilities, of either network (2 K)"
     scores = ("confidence", "target_disagreement")
-    step: Tensor
 
     def __init__(
         self,
@@ -84,13 +83,13 @@ class ELRPlus(Remembers):
         self.targets_f, self.targets_g = self.remember(spec.n_classes), self.remember(spec.n_classes)
         self.n_classes = spec.n_classes
         self.ramp_rows = ramp * spec.epochs * 2 * spec.n_train
-        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+        self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         r = self.ramp(int(self.step) * len(batch.index) * n_processes())
         update_average(self.f_ema, self.f, self.ema * r)
         update_average(self.g_ema, self.g, self.ema * r)
-        self.step += 1
+        self.step.add_(1)
         losses_f = self.losses(self.f, self.g_ema, self.targets_f, half(batch, 0))
         losses_g = self.losses(self.g, self.f_ema, self.targets_g, half(batch, 1))
         cross_entropy, pull = (of_f + of_g for of_f, of_g in zip(losses_f, losses_g, strict=True))

@@ -12,17 +12,13 @@ Patrini et al., "Making deep neural networks robust to label noise: a loss corre
 read; ours works on a copy. Estimating T takes rows x classes numbers of memory for a moment.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import Share
-from .base import Method, Scan
+from .base import Batch, Method, Scan, Spec
 from .ce import CE
-from .parts import second_network
+from .parts import first_network
 
 TINY = 1e-7
 PERCENTILE = 97
@@ -44,8 +40,6 @@ class ForwardT(Method):
     reference = "Patrini et al., CVPR 2017, arXiv 1609.03683"
     stages = 2
     scores = ("confidence", "posterior_noise")
-    before_training: Mapping[str, Any] = {"select": "lowest_loss"}
-    T: Tensor
 
     def __init__(
         self,
@@ -58,8 +52,8 @@ class ForwardT(Method):
     ):
         super().__init__(f, spec)
         self.outlier_filter, self.smoothing = outlier_filter, smoothing
-        self.before = CE(second_network(f, second, beside=False), spec)
-        self.register_buffer("T", torch.eye(spec.n_classes))
+        self.before, self.before_training = CE(first_network(f, second), spec), {"select": "lowest_loss"}
+        self.T = nn.Buffer(torch.eye(spec.n_classes))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         p_noisy = self.through_transition(self.f(batch.x), batch.y_noisy).sum(1)

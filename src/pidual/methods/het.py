@@ -13,16 +13,11 @@ Collier et al., "Correlated input-dependent label noise in large-scale image cla
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..nets import glorot_linear
 from ..options import Count, Positive
-from .base import Method
-from .parts import Draws, covariance_rank, mean_probability
-
-TINY = 1e-5
-MIN_DIAGONAL = 1e-3
+from .base import Batch, Method, Spec
+from .parts import Draws, covariance, covariance_rank, log_mean_probability
 
 
 class HET(Method):
@@ -57,11 +52,10 @@ class HET(Method):
         """log p, of which the softmax is p."""
         phi = self.features(x)
         mu: Tensor = self.head(phi)
-        V = self.factors(phi).view(*mu.shape, self.rank)
-        d = F.softplus(self.diagonal(phi)) + MIN_DIAGONAL
+        V, d = covariance(self.factors(phi), self.diagonal(phi), self.rank)
 
         def noisy(e: Tensor, e_diagonal: Tensor) -> Tensor:
             z = mu[:, None] + torch.einsum("bkr,sr->bsk", V, e) + d[:, None] * e_diagonal
             return z / self.tau
 
-        return mean_probability(noisy, mu.numel(), *self.draws(self.rank, mu.shape[1])).clamp(min=TINY).log()
+        return log_mean_probability(noisy, mu.numel(), *self.draws(self.rank, mu.shape[1]))

@@ -15,15 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..errors import UsageError
 from ..nets import glorot_linear
 from ..options import Count, Positive
-from .base import Method
-from .het import MIN_DIAGONAL, TINY
-from .parts import Draws, covariance_rank, mean_probability
+from .base import Batch, Method, Spec
+from .parts import Draws, covariance, covariance_rank, log_mean_probability
 
 
 class HETXL(Method):
@@ -69,15 +66,14 @@ class HETXL(Method):
     def logits(self, x: Tensor) -> Tensor:
         """log p, of which the softmax is p."""
         phi, head = self.features(x), self.head
-        V = self.factors(phi).view(*phi.shape, self.rank)
-        d = F.softplus(self.diagonal(phi)) + MIN_DIAGONAL
+        V, d = covariance(self.factors(phi), self.diagonal(phi), self.rank)
 
         def noisy(r: Tensor, r_diagonal: Tensor) -> Tensor:
             z: Tensor = head(phi[:, None] + torch.einsum("bdr,sr->bsd", V, r) + d[:, None] * r_diagonal)
             return z / self.tau()
 
         draws = self.draws(self.rank, phi.shape[1])
-        return mean_probability(noisy, len(phi) * max(head.weight.shape), *draws).clamp(min=TINY).log()
+        return log_mean_probability(noisy, len(phi) * max(head.weight.shape), *draws)
 
     def tau(self) -> Tensor:
         """The temperature."""

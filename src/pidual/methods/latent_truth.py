@@ -22,10 +22,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
-from .base import Judged, Scan
+from .base import Batch, Judged, Scan, Spec
 from .cross_fitted import CrossFitted
 from .held_out import log_posterior
 from .misleading import judge_answers

@@ -20,11 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..encode.random_pi import derive_seed
 from ..errors import UsageError
 from ..options import NotNegative, Share, ShareAboveZero
-from .base import Method, Scan
+from .base import Batch, Method, Scan, Spec
 from .parts.mixing import repeated
 from .parts.networks import classifier, last_stage, reinitialise
 from .parts.phases import Phases
@@ -61,10 +60,6 @@ class PES(Method):
     n_views = 2
     scores = ("confidence", "disagreement")
     last_phase = "confident rows"
-    seed: Tensor
-    batch_size: Tensor
-    confident: Tensor
-    class_weight: Tensor
 
     def __init__(
         self,
@@ -85,10 +80,10 @@ class PES(Method):
             raise UsageError(
                 f"train_new_layers=False leaves nothing of {type(f).__name__} to train: all its layers are new ones."
             )
-        self.register_buffer("seed", torch.randint(2**62, ()))  # of new weights
-        self.register_buffer("batch_size", torch.zeros((), dtype=torch.int64))  # of all processes together
-        self.register_buffer("confident", torch.ones(spec.n_train, dtype=torch.bool))
-        self.register_buffer("class_weight", torch.ones(spec.n_classes))
+        self.seed = nn.Buffer(torch.randint(2**62, ()))  # of new weights
+        self.batch_size = nn.Buffer(torch.zeros((), dtype=torch.int64))  # of all processes together
+        self.confident = nn.Buffer(torch.ones(spec.n_train, dtype=torch.bool))
+        self.class_weight = nn.Buffer(torch.ones(spec.n_classes))
 
     @property
     def phase(self) -> str:

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..options import NotNegative, Positive, Share, ShareAboveZero
-from .parts import class_weights, kept_mean, mixup, repeated, sharpen
+from .base import Batch, Spec
+from .parts import class_weights, growth, kept_mean, mixup, repeated, sharpen
 from .pes import PES
 
 
@@ -70,7 +70,7 @@ class PESSemi(PES):
     ):
         super().__init__(f, spec, t1=t1, t2=0.0, t3=t2, refine_lr=refine_lr, train_new_layers=train_new_layers)
         self.lam, self.temperature, self.weight_cap = lam, temperature, weight_cap
-        self.ramp, self.alphas, self.halfway = max(1.0, ramp * spec.epochs), (alpha, late_alpha), spec.epochs / 2
+        self.ramp, self.alphas, self.halfway = ramp * spec.epochs, (alpha, late_alpha), spec.epochs / 2
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         if self.phase != self.last_phase:
@@ -95,7 +95,7 @@ class PESSemi(PES):
 
     def unlabelled_weight(self) -> float:
         """lambda in this epoch."""
-        return self.lam * min(1.0, max(0.0, (self.epoch - sum(self.phases.lengths.values())) / self.ramp))
+        return self.lam * growth(self.epoch, sum(self.phases.lengths.values()), self.ramp)
 
     def weights(self, counts: Tensor) -> Tensor:
         return class_weights(counts, self.weight_cap)

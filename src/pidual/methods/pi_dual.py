@@ -16,14 +16,13 @@ from typing import Annotated, Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import PI, Batch, Spec
-from ..nets import PILinear, mlp
+from ..nets import mlp
 from ..options import Count, at_least
-from .base import Method
-from .parts import pi_groups
+from .base import PI, Batch, Spec
+from .with_pi import WithPI
 
 
-class PiDual(Method):
+class PiDual(WithPI):
     """Prediction, noise and gate networks fitted together to the noisy labels.
 
     Parameters
@@ -34,13 +33,12 @@ class PiDual(Method):
         Length of the random vector appended to every row's PI (the paper: tuned over 4, 8, 12, 16; 30 on ImageNet-PI).
     gate_bias : float
         Initial bias of the gate's last layer; 0 begins with a gate near 1/2 (the paper does not say), -2 near 0.1.
-    pi_weight_decay : bool
-        Whether weight decay also applies to the noise and gate networks (the paper: no on CIFAR, yes on ImageNet-PI).
+    **pi
+        Whether the noise and gate networks decay (`WithPI`).
     """
 
     title = "Pi-DUAL"
     reference = "Wang et al., ICML 2024, arXiv 2310.06600"
-    needs_pi = True
     scores = ("confidence", "gate")
 
     def __init__(
@@ -52,12 +50,11 @@ class PiDual(Method):
         depth: Annotated[int, at_least(2)] = 3,
         random_pi: int = 8,
         gate_bias: float = 0.0,
-        pi_weight_decay: bool = False,
+        **pi: Any,
     ):
-        super().__init__(f, spec)
-        self.random_pi, self.pi_weight_decay = random_pi, pi_weight_decay
-        sparse = False if pi_weight_decay else None  # decay moves every row
-        self.shared = PILinear(spec.cardinalities, spec.n_numbers + random_pi, width, sparse=sparse)
+        super().__init__(f, spec, **pi)
+        self.random_pi = random_pi
+        self.shared = self.first_layer(spec, width)
         self.eps = mlp(width, spec.n_classes, width=width, depth=depth - 2)
         self.gamma = mlp(width, 1, width=width, depth=depth - 2, last_bias=gate_bias)
 
@@ -78,6 +75,3 @@ class PiDual(Method):
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         gamma, eps = self.explain(batch.a)
         return {"gate": gamma[:, 0], "noise_label": eps.argmax(1)}
-
-    def param_groups(self) -> list[dict[str, Any]]:
-        return pi_groups(self, self.shared, decay=self.pi_weight_decay)

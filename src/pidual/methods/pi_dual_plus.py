@@ -2,10 +2,9 @@
 
     L = CE_smooth(h(x, a), y_noisy) + lam * KL( sg(softmax f(x)) || softmax f(strong x) )
 
-h as in Pi-DUAL. The second term touches f only. Both views go through f in one concatenated batch, so batch
-normalisation sees them together. For images the strong view is UDA's of CIFAR-10: two random operations of fifteen at
-random levels, each with probability 0.5, then Cutout 16, before crop and flip. Other inputs have no strong
-augmentation, and the two passes differ by dropout alone. Prediction uses f.
+h as in Pi-DUAL. The second term touches f only. `weak_and_strong` has the two views; of images the strong one is UDA's
+of CIFAR-10: two random operations of fifteen at random levels, each with probability 0.5, then Cutout 16, before crop
+and flip. Prediction uses f.
 
 Wang et al., "Pi-DUAL: Using privileged information to distinguish clean from noisy labels", ICML 2024, arXiv
 2310.06600, appendix. The paper names "UDA augmentation" without its policy: this is the one in UDA's released code
@@ -15,17 +14,16 @@ whether the first argument is detached; UDA, SOP+ and CORES* detach it.
 
 from typing import Annotated, Any
 
-import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..nets.augment import STRONG_POLICIES
 from ..options import NotNegative, Share, one_of
-from .parts import consistency
+from .base import Batch, Spec
 from .pi_dual import PiDual
+from .weak_and_strong import WeakAndStrong
 
 
-class PiDualPlus(PiDual):
+class PiDualPlus(WeakAndStrong, PiDual):
     """Pi-DUAL with label smoothing and consistency.
 
     Parameters
@@ -43,8 +41,6 @@ class PiDualPlus(PiDual):
     """
 
     title = "Pi-DUAL+"
-    n_views = 2
-    strong_views = 1
 
     def __init__(
         self,
@@ -61,7 +57,7 @@ class PiDualPlus(PiDual):
         self.smoothing, self.lam, self.detach, self.strong_policy = smoothing, lam, detach, strong_policy
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        f_weak, f_strong = self.f(torch.cat(batch.views)).chunk(2)
+        f_weak, _, kl = self.on_both_views(batch, detach=self.detach)
         h, logs = self.mix(f_weak, batch.a)
-        losses, kl = batch.losses(h, label_smoothing=self.smoothing), consistency(f_weak, f_strong, detach=self.detach)
+        losses = batch.losses(h, label_smoothing=self.smoothing)
         return {"loss": batch.mean(losses + self.lam * kl), "consistency": batch.mean(kl).detach(), **logs}

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import Batch, Spec
 from ..options import NotNegative
+from .base import Batch, Spec
 from .parts import n_processes
 from .remembers import Remembers
 

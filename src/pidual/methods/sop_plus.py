@@ -5,9 +5,7 @@
 
 L_SOP sees the weak view. As in the released code, q carries U with its gradient and V without one, so u learns from
 L_bal too, at its own rate; v does not, nor do u and v from the consistency. The mean of q is over the whole batch, of
-all processes. Both views go through f in one concatenated batch. For images the strong view is AutoAugment's CIFAR-10
-policy, then crop and flip, then Cutout 16; other inputs have no strong augmentation, and the two passes differ by
-dropout alone. Prediction uses f.
+all processes. `weak_and_strong` has the two views. Prediction uses f.
 
 Liu et al., "Robust training under label noise by over-parameterization", ICML 2022, arXiv 2202.14026. The released
 loader for CIFAR-100 standardises the strong view with the statistics of CIFAR-10; ours treats both views the same way.
@@ -15,16 +13,16 @@ loader for CIFAR-100 standardises the strong view with the statistics of CIFAR-1
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import NotNegative
-from .parts import consistency, n_processes, sum_over_processes
+from .base import Batch, Spec
+from .parts import n_processes, sum_over_processes
 from .sop import SOP, TINY
+from .weak_and_strong import WeakAndStrong
 
 
-class SOPPlus(SOP):
+class SOPPlus(WeakAndStrong, SOP):
     """SOP with consistency and class balance.
 
     Parameters
@@ -36,8 +34,6 @@ class SOPPlus(SOP):
     """
 
     title = "SOP+"
-    n_views = 2
-    strong_views = 1
 
     def __init__(
         self, f: nn.Module, spec: Spec, *, consistency: NotNegative = 0.9, balance: NotNegative = 0.1, **options: Any
@@ -46,9 +42,8 @@ class SOPPlus(SOP):
         self.consistency, self.balance = consistency, balance
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        f_weak, f_strong = self.f(torch.cat(batch.views)).float().chunk(2)
-        logs = self.explain(batch, f_weak.softmax(1))
-        kl = batch.mean(consistency(f_weak, f_strong))
+        f_weak, _, kl_of_rows = self.on_both_views(batch)
+        logs, kl = self.explain(batch, f_weak.float().softmax(1)), batch.mean(kl_of_rows)
         return logs | {"loss": logs["loss"] + self.consistency * kl, "consistency": kl.detach()}
 
     def label_loss(self, batch: Batch, q: Tensor) -> Tensor:

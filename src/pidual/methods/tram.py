@@ -13,13 +13,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..batch import Batch, Spec
 from ..options import Count, NotNegative
-from .base import Method
+from .base import Batch, Spec
 from .parts import PITower
+from .with_pi import WithPI
 
 
-class TRAM(Method):
+class TRAM(WithPI):
     """A tower with PI that trains the features, and a head without PI that predicts.
 
     Parameters
@@ -32,13 +32,12 @@ class TRAM(Method):
         Whether the tower adds its first to its second layer (the code base: in its network for CIFAR only).
     random_pi : int
         Length of the random PI (plain TRAM: none).
-    pi_weight_decay : bool
-        Whether weight decay applies to the hidden layers of the tower (the code base: not on CIFAR).
+    **pi
+        Whether the hidden layers of the tower decay (`WithPI`).
     """
 
     title = "TRAM"
     reference = "Collier et al., ICML 2022, arXiv 2202.09244"
-    needs_pi = True
 
     def __init__(
         self,
@@ -49,10 +48,10 @@ class TRAM(Method):
         head_weight: NotNegative = 1.0,
         residual: bool = True,
         random_pi: int = 0,
-        pi_weight_decay: bool = False,
+        **pi: Any,
     ):
-        super().__init__(f, spec)
-        self.head_weight, self.random_pi, self.pi_weight_decay = head_weight, random_pi, pi_weight_decay
+        super().__init__(f, spec, **pi)
+        self.head_weight, self.random_pi = head_weight, random_pi
         self.tower = PITower(self.head.in_features, spec, width, residual=residual, random_pi=random_pi)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -60,6 +59,3 @@ class TRAM(Method):
         with_pi = batch.losses(self.tower(phi, batch.a))
         without = batch.losses(self.head(phi.detach()))  # the features must not learn what PI cannot explain
         return {"loss": batch.mean(with_pi + self.head_weight * without), "head_loss": batch.mean(without).detach()}
-
-    def param_groups(self) -> list[dict[str, Any]]:
-        return self.tower.param_groups(self.f, decay=self.pi_weight_decay)

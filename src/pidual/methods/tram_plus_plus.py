@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import nn
 
-from ..batch import Spec
 from ..options import NotNegative
+from .base import Spec
 from .tram import TRAM
 
 

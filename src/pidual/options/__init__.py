@@ -1,4 +1,4 @@
-"""Options: of which kind and in which range each may be (`checks`), and all those of training (`training`)."""
+"""Options: their kinds and ranges (`checks`), those of training (`training`), what a launcher has set (`launcher`)."""
 
 from .checks import (
     KINDS,

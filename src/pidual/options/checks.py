@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from ..errors import UsageError
-from ..messages import quoted
+from ..errors.messages import quoted
 
 
 def check_options(

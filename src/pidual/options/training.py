@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, fields
 
 from ..errors import UsageError
-from ..messages import quoted
+from ..errors.messages import quoted
 
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")

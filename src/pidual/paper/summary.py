@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..errors import RunError
 from ..files import replacing, write_json
-from ..messages import write_csv as write_plain_csv
+from ..files.spreadsheet import write_csv as write_plain_csv
 from ..methods import METHODS
 from ..report.figures import ALERT, CALM
 from .numbers import COLUMNS, PAPER_ABLATIONS, PAPER_DATASETS, Number, paper_number

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RunError
+from ..errors.messages import printable
 from ..files import write_text
-from ..messages import printable
 from ..predictions import Predictions
 from ..run.files import RunFiles
 from .amounts import amounts, evaluation, histograms

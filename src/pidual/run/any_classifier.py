@@ -21,7 +21,7 @@ from ..data import AnnotationTable, load_probabilities
 from ..encode.random_pi import derive_seed
 from ..engine import Fitted
 from ..errors import DataError, UsageError
-from ..messages import first_line
+from ..errors.messages import first_line
 from .fit import train
 from .prepare import Job
 from .without_x import item_posteriors, prepare_judging

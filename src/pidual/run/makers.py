@@ -12,7 +12,7 @@ from torch import nn
 from ..batch import Spec
 from ..data import Inputs
 from ..errors import UsageError
-from ..messages import first_line
+from ..errors.messages import first_line
 from ..methods import METHODS, Method
 from ..nets import Standardize, build_network
 from ..options import check_options, signature

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..data import AnnotationTable
 from ..errors import UsageError
-from ..messages import quoted
+from ..errors.messages import quoted
 from ..methods import METHODS, check_method
 from ..options import Training, check_options, defaults, option_names, signature
 from .settings import choose_settings, judging_settings, network_of, split_settings

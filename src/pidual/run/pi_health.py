@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable
 from ..detect.columns import ORDER, is_moment, is_number, numbers, value_text, words
 from ..encode import PIColumn
-from ..messages import printable
+from ..errors.messages import printable
 from .giveaway import determined_share, value_codes
 
 MOSTLY = 0.5  # share of missing values

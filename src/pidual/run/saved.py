@@ -18,6 +18,7 @@ from torch import nn
 from ..batch import Spec
 from ..engine.checkpoint import load_tensors, misfit, save_tensors
 from ..errors import RunError, UsageError
+from ..errors.messages import first_line
 from ..files import write_json
 from ..files.schemas import (
     FORMAT,
@@ -36,7 +37,6 @@ from ..files.schemas import (
     text,
     whole,
 )
-from ..messages import first_line
 from ..methods import Method
 from .makers import method_maker
 from .trained import build_trained

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from ..data import SPLITS, AnnotationTable
 from ..encode.random_pi import derive_seed
 from ..errors import DataError, UsageError
-from ..messages import quoted
+from ..errors.messages import quoted
 
 TRAIN, VALID, TEST = range(len(SPLITS))  # codes of the splits
 

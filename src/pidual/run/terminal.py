@@ -11,7 +11,7 @@ from rich.progress import Progress as RichProgress
 
 from ..engine.history import Record
 from ..engine.progress import Progress
-from ..messages import printable
+from ..errors.messages import printable
 
 SECONDS_BETWEEN_LINES = 10.0
 

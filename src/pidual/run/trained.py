@@ -21,8 +21,8 @@ from ..engine import predicting_fabric
 from ..engine.checkpoint import load_shapes, load_tensors, misfit
 from ..engine.predict import predict_probabilities
 from ..errors import DataError, RunError, UsageError
+from ..errors.messages import quoted
 from ..files.schemas import DAMAGED
-from ..messages import quoted
 from ..methods import Method, check_method
 from ..nets import Standardize
 from .directory import Run

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ..files import replacing, write_json
 from ..files.schemas import COMPLETE_TRIAL, FORMAT
-from ..messages import write_csv
+from ..files.spreadsheet import write_csv
 from ..paper.plots import panel, write_svg
 from ..report.figures import ALERT, CALM
 from .queue import Queue, owners

@@ -23,7 +23,7 @@ from ..engine.progress import Progress
 from ..errors import RunError, UsageError
 from ..files import write_json
 from ..files.schemas import FORMAT, SWEEP, read_record
-from ..processes import place_among_processes
+from ..options.launcher import place_among_processes
 from ..run import FitOptions, Job, train
 from ..run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ..run.prepare import prepare

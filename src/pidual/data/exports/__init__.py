@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import DataError, DataWarning, UsageError
-from ...messages import listed, quoted
+from ...errors.messages import listed, quoted
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import DataError, DataWarning, UsageError
-from ...messages import listed, quoted
+from ...errors.messages import listed, quoted
 from ..people import shown
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import DataError, DataWarning, UsageError
-from ...messages import first_line, listed
+from ...errors.messages import first_line, listed
 from ..sources.arrow_types import plain_type
 from ..sources.base import Guess, Source
 from ..sources.hf_features import class_names, with_names

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import DataError
-from ...messages import first_line
+from ...errors.messages import first_line
 from ..sources.base import BLOCK, TextFile
 
 CHUNK = 1 << 20  # characters

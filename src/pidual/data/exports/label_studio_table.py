@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import DataError, UsageError
-from ...messages import quoted
+from ...errors.messages import quoted
 from ..columns import as_floats, keys
 from ..people import listed, shown
 from ..sources.base import Source, is_float

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from ...messages import quoted
+from ...errors.messages import quoted
 
 ROWS = 20_000  # of Python objects before they become an Arrow array
 LONGEST = 20_000  # numbers of a vector that become columns

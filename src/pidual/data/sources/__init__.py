@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from ...errors import DataError, UsageError
-from ...messages import first_line
+from ...errors.messages import first_line
 from .base import Source, check_file, is_folder
 from .csv_file import CsvFile
 from .frame import Frame

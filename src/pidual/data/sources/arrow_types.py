@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, DataWarning
-from ...messages import quoted
+from ...errors.messages import quoted
 from .base import Source
 
 _ID_LENGTH = 8  # bytes, from which on hexadecimal digits hardly ever are decimal ones alone

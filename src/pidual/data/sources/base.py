@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from ...errors import DataError, UsageError
-from ...messages import first_line, quoted
+from ...errors.messages import first_line, quoted
 from ..people import has_address, listed
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]

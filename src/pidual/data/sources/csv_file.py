@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ...errors import DataError
-from ...messages import FORMULA_MARK, quoted
+from ...errors.messages import quoted
+from ...files.spreadsheet import FORMULA_MARK
 from ..people import shown
 from .base import BLOCK, DECIMAL_COMMA, MISSING, TextFile, arrow_message, is_float
 

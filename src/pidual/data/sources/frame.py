@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ...errors import DataError
-from ...messages import quoted
+from ...errors.messages import quoted
 from .arrow_types import native, plain_type
 from .base import Source
 

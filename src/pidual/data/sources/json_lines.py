@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from ...errors import DataError
-from ...messages import quoted
+from ...errors.messages import quoted
 from ..people import shown
 from .arrow_types import is_numeric
 from .base import BLOCK, TextFile, arrow_message

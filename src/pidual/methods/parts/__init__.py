@@ -2,11 +2,10 @@
 
 memory        SampleMemory: a value per training row
 processes     gather, sum_over_processes, of_first_process, kept_mean
-monte_carlo   Draws, covariance_rank, mean_probability
-networks      second_network, fresh_copy, reinitialise, classifier, last_stage, update_average
-phases        Phases: what each epoch is for
+monte_carlo   Draws, covariance, covariance_rank, log_mean_probability
+networks      second_network, first_network, reinitialise, classifier, last_stage, log_mean_softmax, update_average
+phases        Phases: what each epoch is for; epoch_after, growth
 pi_tower      PITower: logits from features and PI
-pi_groups     which parameters of f and of PI networks decay
 selection     small_loss, clean_posterior, class_weights
 mixing        mixup, sharpen, half, repeated
 views         consistency: of the answers on two views
@@ -15,10 +14,17 @@ gradients     clip_gradients
 
 from .memory import SampleMemory
 from .mixing import half, mixup, repeated, sharpen
-from .monte_carlo import Draws, covariance_rank, mean_probability
-from .networks import classifier, last_stage, reinitialise, second_network, update_average
-from .phases import Phases
-from .pi_groups import pi_groups
+from .monte_carlo import Draws, covariance, covariance_rank, log_mean_probability
+from .networks import (
+    classifier,
+    first_network,
+    last_stage,
+    log_mean_softmax,
+    reinitialise,
+    second_network,
+    update_average,
+)
+from .phases import Phases, epoch_after, growth
 from .pi_tower import PITower
 from .processes import gather, kept_mean, n_processes, of_first_process, sum_over_processes
 from .selection import class_weights, clean_posterior, small_loss
@@ -33,16 +39,20 @@ __all__ = [
     "classifier",
     "clean_posterior",
     "consistency",
+    "covariance",
     "covariance_rank",
+    "epoch_after",
+    "first_network",
     "gather",
+    "growth",
     "half",
     "kept_mean",
     "last_stage",
-    "mean_probability",
+    "log_mean_probability",
+    "log_mean_softmax",
     "mixup",
     "n_processes",
     "of_first_process",
-    "pi_groups",
     "reinitialise",
     "repeated",
     "second_network",

@@ -13,7 +13,7 @@ from torch import Tensor, distributed
 
 from ...errors import UsageError
 from ...files import replacing
-from ...processes import place_among_processes
+from ...options.launcher import place_among_processes
 from .processes import gather, n_processes
 
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from ...encode.random_pi import derive_seed
 from ...errors import UsageError
 
 BLOCK = 2**20  # numbers handled at a time
+LEAST_PROBABILITY = 1e-5
+MIN_DIAGONAL = 1e-3
 
 
 class Draws(nn.Module):
@@ -48,6 +51,18 @@ def covariance_rank(rank: int | None, size: int, of: str) -> int:
     if not 1 <= rank <= size:
         raise UsageError(f"rank must be between 1 and the number of {of}, {size}, not {rank}.")
     return rank
+
+
+def covariance(factors: Tensor, diagonal: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """V (B, D, R) and d > 0 (B, D) of the noise V e + d e', from the outputs of two linear layers."""
+    return factors.view(*diagonal.shape, rank), F.softplus(diagonal) + MIN_DIAGONAL
+
+
+def log_mean_probability(
+    logits: Callable[..., Tensor], per_row: int, *draws: Tensor, floor: float = LEAST_PROBABILITY
+) -> Tensor:
+    """log of `mean_probability`, of which the softmax is that mean; no probability is below `floor`."""
+    return mean_probability(logits, per_row, *draws).clamp(min=floor).log()
 
 
 def mean_probability(logits: Callable[..., Tensor], per_row: int, *draws: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Networks beside f: a second one, layers with new weights, a moving average."""
 
 import copy
+import math
 from collections.abc import Callable
 
 import torch
@@ -82,10 +83,20 @@ def second_network(f: nn.Module, given: nn.Module | None, *, beside: bool = True
     return second
 
 
+def first_network(f: nn.Module, given: nn.Module | None) -> nn.Module:
+    """The network of a first stage, which is trained before f: the one given, or else one made from f."""
+    return second_network(f, given, beside=False)
+
+
 def same_weights(f: nn.Module, g: nn.Module) -> bool:
     """Whether two networks have parameters, and all of them are equal; those without values (on meta) are not."""
     pairs = list(zip(f.parameters(), g.parameters(), strict=False))
     return bool(pairs) and all(not one.is_meta and torch.equal(one, two) for one, two in pairs)
+
+
+def log_mean_softmax(one: Tensor, two: Tensor) -> Tensor:
+    """log of the mean of two softmaxes, from their logits."""
+    return torch.logaddexp(one.float().log_softmax(1), two.float().log_softmax(1)) - math.log(2)
 
 
 def update_average(average: nn.Module, network: nn.Module, alpha: float) -> None:

@@ -1,6 +1,17 @@
-"""Phases: what each epoch of a run is for."""
+"""What each epoch of a run is for, and how far something has grown in it."""
 
+import math
 from collections.abc import Mapping
+
+
+def epoch_after(share: float, epochs: int) -> int:
+    """The epoch, from 0, that begins when this share of the run is over."""
+    return math.floor(share * epochs + 1e-6)
+
+
+def growth(epoch: float, start: float, length: float) -> float:
+    """From 0 at `start` linearly to 1 in `length` epochs, but at least one, and 1 after that."""
+    return min(1.0, max(0.0, (epoch - start) / max(1.0, length)))
 
 
 class Phases:

@@ -1,14 +1,14 @@
 """PITower: logits from features and PI."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...batch import PI, Spec
 from ...nets import PILinear, glorot_linear
-from .monte_carlo import mean_probability
+from .monte_carlo import log_mean_probability
+
+TINY = 1e-20
 
 
 class PITower(nn.Module):
@@ -44,7 +44,7 @@ class PITower(nn.Module):
         return logits
 
     def marginal(self, phi: Tensor, a: PI) -> Tensor:
-        """Mean over the S rows of `a` of the class probabilities, for every row of phi.
+        """log of the mean over the S rows of `a` of the class probabilities, for every row of phi.
 
         A2 and A3 are cut into the part that sees phi and the part that sees the PI: the former is applied once per
         input, A2's latter once per draw. Pairs of input and draw meet in pieces only.
@@ -58,10 +58,10 @@ class PITower(nn.Module):
             h2 = F.relu(from_phi[:, None] + from_pi)  # (B, s, W)
             return to_logits[:, None] + F.linear(h2 + h1 if self.residual else h2, w3[:, d:])
 
-        return mean_probability(logits, len(phi) * max(len(w2), len(w3)), h1, F.linear(h1, w2[:, d:]))
+        sizes = len(phi) * max(len(w2), len(w3))
+        return log_mean_probability(logits, sizes, h1, F.linear(h1, w2[:, d:]), floor=TINY)
 
-    def param_groups(self, f: nn.Module, *, decay: bool) -> list[dict[str, Any]]:
-        """f and the last layer; the hidden layers, which the paper's code base does not decay on CIFAR."""
-        others = [p for p in (*f.parameters(), *self.third.parameters()) if p.requires_grad]
-        hidden = [*self.first.parameters(), *self.second.parameters()]
-        return [{"params": others}, {"params": hidden, **({} if decay else {"weight_decay": 0.0})}]
+    @property
+    def hidden(self) -> list[nn.Module]:
+        """The hidden layers, which the paper's code base does not decay on CIFAR."""
+        return [self.first, self.second]

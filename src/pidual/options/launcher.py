@@ -8,7 +8,7 @@ on its own. All of them with values that contradict each other are an error.
 import os
 from typing import NamedTuple
 
-from .errors import UsageError
+from ..errors import UsageError
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
