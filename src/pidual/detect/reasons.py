@@ -41,6 +41,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
     by_consensus = predictions.has_consensus
+    beside = by_consensus and predictions.has_input
     return find_reason_parts(
         is_issue,
         classes=predictions.classes,
@@ -49,7 +50,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
         label_quality=predictions.label_quality,
         predicted_probability=predictions.suggested_probability,
         by_consensus=by_consensus,
-        by_input=(predictions.predicted, predictions.predicted_probability) if by_consensus else None,
+        by_input=(predictions.predicted, predictions.predicted_probability) if beside else None,
         item=predictions.item,
         annotator=predictions.annotator,
         pi=pi,
@@ -177,7 +178,7 @@ def _votes_and_input(
         texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64))
     if by_input is not None:
         model, probability = np.asarray(by_input[0]), np.asarray(by_input[1], np.float64)
-        if np.ptp(probability) > 1e-6:  # else there is no input
+        if np.ptp(probability) > 1e-6:  # else it is the same for all
             alone = _input(rows, names, given, predicted, model, probability)
             texts = [join_parts(both) for both in zip(texts, alone, strict=True)]
             sure = np.clip(probability[rows], 1e-3, 1 - 1e-3)

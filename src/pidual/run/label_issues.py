@@ -145,7 +145,7 @@ def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, di
     inputs = Inputs.from_array(given.probs, names, kind="probabilities", source=given.source)
     results = judge_inputs(table, inputs)
     found, item = results.predictions, pd.Categorical.from_codes(given.row, given.names)
-    named = Predictions(found.frame.assign(item=item), found.classes, found.pi_columns)
+    named = Predictions(found.frame.assign(item=item), found.classes, found.pi_columns, has_input=found.has_input)
     return named, results.summary
 
 
