@@ -188,7 +188,7 @@ def _votes_and_input(
 
 def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array, probability: Floats) -> Texts:
     said, sure = model[rows], _percent(probability[rows])
-    words = np.where(said == predicted[rows], "too ", np.where(said == given[rows], "as labelled ", ""))
+    words = np.where(said == given[rows], "as labelled ", np.where(said == predicted[rows], "too ", ""))
     return [
         f"By its input alone it is {name} {word}({p})."
         for name, word, p in zip(names[said], words.tolist(), sure, strict=True)
@@ -213,8 +213,10 @@ def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints) -
     same = votes(given[rows]) - 1
     against = np.where(differs, votes(predicted[rows]), 0)
     texts = [
-        _vote_text(n, m, s, a) if n else ""
-        for n, m, s, a in zip(others.tolist(), against.tolist(), same.tolist(), names[predicted[rows]], strict=True)
+        "" if not n else _vote_text(n, m, s, a) if other else _support_text(n, s)
+        for n, m, s, a, other in zip(
+            others.tolist(), against.tolist(), same.tolist(), names[predicted[rows]], differs.tolist(), strict=True
+        )
     ]
     right = float(np.clip(np.mean(given == predicted), 0.6, 0.95))
     return texts, (against - same) * np.log(right / (1 - right))
@@ -229,6 +231,17 @@ def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
     say, agree = ("says" if against == 1 else "say"), ("agrees" if same == 1 else "agree")
     first = f"{against or 'none'} of {others} other labels of this item {say} {predicted}"
     return f"{first[0].upper()}{first[1:]}, {same or 'none'} {agree} with this one."
+
+
+def _support_text(others: int, same: int) -> str:
+    """How many other labels say the same, where no other class is likelier."""
+    if others == 1:
+        return f"The only other label of this item {'says the same as this one' if same else 'says something else'}."
+    if same == others:
+        return f"All {others} other labels of this item say the same as this one."
+    return (
+        f"{same or 'None'} of {others} other labels of this item {'say' if same > 1 else 'says'} the same as this one."
+    )
 
 
 def _pi(rows: Ints, columns: list[Part]) -> Part:

@@ -82,7 +82,7 @@ def find_chance(
     auc, error = ranks_above(own, given, shuffled, shuffled_labels)
     if not auc <= 0.5 + AT_CHANCE * error or not auc + SURELY * error < WEAK:
         return None, None
-    text = f"The inputs say nothing of the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
+    text = f"The inputs say nothing about the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
         return None, f"{text}, so that the answers to an item are judged by each other alone."
     return f"{text}; check that inputs and labels are of the same rows.", None
