@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import RunError, TooManyIssues, UsageError
-from .common import check_ending, describe_shares, names, print_table, said_warnings, say, unquoted, write_table
+from .common import (
+    check_ending,
+    describe_shares,
+    in_percent,
+    names,
+    print_table,
+    said_warnings,
+    say,
+    unquoted,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,10 +184,13 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
         return
     verdict = summary.get("verdict") or {}
     if verdict.get("status", "ok") != "ok":
-        say(f"Warning: the fit is {verdict['status']}: {' '.join(verdict.get('reasons', []))}")
+        how = "failed" if verdict["status"] == "failed" else f"is {verdict['status']}"
+        say(f"Warning: the fit {how}: {' '.join(verdict.get('reasons', []))}")
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
-        say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong{_between(summary, choice)}.")
+        expected = in_percent(precision)
+        about = expected if expected.startswith(("over", "under")) else f"about {expected}"
+        say(f"{len(listed):,} {labels} listed; {about} expected to be wrong{_between(summary, choice)}.")
     if found.calibration is not None:
         say(describe_calibration(found.calibration))
 
@@ -185,9 +198,10 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
 def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
     """How far the expectation can be trusted, where the labels that look wrong are listed."""
     known = summary.get("detection") or {}
-    if choice != type(choice)() or known.get("precision_low") is None:
+    low = known.get("precision_low")
+    if choice != type(choice)() or low is None or low >= 0.995:
         return ""
-    return f" (between {known['precision_low']:.0%} and {known['precision_high']:.0%})"
+    return f" (between {in_percent(low)} and {in_percent(known['precision_high'])})"
 
 
 def parse_cutoff(text: str | None, run: Path | None) -> float | None:

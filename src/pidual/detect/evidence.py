@@ -93,7 +93,7 @@ def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
 
 
 def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array) -> list[str]:
-    """How this annotator does on the suggested class, where this is not their only mistake and they do worse than all.
+    """How this annotator does on the suggested class, where this is not their only mistake and clearly below all.
 
     A fact, and no charge.
     """
@@ -101,7 +101,7 @@ def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator
     keys, index, n = np.unique(annotator.astype(np.int64) * k + suggested, return_inverse=True, return_counts=True)
     right = sums(index, given == suggested, len(keys))
     everybody = sums(suggested, given == suggested, k) / np.maximum(np.bincount(suggested, minlength=k), 1)
-    worse = (n >= MIN_ANSWERS) & (n - right > 1) & (np.round(right / n, 2) < np.round(everybody[keys % k], 2))
+    worse = (n >= MIN_ANSWERS) & (n - right > 1) & (right / n < everybody[keys % k] - CLEARLY_LOWER)
     sentences = {
         one: f"This annotator is right on {right[one]:,.0f} of {n[one]:,} items that are {names[keys[one] % k]} "
         f"({right[one] / n[one]:.0%}; all: {everybody[keys[one] % k]:.0%})."

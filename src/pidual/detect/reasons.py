@@ -154,12 +154,18 @@ def _other_label(
     rows: Ints, names: Array, given: Ints, predicted: Ints, quality: Array, probability: Array, by_consensus: bool
 ) -> Texts:
     """What consensus or model say instead, and how likely the given label is."""
-    says, gives = ("consensus is", "consensus gives") if by_consensus else ("model says", "model gives")
     other = given[rows] != predicted[rows]
     sure, left = _percent(probability[rows]), _percent(quality[rows])
     said, instead = names[predicted[rows]], names[given[rows]]
+    if not by_consensus:
+        return [
+            f"The model says {a} ({p}), not {b} ({q})." if differs else f"The model gives {b} only {q}."
+            for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
+        ]
     return [
-        f"The {says} {a} ({p}), not {b} ({q})." if differs else f"The {gives} {b} only {q}."
+        f"The consensus is {a} ({p}), not {b} ({q})."
+        if differs
+        else f"The consensus is {b} as labelled ({p}), but leans on this very label: counted half, it has {q}."
         for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
     ]
 
