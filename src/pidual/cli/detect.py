@@ -95,7 +95,7 @@ def detect(
         raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
     check_source(run, files)
     with said_warnings():
-        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files)
+        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files, gate=limit is not None)
     listed = list_labels(found.predictions, choice)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
     if out is not None:
@@ -143,8 +143,10 @@ def of_run(path: Path, *, gate: bool) -> Found:
     return Found(run.predictions, run.summary, run.calibration)
 
 
-def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
-    """What a classifier's probabilities say."""
+def of_files(
+    labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None, *, gate: bool
+) -> Found:
+    """What a classifier's probabilities say; a `gate` lets none pass that say nothing."""
     from ..data.given import read_given
     from ..data.given_files import read_values
     from ..run.label_issues import judge_given
@@ -157,7 +159,10 @@ def of_files(labels: str, probs: str, annotator: str | None, items: str | None, 
         items=None if items is None else read_values(items, "items", labels),
         source=labels,
     )
-    return Found(*judge_given(given))
+    found = Found(*judge_given(given))
+    if gate and found.summary["verdict"]["status"] == "failed":
+        raise RunError(f"{labels} cannot be judged by {probs}. {found.summary['verdict']['reasons'][0]}")
+    return found
 
 
 def refuse_failed(run: "Run") -> None:
