@@ -91,6 +91,20 @@ def test_fit_without_x(files):
     assert "fitted without inputs" in refused[2]
 
 
+def test_reasons_without_x_do_not_speak_of_an_input(files):
+    assert fit(files, "--no-x")[0] == 0
+    run = pidual.Run(files / "run")
+    assert run.predictions.n_issues > 10
+    assert not run.predictions.has_input
+    reasons = run.predictions.issues()["reason"]
+    assert not reasons.str.contains("input").any()
+    assert reasons.str.contains("other label").all()
+    code, out, err = run_cli(["detect", files / "run", "--budget", "150"])  # reasons that the run does not hold
+    assert code == 0, err
+    assert "input alone" not in out
+    assert "input alone" not in (files / "run" / "report.html").read_text()
+
+
 def test_judge_gives_what_a_run_holds(files):
     frame, _ = make_answers()
     judged = pidual.judge(frame)

@@ -14,7 +14,7 @@ import pidual
 from pidual import find_label_issues
 from pidual.data.given import read_given
 from pidual.data.given_files import read_values
-from pidual.errors import DataError, UsageError
+from pidual.errors import DataError, DataWarning, UsageError
 
 NAMES = ["ape", "bee", "cow"]
 
@@ -54,6 +54,28 @@ def test_columns_are_those_of_cleanlab_and_of_the_estimator():
     assert frame["given_label"].astype(int).tolist() == LABELS.tolist()
     assert frame["predicted_label"].astype(int).tolist() == PROBS.argmax(1).tolist()
     assert frame["label_quality"].between(0, 1).all()
+
+
+def test_probabilities_of_other_rows_are_told():
+    rows = np.random.default_rng(1).permutation(len(PROBS))
+    with pytest.warns(DataWarning, match=r"^Do not use these issues\. The probabilities say nothing about the labels"):
+        find_label_issues(LABELS, PROBS[rows])
+    with pytest.warns(
+        DataWarning, match=r"AUC 0.50\); check that probabilities and labels are of the same rows and cl"
+    ):
+        find_label_issues(LABELS, np.full_like(PROBS, 1 / 3))
+    with pytest.warns(DataWarning, match="^Do not use these issues"):
+        find_label_issues(LABELS, PROBS[:, [1, 2, 0]])  # columns of other classes
+    with pytest.warns(DataWarning, match=r"^Do not rely on these issues alone\. There are only 12 labels"):
+        find_label_issues(LABELS[:12], PROBS[:12])
+
+
+def test_a_weak_classifier_is_told():
+    weak = PROBS**0.2 / (PROBS**0.2).sum(1, keepdims=True) + np.random.default_rng(0).random(PROBS.shape)
+    with pytest.warns(
+        DataWarning, match=r"^Do not rely on these issues alone\. Of the labels that look wrong, 55% are"
+    ):
+        find_label_issues(LABELS, weak / weak.sum(1, keepdims=True))
 
 
 def test_the_arguments_are_those_of_cleanlab():
@@ -202,6 +224,9 @@ def changed(array, row, value, column=None):
 
 
 BAD = [
+    (np.zeros_like(LABELS), PROBS, "labels holds the class 0 alone"),
+    (np.eye(3)[LABELS], PROBS, r"looks like one-hot labels; .* give labels.argmax\(1\)"),
+    (LABELS.astype(float), PROBS, r"or names of classes; give labels.astype\(int\)"),
     (LABELS[:-1], PROBS, "labels has 299 rows and pred_probs has 300"),
     (LABELS[:0], PROBS[:0], r"pred_probs has the shape \(0, 3\)"),
     (LABELS[:0], PROBS, r"labels has the shape \(0,\)"),
@@ -304,6 +329,18 @@ def test_suspects_from_files(files, tmp_path):
     assert "split" not in found
     precision = (1 - found["label_quality"]).mean()
     assert err.startswith(f"{len(found)} labels listed; about {precision:.0%} expected to be wrong (between ")
+
+
+def test_probabilities_that_say_nothing_pass_no_gate(files):
+    np.save(files / "other.npy", PROBS[np.random.default_rng(1).permutation(len(PROBS))])
+    asked = ("--labels", "y.npy", "--probs", "other.npy")
+    code, out, err = detect(files, *asked, "--fail-over", "100%")
+    assert (code, out) == (1, "")
+    assert f"y.npy cannot be judged by {files / 'other.npy'}. The probabilities say nothing about the labels" in err
+    code, _, err = detect(files, *asked)
+    assert code == 0
+    assert err.startswith("Warning: the fit failed: The probabilities say nothing about the labels")
+    assert json.loads(detect(files, *asked, "--json")[1])["verdict"]["status"] == "failed"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,58 @@ def test_votes_in_words(others, text):
     assert reason == [f"The model says cat (99.9%), not dog (0.1%). {text}"]
 
 
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        ([1], "The only other label of this item says the same as this one."),
+        ([2], "The only other label of this item says something else."),
+        ([1, 1], "All 2 other labels of this item say the same as this one."),
+        ([1, 2], "1 of 2 other labels of this item says the same as this one."),
+        ([0, 2, 2], "None of 3 other labels of this item says the same as this one."),
+        ([1, 1, 2], "2 of 3 other labels of this item say the same as this one."),
+    ],
+)
+def test_votes_where_no_other_class_is_likelier(others, text):
+    n = 1 + len(others)
+    reason = find_reasons(
+        [True] + [False] * (n - 1),
+        classes=["cat", "dog", "eel"],
+        given=[1, *others],
+        predicted=[1] * n,
+        label_quality=[0.4] * n,
+        predicted_probability=[0.7] * n,
+        by_consensus=True,
+        by_input=([1] * n, [0.6] + [0.7] * (n - 1)),
+        item=[0] * n,
+    )
+    label = "The consensus is dog as labelled (70%), but leans on this very label: counted half, it has 40%."
+    assert reason == [f"{label} {text} By its input alone it is dog as labelled (60%)."]
+
+
+def test_no_annotator_is_named_by_chance_or_by_the_one_label_in_question():
+    named = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        truth, who = rng.integers(0, 30, 1200), np.concatenate([rng.integers(0, 40, 1000), np.arange(40, 240)])
+        given = np.where(rng.random(1200) < 0.85, truth, (truth + 1 + rng.integers(0, 29, 1200)) % 30)
+        evidence = {"classes": list(range(30)), "label_quality": np.full(1200, 0.1), "annotator": who}
+        reasons = find_reasons(
+            given != truth, given=given, predicted=truth, predicted_probability=np.full(1200, 0.9), **evidence
+        )
+        named += any("of this annotator's labels" in reason for reason in reasons)
+    assert named <= 1
+
+
+def test_the_record_of_an_annotator_is_no_reason_if_this_is_their_only_mistake():
+    truth, who = np.zeros(200, int), np.arange(200) // 10
+    given = np.isin(np.arange(200), [0, 10, 11]).astype(int)  # one mistake of the first, two of the second
+    args = {"given": given, "predicted": truth, "predicted_probability": np.full(200, 0.9), "annotator": who}
+    reasons = find_reasons(given != truth, classes=["cat", "dog"], label_quality=np.full(200, 0.1), **args)
+    said = "The model says cat (90%), not dog (10%)."
+    record = " This annotator is right on 8 of 10 items that are cat (80%; all: 98%)."
+    assert reasons == [said, said + record, said + record]
+
+
 def crowd(n=2000, bad=True, **pi) -> dict:
     """Every tenth label wrong; annotator 0 gives half of them, unless nobody is bad."""
     wrong = np.arange(n) % 10 == 0

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from fabricated import Page, change_files, fabricate_run, page_of
 
+from pidual.detect import mark_issues
 from pidual.files.schemas import file_digest
 from pidual.predictions import Predictions, read_frame, write_frame
 from pidual.report import build_report
@@ -301,10 +302,35 @@ def test_suspects_show_their_unusual_columns_and_texts(run, tmp_path):
         ({"reason": "All say b. It is b.", "reason_label": "It is b.", "reason_votes": "All say b."}, "All say b."),
         ({"reason": "It is b.", "reason_label": "It is b."}, "It is b."),
         ({"reason": "", "reason_label": "It is b.", "reason_votes": "All say b."}, "All say b."),
+        (
+            {
+                "reason": "It leans on it. By x.",
+                "reason_label": "It leans on it.",
+                "given_label": "b",
+                "suggested": "b",
+            },
+            "It leans on it. By x.",
+        ),
     ],
 )
 def test_why_without_what_the_columns_say(record, shown):
     assert why(record) == shown
+
+
+def test_a_label_that_is_the_consensus_is_not_crossed_out(tmp_path):
+    run = fabricate_run(tmp_path / "run", n_items=120, classes=NAMES)
+    predictions = Predictions.read(run / "predictions.parquet")
+    predictions.frame["consensus_label"] = predictions.frame["given_label"].where(
+        predictions.frame["row"] % 2 == 0, predictions.frame["consensus_label"]
+    )
+    mark_issues(predictions)[0].write(run / "predictions.parquet")
+    change_files(run)
+    listed = Predictions.read(run / "predictions.parquet").issues()[:200]
+    same = (listed["given_label"] == listed["consensus_label"]).to_numpy()
+    assert 0 < same.sum() < len(same)
+    page = build_report(Run.open(run)).read_text()
+    assert page.count('<dd class="given">') == np.count_nonzero(~same)
+    assert page.count("but leans on this very label: counted half") == same.sum()
 
 
 @pytest.mark.parametrize(

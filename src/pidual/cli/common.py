@@ -114,7 +114,8 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
 
 def command_line() -> str:
     """The command as it was given, for the record, without passwords."""
-    return without_passwords(shlex.join(sys.argv))
+    program = "python -m pidual" if Path(sys.argv[0]).name == "__main__.py" else shlex.quote(Path(sys.argv[0]).name)
+    return without_passwords(f"{program} {shlex.join(sys.argv[1:])}")
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -174,3 +175,10 @@ def share_between(found: dict[str, float], digits: int) -> str:
     """A share with its interval."""
     rate, low, high = (f"{found[name]:.{digits}%}" for name in ("rate", "low", "high"))
     return f"{rate} ({low} to {high})"
+
+
+def in_percent(share: float) -> str:
+    """A share in whole per cent that says all, or nothing, only where it is."""
+    if 0 < share < 0.005 or 0.995 <= share < 1:
+        return "under 1%" if share < 0.5 else "over 99%"
+    return f"{share:.0%}"

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import RunError, TooManyIssues, UsageError
-from .common import check_ending, describe_shares, names, print_table, said_warnings, say, unquoted, write_table
+from .common import (
+    check_ending,
+    describe_shares,
+    in_percent,
+    names,
+    print_table,
+    said_warnings,
+    say,
+    unquoted,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +95,7 @@ def detect(
         raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
     check_source(run, files)
     with said_warnings():
-        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files)
+        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files, gate=limit is not None)
     listed = list_labels(found.predictions, choice)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
     if out is not None:
@@ -133,8 +143,10 @@ def of_run(path: Path, *, gate: bool) -> Found:
     return Found(run.predictions, run.summary, run.calibration)
 
 
-def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
-    """What a classifier's probabilities say."""
+def of_files(
+    labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None, *, gate: bool
+) -> Found:
+    """What a classifier's probabilities say; a `gate` lets none pass that say nothing."""
     from ..data.given import read_given
     from ..data.given_files import read_values
     from ..run.label_issues import judge_given
@@ -147,7 +159,10 @@ def of_files(labels: str, probs: str, annotator: str | None, items: str | None, 
         items=None if items is None else read_values(items, "items", labels),
         source=labels,
     )
-    return Found(*judge_given(given))
+    found = Found(*judge_given(given))
+    if gate and found.summary["verdict"]["status"] == "failed":
+        raise RunError(f"{labels} cannot be judged by {probs}. {found.summary['verdict']['reasons'][0]}")
+    return found
 
 
 def refuse_failed(run: "Run") -> None:
@@ -174,10 +189,13 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
         return
     verdict = summary.get("verdict") or {}
     if verdict.get("status", "ok") != "ok":
-        say(f"Warning: the fit is {verdict['status']}: {' '.join(verdict.get('reasons', []))}")
+        how = "failed" if verdict["status"] == "failed" else f"is {verdict['status']}"
+        say(f"Warning: the fit {how}: {' '.join(verdict.get('reasons', []))}")
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
-        say(f"{len(listed):,} {labels} listed; about {precision:.0%} expected to be wrong{_between(summary, choice)}.")
+        expected = in_percent(precision)
+        about = expected if expected.startswith(("over", "under")) else f"about {expected}"
+        say(f"{len(listed):,} {labels} listed; {about} expected to be wrong{_between(summary, choice)}.")
     if found.calibration is not None:
         say(describe_calibration(found.calibration))
 
@@ -185,9 +203,10 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
 def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
     """How far the expectation can be trusted, where the labels that look wrong are listed."""
     known = summary.get("detection") or {}
-    if choice != type(choice)() or known.get("precision_low") is None:
+    low = known.get("precision_low")
+    if choice != type(choice)() or low is None or low >= 0.995:
         return ""
-    return f" (between {known['precision_low']:.0%} and {known['precision_high']:.0%})"
+    return f" (between {in_percent(low)} and {in_percent(known['precision_high'])})"
 
 
 def parse_cutoff(text: str | None, run: Path | None) -> float | None:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..run.lifecycle import check_directory
 from ..run.notes import collected_warnings
 from .again import data_again, fit_again, next_name
-from .common import describe_shares, is_first_process, say, stop_signals, terminal_progress, writing
+from .common import describe_shares, in_percent, is_first_process, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
@@ -137,11 +137,11 @@ def fit(
 def print_summary(run: Any) -> None:
     """What a run found, for people."""
     summary, data = run.summary, run.config["data"]
-    noise, precision = summary["noise"], summary["detection"]["expected_precision"]
+    noise = summary["noise"]
     lines = [
         *describe_verdict(summary["verdict"]),
         f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong"
-        + ("." if precision is None else f", of which {precision:.0%} are expected to be."),
+        + describe_precision(summary["detection"]),
         f"Estimated noise: {noise['rate']:.1%} of the labels ({noise['low']:.1%} to {noise['high']:.1%}).",
     ]
     if summary.get("from_run"):
@@ -159,6 +159,16 @@ def print_summary(run: Any) -> None:
     lines += [f"Guard, epoch {event['epoch'] + 1}: {event['reason']}; {event['action']}." for event in events]
     lines.append(f"Report: {run.path / 'report.html'}")
     click.echo("\n".join(lines))
+
+
+def describe_precision(found: dict[str, Any]) -> str:
+    """The share of the labels that look wrong that should be, for people; nothing where none does."""
+    if found["expected_precision"] is None:
+        return "."
+    expected, low, high = (
+        in_percent(found[name]) for name in ("expected_precision", "precision_low", "precision_high")
+    )
+    return f", of which {expected} are expected to be{'' if low == expected else f' ({low} to {high})'}."
 
 
 def describe_verdict(verdict: dict[str, Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """From the columns of a source to the frame of an annotation table: read, check, put together."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
@@ -83,7 +84,27 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
         frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
     keeps_ids = bool(people) and key is None
     whole_frame = pd.DataFrame(frame, copy=False)
+    if "annotator" in people and n <= LOOKED_THROUGH:
+        warn_of_copies(source, whole_frame, roles.pi)
     return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused)
+
+
+def warn_of_copies(source: Source, frame: pd.DataFrame, pi: Sequence[str]) -> None:
+    """Say so when rows repeat others: copies of an answer count as answers.
+
+    Somebody may give an answer twice; with PI that differs they are no copies, and without any, only a table of which
+    each row is there twice or more is taken to hold some.
+    """
+    copies = np.flatnonzero(frame.duplicated())
+    differ = any(len(frame[name].unique()) > 1 for name in pi if name != "annotator")
+    if len(copies) and (differ or 2 * len(copies) >= len(frame)):
+        rows = "repeats" if len(copies) == 1 else f"and {len(copies) - 1:,} more repeat"
+        warnings.warn(
+            f"{source.place(int(copies[0]))}: this row {rows} an earlier one in all columns that are used; each counts "
+            "as an answer, so delete the copies.",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def has_addresses(column: Any) -> bool:

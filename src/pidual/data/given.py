@@ -104,10 +104,16 @@ def read_given(
     check_columns(probs, probs.shape[-1] if known is None else known, name)
     if probs.shape[1] < 2:
         raise DataError(f"{name} has one column, and there must be at least two classes to tell apart.")
+    _refuse_one_hot(array, probs.shape[1], source)
     codes, known = _codes(array, known, probs.shape[1], source, name)
     places = tuple(np.nonzero(codes != MISSING)) if array.ndim == 2 else (np.arange(len(codes)),)
     if not len(places[0]):
         raise DataError(f"{source} holds no label: all of it is missing.")
+    if np.ptp(codes[places]) == 0:
+        raise DataError(
+            f"{source} holds the class {quoted(known[codes[places][0]])} alone, so that there is nothing to compare it "
+            "with; give labels of all classes together."
+        )
     who = _names(annotators, len(array), "annotators")
     if array.ndim == 2:
         if who is not None:
@@ -198,6 +204,16 @@ def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
     return missing
 
 
+def _refuse_one_hot(array: NDArray[Any], k: int, source: str) -> None:
+    """Raise for labels with a column for each class instead of each annotator."""
+    wide = array.ndim == 2 and array.shape[1] == k and array.dtype.kind in "iubf"
+    if wide and ((array == 0) | (array == 1)).all() and (array.sum(1) == 1).all():
+        raise DataError(
+            f"{source} has a 1 in one of {k} columns of each row, which looks like one-hot labels; a column is for an "
+            "annotator, so give labels.argmax(1)."
+        )
+
+
 def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) -> None:
     """Raise for the first label that is a float; whole ones are taken where floats are there for NaN alone."""
     if array.dtype.kind == "O":
@@ -209,9 +225,10 @@ def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) 
     strange &= ~missing
     if strange.any():
         value = array[tuple(np.argwhere(strange)[0])]
+        way_out = "; give labels.astype(int)" if isinstance(value, float) and value.is_integer() else ""
         raise DataError(
             f"{source}, {_row(strange)}: {quoted(value)} is of the type {type(value).__name__}; labels are whole "
-            "numbers or names of classes."
+            f"numbers or names of classes{way_out}."
         )
 
 

@@ -70,6 +70,8 @@ class Judged:
         Most likely class, by the classifier alone and by q.
     predicted_probability, consensus_quality, confidence : array (N,)
         Probabilities of these, and the classifier's of the given label.
+    shuffled, shuffled_labels : arrays (N,)
+        The classifier's probability of another label, and that: the given labels, shuffled among the rows.
     """
 
     quality: Floats
@@ -80,13 +82,16 @@ class Judged:
     confidence: Floats
     consensus: Codes
     consensus_quality: Floats
+    shuffled: Floats
+    shuffled_labels: Codes
 
     @classmethod
-    def empty(cls, n: int) -> "Judged":
-        """Place for n rows."""
-        quality, full, unaided, probability, confidence, sure = (np.zeros(n, np.float32) for _ in range(6))
+    def empty(cls, labels: Codes) -> "Judged":
+        """Place for rows with these labels."""
+        n, other = len(labels), np.random.default_rng(0).permutation(labels)
+        quality, full, unaided, probability, confidence, sure, moved = (np.zeros(n, np.float32) for _ in range(7))
         predicted, consensus = (np.zeros(n, np.int64) for _ in range(2))
-        return cls(quality, full, unaided, predicted, probability, confidence, consensus, sure)
+        return cls(quality, full, unaided, predicted, probability, confidence, consensus, sure, moved, other)
 
 
 def judge_labels(labels: Codes, probs: NDArray[Any], source: str = "pred_probs") -> Judged:
@@ -176,7 +181,7 @@ def softmax(z: Floats) -> Floats:
 def score(labels: Codes, probs: NDArray[Any], learned: Confusions, source: str = "pred_probs") -> Judged:
     """Check and judge all rows, a part at a time."""
     n, k = probs.shape
-    found, raised = Judged.empty(n), Power(learned.sharpness)
+    found, raised = Judged.empty(labels), Power(learned.sharpness)
     own, full = learned.weights(OWN_WEIGHT), learned.weights(1.0)
     bias = np.exp(learned.bias - learned.bias.max()).astype(np.float32)
     step = max(1, PART // k)
@@ -188,6 +193,7 @@ def score(labels: Codes, probs: NDArray[Any], learned: Confusions, source: str =
         check_rows(p, start, source)
         found.predicted[part] = first = p.argmax(1)
         found.predicted_probability[part], found.confidence[part] = p[rows, first], p[rows, y]
+        found.shuffled[part] = p[rows, found.shuffled_labels[part]]
         f = raised(block, p)
         mine = f[rows, y]
         found.unaided[part] = mine * bias[y] / (f @ bias)

@@ -64,10 +64,10 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     following = ordered[n] if n < len(ordered) else 1.0
     value = min(float(ordered[n - 1] + following) / 2, MAX_CUT)
     if value < MAX_CUT:
-        note = f"Labels below {value:.2g} are issues: the cut-off with the best expected F1."
+        why = "the cut-off with the best expected F1"
     else:
-        note = f"Labels below {value:.2g} are issues: at least one in three of them is expected to be wrong."
-    return Cutoff("auto", value, note)
+        why = "each is wrong with a chance of at least one in three"
+    return Cutoff("auto", value, f"Labels with a quality below {value:.2g} are flagged: {why}.")
 
 
 def fixed_cutoff(value: float) -> Cutoff:

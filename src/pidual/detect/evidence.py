@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..metrics import wilson_interval
 from .bounds import CROWD_ANSWERS, chance_excess, sums
 from .habits import MIN_ANSWERS
 
@@ -81,8 +80,9 @@ def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
     agreed = np.bincount(annotator, weights=agrees)
     rest = (agreed.sum() - agreed) / np.maximum(n.sum() - n, 1)
     share = agreed / np.maximum(n, 1)
-    _, high = wilson_interval(agreed, n)
-    worse = (share < rest - CLEARLY_LOWER) & (high < rest) & (n < n.sum())
+    tested = (n >= MIN_ANSWERS) & (n < n.sum())
+    bound = n * rest - chance_excess(n * rest * (1 - rest), CHANCE / max(int(tested.sum()), 1))
+    worse = tested & (share < rest - CLEARLY_LOWER) & (agreed < bound)
     texts = np.full(len(n), "", dtype=object)
     for one in np.flatnonzero(worse):
         texts[one] = (
@@ -93,12 +93,15 @@ def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
 
 
 def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array) -> list[str]:
-    """How this annotator does on the suggested class, where worse than all do: a fact, and no charge."""
+    """How this annotator does on the suggested class, where this is not their only mistake and clearly below all.
+
+    A fact, and no charge.
+    """
     k = len(names)
     keys, index, n = np.unique(annotator.astype(np.int64) * k + suggested, return_inverse=True, return_counts=True)
     right = sums(index, given == suggested, len(keys))
     everybody = sums(suggested, given == suggested, k) / np.maximum(np.bincount(suggested, minlength=k), 1)
-    worse = (n >= MIN_ANSWERS) & (right / n < everybody[keys % k])
+    worse = (n >= MIN_ANSWERS) & (n - right > 1) & (right / n < everybody[keys % k] - CLEARLY_LOWER)
     sentences = {
         one: f"This annotator is right on {right[one]:,.0f} of {n[one]:,} items that are {names[keys[one] % k]} "
         f"({right[one] / n[one]:.0%}; all: {everybody[keys[one] % k]:.0%})."

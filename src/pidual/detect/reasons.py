@@ -41,6 +41,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
     by_consensus = predictions.has_consensus
+    beside = by_consensus and predictions.has_input
     return find_reason_parts(
         is_issue,
         classes=predictions.classes,
@@ -49,7 +50,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
         label_quality=predictions.label_quality,
         predicted_probability=predictions.suggested_probability,
         by_consensus=by_consensus,
-        by_input=(predictions.predicted, predictions.predicted_probability) if by_consensus else None,
+        by_input=(predictions.predicted, predictions.predicted_probability) if beside else None,
         item=predictions.item,
         annotator=predictions.annotator,
         pi=pi,
@@ -153,12 +154,18 @@ def _other_label(
     rows: Ints, names: Array, given: Ints, predicted: Ints, quality: Array, probability: Array, by_consensus: bool
 ) -> Texts:
     """What consensus or model say instead, and how likely the given label is."""
-    says, gives = ("consensus is", "consensus gives") if by_consensus else ("model says", "model gives")
     other = given[rows] != predicted[rows]
     sure, left = _percent(probability[rows]), _percent(quality[rows])
     said, instead = names[predicted[rows]], names[given[rows]]
+    if not by_consensus:
+        return [
+            f"The model says {a} ({p}), not {b} ({q})." if differs else f"The model gives {b} only {q}."
+            for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
+        ]
     return [
-        f"The {says} {a} ({p}), not {b} ({q})." if differs else f"The {gives} {b} only {q}."
+        f"The consensus is {a} ({p}), not {b} ({q})."
+        if differs
+        else f"The consensus is {b} as labelled ({p}), but leans on this very label: counted half, it has {q}."
         for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
     ]
 
@@ -177,7 +184,7 @@ def _votes_and_input(
         texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64))
     if by_input is not None:
         model, probability = np.asarray(by_input[0]), np.asarray(by_input[1], np.float64)
-        if np.ptp(probability) > 1e-6:  # else there is no input
+        if np.ptp(probability) > 1e-6:  # else it is the same for all
             alone = _input(rows, names, given, predicted, model, probability)
             texts = [join_parts(both) for both in zip(texts, alone, strict=True)]
             sure = np.clip(probability[rows], 1e-3, 1 - 1e-3)
@@ -187,7 +194,7 @@ def _votes_and_input(
 
 def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array, probability: Floats) -> Texts:
     said, sure = model[rows], _percent(probability[rows])
-    words = np.where(said == predicted[rows], "too ", np.where(said == given[rows], "as labelled ", ""))
+    words = np.where(said == given[rows], "as labelled ", np.where(said == predicted[rows], "too ", ""))
     return [
         f"By its input alone it is {name} {word}({p})."
         for name, word, p in zip(names[said], words.tolist(), sure, strict=True)
@@ -212,8 +219,10 @@ def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints) -
     same = votes(given[rows]) - 1
     against = np.where(differs, votes(predicted[rows]), 0)
     texts = [
-        _vote_text(n, m, s, a) if n else ""
-        for n, m, s, a in zip(others.tolist(), against.tolist(), same.tolist(), names[predicted[rows]], strict=True)
+        "" if not n else _vote_text(n, m, s, a) if other else _support_text(n, s)
+        for n, m, s, a, other in zip(
+            others.tolist(), against.tolist(), same.tolist(), names[predicted[rows]], differs.tolist(), strict=True
+        )
     ]
     right = float(np.clip(np.mean(given == predicted), 0.6, 0.95))
     return texts, (against - same) * np.log(right / (1 - right))
@@ -228,6 +237,17 @@ def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
     say, agree = ("says" if against == 1 else "say"), ("agrees" if same == 1 else "agree")
     first = f"{against or 'none'} of {others} other labels of this item {say} {predicted}"
     return f"{first[0].upper()}{first[1:]}, {same or 'none'} {agree} with this one."
+
+
+def _support_text(others: int, same: int) -> str:
+    """How many other labels say the same, where no other class is likelier."""
+    if others == 1:
+        return f"The only other label of this item {'says the same as this one' if same else 'says something else'}."
+    if same == others:
+        return f"All {others} other labels of this item say the same as this one."
+    return (
+        f"{same or 'None'} of {others} other labels of this item {'say' if same > 1 else 'says'} the same as this one."
+    )
 
 
 def _pi(rows: Ints, columns: list[Part]) -> Part:

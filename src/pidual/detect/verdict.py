@@ -66,7 +66,7 @@ def find_collapse(collapsed: bool) -> str | None:
 
 
 def find_chance(
-    own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes, *, answers_alone: bool
+    own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes, *, answers_alone: bool, what: str = "inputs"
 ) -> tuple[str | None, str | None]:
     """A failure, or a doubt, where f ranks held-out labels no better than shuffled ones.
 
@@ -78,14 +78,17 @@ def find_chance(
         The same with the labels shuffled among the rows.
     answers_alone : bool
         Whether items have several answers, which count without f.
+    what : str
+        What f goes by: inputs, or given probabilities.
     """
     auc, error = ranks_above(own, given, shuffled, shuffled_labels)
     if not auc <= 0.5 + AT_CHANCE * error or not auc + SURELY * error < WEAK:
         return None, None
-    text = f"The inputs say nothing of the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
+    text = f"The {what} say nothing about the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
         return None, f"{text}, so that the answers to an item are judged by each other alone."
-    return f"{text}; check that inputs and labels are of the same rows.", None
+    classes = " and classes" if what == "probabilities" else ""
+    return f"{text}; check that {what} and labels are of the same rows{classes}.", None
 
 
 def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes) -> tuple[float, float]:

@@ -574,7 +574,8 @@ STATE = record(
 )
 TENSORS = record({}, {"digest": text})
 NOTES = record(  # of a Parquet file
-    {"categories": mapping(list_of(label, unique=True)), "pi_columns": list_of(text, unique=True)}
+    {"categories": mapping(list_of(label, unique=True)), "pi_columns": list_of(text, unique=True)},
+    {"has_input": flag},
 )
 
 # --- the files of a sweep ---

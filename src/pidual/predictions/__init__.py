@@ -95,12 +95,17 @@ class Predictions:
         All classes, in the order of their codes.
     pi_columns : list of str
         The PI columns of `frame`, under their names in `frame`.
+    has_input : bool
+        Whether items have an input; without one, the predicted label is the most frequent class for all of them.
     """
 
-    def __init__(self, frame: pd.DataFrame, classes: Sequence[Any], pi_columns: Iterable[str] = ()):
+    def __init__(
+        self, frame: pd.DataFrame, classes: Sequence[Any], pi_columns: Iterable[str] = (), *, has_input: bool = True
+    ):
         self.frame = frame
         self.classes = list(classes)
         self.pi_columns = list(pi_columns)
+        self.has_input = has_input
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -127,6 +132,7 @@ class Predictions:
         scores: Mapping[str, npt.ArrayLike] | None = None,
         split: Sequence[str] | npt.NDArray[Any] | pd.Series | None = None,
         pi_columns: Iterable[str] = (),
+        has_input: bool = True,
     ) -> "Predictions":
         """Put a table and the model's answers together, with no label marked as an issue yet.
 
@@ -156,6 +162,8 @@ class Predictions:
             train, valid or test; all train when not given.
         pi_columns : list of str
             PI columns of `annotations` to carry along; "annotator" is always carried.
+        has_input : bool
+            Whether items have an input.
         """
         n, scores = len(annotations), dict(scores or {})
         answers = {
@@ -183,7 +191,7 @@ class Predictions:
         columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
         columns["reason"] = pd.Series("", index=range(n), dtype="str")
         frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})
-        return cls(frame, classes, renamed.values())
+        return cls(frame, classes, renamed.values(), has_input=has_input)
 
     @classmethod
     def read(cls, path: str | Path, columns: Sequence[str] | None = None) -> "Predictions":
@@ -200,11 +208,12 @@ class Predictions:
             raise RunError(f"{path} cannot be used: its rows are not numbered from 0 in order; {DAMAGED}.")
         if "split" in frame and not {*frame["split"].cat.categories} <= {*SPLITS}:
             raise RunError(f"{path} cannot be used: split must be one of {', '.join(SPLITS)}; {DAMAGED}.")
-        return cls(frame, classes, [c for c in notes["pi_columns"] if c in frame])
+        pi_columns = [c for c in notes["pi_columns"] if c in frame]
+        return cls(frame, classes, pi_columns, has_input=notes.get("has_input", True))
 
     def write(self, path: str | Path) -> None:
         """Write to a Parquet file that is there in full or not at all."""
-        write_frame(path, self.frame, pi_columns=self.pi_columns)
+        write_frame(path, self.frame, pi_columns=self.pi_columns, has_input=self.has_input)
 
     def with_issues(
         self,
@@ -237,7 +246,7 @@ class Predictions:
             column = np.full(len(self), "", dtype=object)
             column[explained] = texts or ""
             frame[name] = pd.Series(column, dtype="str").array
-        return Predictions(frame, self.classes, self.pi_columns)
+        return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
 
     def issues(self) -> pd.DataFrame:
         """The rows that look wrong, most suspicious (lowest label_quality) first; reasons are whole sentences."""

@@ -28,7 +28,9 @@ def label_column(codes: npt.ArrayLike, classes: Sequence[Any]) -> Any:
     return pd.Categorical.from_codes(np.asarray(codes, dtype=np.int64), categories=pd.Index(list(classes)))
 
 
-def write_frame(path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[str] = ()) -> None:
+def write_frame(
+    path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[str] = (), has_input: bool | None = None
+) -> None:
     """Write predictions, items or annotators to Parquet, atomically, with the classes of their label columns."""
     labels = [name for name in LABEL_COLUMNS if name in frame and isinstance(frame[name].dtype, pd.CategoricalDtype)]
     notes = {
@@ -36,6 +38,8 @@ def write_frame(path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[s
         "categories": {name: frame[name].cat.categories.tolist() for name in labels},
         "pi_columns": list(pi_columns),
     }
+    if has_input is not None:
+        notes["has_input"] = has_input
     table = pa.table({str(name): _to_arrow(frame[name]) for name in frame})
     table = table.replace_schema_metadata({"pidual": json.dumps(notes)})
     with replacing(Path(path)) as temporary:

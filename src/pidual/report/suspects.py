@@ -47,9 +47,12 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
 
 
 def why(record: Mapping[Any, Any]) -> str:
-    """The reason without the part that the table's own columns say, if there is more; all of it in older runs."""
+    """The reason without the part that the table's own columns say, if there is more; all of it in older runs.
+
+    A label that is the consensus itself needs all of it.
+    """
     reason, label = str(record.get("reason") or ""), record.get("reason_label")
-    if not label:
+    if not label or record.get("suggested", "") == record.get("given_label"):
         return reason
     if label in reason:  # in its own order
         return " ".join(reason.replace(label, "", 1).split()) or reason

@@ -108,6 +108,7 @@ def find_verdict(
             scores.shuffled[held_out],
             scores.shuffled_labels[held_out],
             answers_alone=per_item >= verdict.FEW_ANSWERS,
+            what="probabilities" if job.inputs.kind == "probabilities" else "inputs",
         )
     disagrees = (predictions.predicted != predictions.given)[held_out]
     return Verdict.of(

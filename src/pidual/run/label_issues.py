@@ -4,6 +4,7 @@ One label a row is judged in one pass over the probabilities (`detect.by_probabi
 labels of known annotators, by the answer model (`without_x.judge`).
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable, Inputs
 from ..data.given import Given, read_given
 from ..data.probabilities import check_probabilities
-from ..detect import expected_findings, mark_issues, noise_rate
-from ..detect.by_probabilities import judge_labels, ranking_score
-from ..errors import UsageError
+from ..detect import Verdict, expected_findings, mark_issues, noise_rate, verdict
+from ..detect.by_probabilities import Judged, judge_labels, ranking_score
+from ..errors import DataWarning, UsageError
 from ..predictions import Predictions
 
 RANKINGS = ("label_quality", "self_confidence", "normalized_margin", "confidence_weighted_entropy")
@@ -99,7 +100,8 @@ def find_label_issues(
     if not 0 <= frac_noise <= 1:
         raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
     given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
-    predictions, _ = judge_given(given)
+    predictions, summary = judge_given(given)
+    warn_of_verdict(summary["verdict"])
     chosen = choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
     if as_frame:
         return as_cleanlab(given, predictions.with_issues(chosen))
@@ -131,7 +133,44 @@ def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
     noise = noise_rate(given.row, judged.quality, judged.full, judged.unaided)
     findings = expected_findings(predictions, judged.full, judged.unaided)
     summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
-    return predictions, summary | {"estimated_noise_rate": noise["rate"]}
+    found = find_verdict(predictions, judged, noise, findings)
+    return predictions, summary | {"estimated_noise_rate": noise["rate"], "verdict": found.to_json()}
+
+
+def find_verdict(
+    predictions: Predictions, judged: Judged, noise: dict[str, float], findings: dict[str, Any]
+) -> Verdict:
+    """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
+    n, given = len(predictions), predictions.given
+    at = np.arange(0, n, max(1, n // verdict.SAMPLE))
+    chance: str | None = None
+    if n >= verdict.FEW_LABELS:
+        chance, _ = verdict.find_chance(
+            judged.confidence[at],
+            given[at],
+            judged.shuffled[at],
+            judged.shuffled_labels[at],
+            answers_alone=False,
+            what="probabilities",
+        )
+    return Verdict.of(
+        [chance],
+        [
+            verdict.find_few_labels(n),
+            verdict.find_whole_class(findings),
+            verdict.find_low_precision(findings),
+            verdict.find_contradiction(judged.predicted != given, noise["rate"], 1.0),
+            verdict.find_wide_interval(noise),
+        ],
+    )
+
+
+def warn_of_verdict(found: Mapping[str, Any]) -> None:
+    """Say so where the list should not be used, or not alone."""
+    words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
+    if found["status"] in words:
+        text = f"{words[found['status']]}. {' '.join(found['reasons'])}"
+        warnings.warn(text, DataWarning, stacklevel=3)
 
 
 def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, dict[str, Any]]:
@@ -145,7 +184,7 @@ def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, di
     inputs = Inputs.from_array(given.probs, names, kind="probabilities", source=given.source)
     results = judge_inputs(table, inputs)
     found, item = results.predictions, pd.Categorical.from_codes(given.row, given.names)
-    named = Predictions(found.frame.assign(item=item), found.classes, found.pi_columns)
+    named = Predictions(found.frame.assign(item=item), found.classes, found.pi_columns, has_input=found.has_input)
     return named, results.summary
 
 

@@ -160,6 +160,7 @@ class RowScores:
             scores=scores,
             split=pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS))),
             pi_columns=table.pi_columns,
+            has_input=job.inputs.kind != "none",
         )
 
 
