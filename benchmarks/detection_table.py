@@ -102,7 +102,8 @@ def goals(rows, sets, lines):
     for what, column in {"noise rate": "covered", "expected precision": "gap_covered"}.items():
         covered = [row[column] for row in rows if row["method"] == "auto" and row.get(column) is not None]
         if covered:
-            yield f"The interval of the {what} contains the truth in {sum(covered)} of {len(covered)} fits; 90% were intended."
+            share = f"{sum(covered)} of {len(covered)} fits"
+            yield f"The interval of the {what} contains the truth in {share}; 90% were intended."
     drawn = [row["recall"] for row in rows if row["data"] in DRAWS and row["method"] == "auto"]
     if drawn:
         yield f"`idle_pi`: the list finds {min(drawn):.0%} of the mistakes or more in {len(drawn)} draws."

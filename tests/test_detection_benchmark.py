@@ -82,7 +82,7 @@ def test_the_tables_say_where_cleanlab_leads(benchmark):
         )
     )
     goals = made["detection goals"].splitlines()
-    assert goals[0].endswith("CROWDLAB's among them: 0 of 2 sets; not `fraud`, `idle_pi`.")
+    assert goals[0].endswith("including CROWDLAB's: 0 of 2 sets; not `fraud`, `idle_pi`.")
     assert goals[1].endswith("1 of 2 sets; not `idle_pi`.")
     assert goals[3] == "- At least 0.85 of it: 1 of 2 sets; not `idle_pi`."
     assert goals[4].endswith("within 3 points: 1 of 2 sets; not `idle_pi`.")

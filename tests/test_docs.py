@@ -1,16 +1,20 @@
 """The docs: every page has its place, every link an end, every method and option its words."""
 
 import importlib.util
+import json
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import environment
+from command_line import environment, run_cli
 
 from pidual.methods import METHODS
 from pidual.options import signature
+from pidual.review.store import Store
+from pidual.run import Run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -74,6 +78,21 @@ def written(tmp_path_factory):
 @pytest.mark.parametrize("name", ["cli.md", "options.md", "files.md", "exit_codes.md", "methods/index.md"])
 def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, name):
     assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
+
+
+def test_the_page_of_files_has_every_field_of_a_run(crowd_files):
+    """Those of the Parquet files it reads from the code; these are written by hand."""
+    out = crowd_files / "run"
+    fit = ["fit", crowd_files / "labels.csv", "--x", crowd_files / "x.npy", "--method", "pi_dual", "--epochs", "2"]
+    assert run_cli([*fit, "--pi", "annotator,seconds", "--valid-fraction", "0.2", "--out", out, "--quiet"])[0] == 0
+    fields = {name: set(listed) for name, (_, listed) in generate.OTHER_FILES.items()}
+    for name in ("summary.json", "config.json"):
+        assert set(json.loads((out / name).read_text())) <= fields[name], name
+    logged = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
+    assert set(logged) >= fields["metrics.jsonl"] - {"stage"}  # of a fit of several stages; a method may log more
+    Store(Run.open(out)).close()
+    with sqlite3.connect(out / "reviews.sqlite") as reviews:
+        assert {row[1] for row in reviews.execute("PRAGMA table_info(decisions)")} == fields["reviews.sqlite"]
 
 
 def test_every_option_says_what_it_means():
