@@ -17,9 +17,9 @@ from .common import check_ending, print_table, write_table
 @click.option("--key-file", type=click.Path(path_type=Path), help="Key file.  [default: .pidual.key beside the table]")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
 def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None, out: Path | None) -> None:
-    """Print what a RUN says about each annotator, as annotators.parquet has it.
+    """Print the table of annotators of a RUN (annotators.parquet).
 
-    With --names, a column says who each pseudonym stands for: keep that file private.
+    With --names, the table has a column with the real ids: keep that file private.
     """
     from ..run import Run
 

@@ -79,10 +79,10 @@ def benchmark(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare methods on datasets of the paper, our numbers beside the paper's where the scale is the paper's.
+    """Compare methods on the datasets of the paper.
 
-    Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it continues; start it
-    twice and the two share the work.
+    Every fit becomes a result file in --out. At the paper's scale, its numbers are shown beside ours. To continue after
+    Ctrl-C or a kill, start the command again; start it twice to share the work.
     """
     from ..paper.recipes import describe_recipes, load_recipe
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--labels", metavar="FILE", help="In place of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
+    "--labels", metavar="FILE", help="Instead of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
 )
 @click.option(
     "--probs",
     metavar="FILE",
-    help="With --labels: class probabilities, one row per label, from a classifier that has not seen it (.npy).",
+    help="With --labels: class probabilities, one row per label, from a classifier not trained on it (.npy).",
 )
 @click.option(
     "--annotator", metavar="FILE", help="With --labels: who gave each label (.npy, or a column of the table)."
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--cutoff",
     default=None,
     metavar="auto|reviewed|NUMBER",
-    help="List the labels with a quality below this; reviewed: below the line that decisions of reviewers draw.  "
+    help="List the labels with a quality below this; reviewed: below the cut-off based on decisions of reviewers.  "
     "[default: auto, the labels that look wrong]",
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-over",
     metavar="PERCENT",
-    help="Exit with 3 when more than this share of the labels look wrong, such as 5%, and with 1 when the fit failed.",
+    help="Exit with 3 if more than this share of the labels, such as 5%, look wrong, and with 1 if the fit failed.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="CSV, Parquet or JSON file for the labels; in CSV, text that a spreadsheet would calculate, such as =1+1, has "
-    "an apostrophe before it, which pidual takes off again.  [default: CSV on stdout]",
+    help="CSV, Parquet or JSON file for the labels. In CSV, text that a spreadsheet would run as a formula, such as "
+    "=1+1, gets an apostrophe in front, which pidual removes on reading.  [default: CSV on stdout]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the labels.")
 def detect(
@@ -74,8 +74,10 @@ def detect(
     as_json: bool,
     **files: Any,
 ) -> None:
-    """List labels that look wrong, most suspicious first, with the reasons: of a RUN, which stays as it is, or by the
-    probabilities of a classifier of your own (--labels and --probs)."""
+    """List labels that look wrong, the most suspicious first, with reasons.
+
+    Reads a RUN, which is not changed, or labels and the probabilities of your own classifier (--labels and --probs).
+    """
     from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))

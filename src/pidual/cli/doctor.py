@@ -43,10 +43,10 @@ class Check:
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(table: Path | None, as_json: bool) -> None:
-    """Check this installation: versions, threads, devices, optional parts, write access, key of the pseudonyms.
+    """Check this installation.
 
-    With TABLE, the key of the pseudonyms is the one beside that table. Exits with 1 if something that is needed is
-    missing or wrong; optional parts are not needed.
+    Checks versions, threads, devices, optional parts, write access and the key of the pseudonyms, with TABLE the key
+    beside that table. Exits with 1 if a required part is missing or wrong.
     """
     folder = Path.cwd() if table is None else table.parent
     checks = [*needed_packages(), *processor(), *devices(), *optional_parts(), *places(), key_file(folder)]
