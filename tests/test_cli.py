@@ -470,7 +470,7 @@ def test_a_failed_fit_passes_no_gate(own_run, change, why):
     (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
     code, out, err = run_cli(["detect", own_run, "--fail-over", "90%"])
     assert (code, out) == (1, "")
-    assert err == f"Error: The fit in {own_run} failed ({why}), so it says nothing about its labels; fit again.\n"
+    assert err == f"Error: The fit in {own_run} failed ({why}), so its labels were not judged; fit again.\n"
     assert run_cli(["detect", own_run])[0] == 0
 
 

@@ -229,5 +229,5 @@ def test_a_wide_table_is_read_again(tmp_path):
         review("run", [(0, "unsure", None), (1, "change", "owl")])
         code, out, err = run_cli(["fit", "--from", "run"])
         assert code == 0, err
-        assert "2 decisions on run were used (1 could not tell)" in out
+        assert "2 decisions on run were used (1 undecided)" in out
         assert "rater" not in (tmp_path / "run-2" / "config.json").read_text()

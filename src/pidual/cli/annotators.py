@@ -27,7 +27,7 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
     opened = Run.open(run)
     frame = opened.annotators
     if frame is None or not len(frame):
-        raise UsageError(f"{run} does not know who gave the labels.")
+        raise UsageError(f"{run} has no information about who gave the labels.")
     if names:
         from ..export import open_table
         from ..export.names import names_of_annotators
@@ -37,7 +37,7 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
         lost = [name for name in ids if name not in known]
         if lost:
             raise UsageError(
-                f"the key does not fit: {len(lost)} of {len(ids)} pseudonyms of {run} are of nobody in the table; name "
+                f"the key does not fit: {len(lost)} of {len(ids)} pseudonyms of {run} match nobody in the table; name "
                 "the key that the run was made with with --key-file."
             )
         frame = frame.assign(annotator=ids)

@@ -84,7 +84,9 @@ def detect(
     choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by)
     limit = parse_share(fail_over) if fail_over is not None else None
     if limit is not None and choice != Choice(choice.cutoff):
-        raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
+        raise UsageError(
+            "--fail-over counts all labels that look wrong; leave out options that list other labels or only some."
+        )
     check_source(run, files)
     with said_warnings():
         found = of_run(run, gate=limit is not None) if run is not None else of_files(**files)
@@ -115,7 +117,7 @@ def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
     """Refuse both a run and files, or neither."""
     given = [f"--{name}" for name, value in files.items() if value is not None]
     if run is not None and given:
-        raise UsageError(f"Give a RUN or {given[0]}, not both: what is in a run has been judged already.")
+        raise UsageError(f"Give a RUN or {given[0]}, not both: the labels of a run have been judged already.")
     missing = [f"--{name}" for name in ("labels", "probs") if files[name] is None]
     if run is None and missing:
         raise UsageError(
@@ -157,9 +159,7 @@ def refuse_failed(run: "Run") -> None:
     verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
     if verdict.get("status") == "failed" or guard.get("collapsed"):
         why = [*verdict.get("reasons", []), "training collapsed"][0]
-        raise RunError(
-            f"The fit in {run.path} failed ({why.rstrip('.')}), so it says nothing about its labels; fit again."
-        )
+        raise RunError(f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again.")
 
 
 def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
@@ -209,9 +209,7 @@ def reviewed_cutoff(path: Path | None) -> float:
 
     found = None if path is None else Run.open(path).calibration
     if found is None:
-        raise UsageError(
-            "--cutoff reviewed needs a RUN of which at least ten labels were decided on (`pidual review`)."
-        )
+        raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten labels (`pidual review`).")
     return float(found["cutoff"])
 
 

@@ -126,7 +126,7 @@ def devices() -> Iterator[Check]:
         return
     built_for = re.findall(r"^(cuda|hip)\b.*= ['\"]([\d.]+)", source, re.MULTILINE)
     if not built_for and sys.platform != "darwin":
-        yield Check("machine", "devices", "ok", "cpu (this torch is built for the processor alone)")
+        yield Check("machine", "devices", "ok", "cpu (this torch is built for CPUs only)")
         return
     import torch
 
@@ -189,7 +189,7 @@ def key_file(folder: Path) -> Check:
         return Check("places", "key", "note", f"not checked ({error})")
     path = folder / KEY_NAME
     if not path.exists():
-        return Check("places", "key", "ok", f"{path}: none yet; it is made when a table there is first read")
+        return Check("places", "key", "ok", f"{path}: none yet; it is created when a table there is first read")
     try:
         load_key(path)
     except UsageError as error:

@@ -110,7 +110,7 @@ def _write(
         "n_issues": n_issues,
     }
     if to == "label-studio":
-        return told, f"{out}: a task for each of {len(run.items):,} items, doubtful ones first"
+        return told, f"{out}: one task for each of {len(run.items):,} items, doubtful ones first"
     n_reviewed, n_decided = int((changes["source"] == "reviewed").sum()), len(run.reviews)
     n_left = len(decide(run, sure)) - len(changes)
     sentence = f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed"

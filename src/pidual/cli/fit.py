@@ -170,7 +170,7 @@ def describe_verdict(verdict: dict[str, Any]) -> list[str]:
 
 def describe_decisions(about: dict[str, Any]) -> list[str]:
     """What decisions of reviewers have changed, for people."""
-    unsure = f" ({about['n_unsure']:,} could not tell)" if about["n_unsure"] else ""
+    unsure = f" ({about['n_unsure']:,} undecided)" if about["n_unsure"] else ""
     n, others = about["n_consensus_changed"], about["n_others_changed"]
     (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
     used = (

@@ -177,7 +177,7 @@ def check_inputs_given_once(options: dict[str, Any]) -> None:
     chosen = click.get_current_context().get_parameter_source("method") is not ParameterSource.DEFAULT
     if chosen and options["method"] not in ("auto", "latent_truth"):
         raise UsageError(
-            f"{first} needs the method latent_truth, which judges all answers of an item together, not "
+            f"{first} needs the method latent_truth, which judges all answers to an item together, not "
             f"'{options['method']}'; leave --method out."
         )
     options["method"] = "latent_truth"
@@ -228,7 +228,7 @@ def what_is_left(table: "AnnotationTable", pi_given: bool) -> list[str]:
     if table.people and "annotator" not in table.frame:
         left.append(
             f"{table.source}: {listed(list(table.people))} holds people, but no column says who gave each label; if "
-            "these people did, name it with --annotator: each of them is then judged."
+            "these people did, name it with --annotator, so that each of them is judged."
         )
     return left
 
@@ -264,7 +264,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     else:
         image = opened.guess and opened.guess.image
         raise UsageError(
-            "There is no input to learn from; give it with --x, --x-columns or --x-text, or give a classifier's "
+            "There is no input to learn from; pass one with --x, --x-columns or --x-text, or give a classifier's "
             "probabilities with --probs, or judge labels without any input with --no-x."
             + (
                 f" (The items are images: give the folder that the files in {image!r} are in with --x.)"

@@ -57,11 +57,11 @@ def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_brow
 
     def ready(address: str) -> None:
         if not is_loopback(host):
-            say(f"Whoever can reach {host} and has this address can read and decide; nothing is encrypted.")
+            say(f"Everybody who can reach {host} and has this address can read and decide; nothing is encrypted.")
         click.echo(address)
-        say("Ctrl-C stops; every decision is kept as it is made.")
+        say("Press Ctrl-C to stop; every decision is saved at once.")
         if not no_browser:
             webbrowser.open(address)
 
     n_decided = serve(opened, host, port, ready, x, sample)
-    say(f"{n_decided:,} labels are decided: {run / 'reviews.sqlite'}")
+    say(f"{n_decided:,} labels decided: {run / 'reviews.sqlite'}")

@@ -165,7 +165,9 @@ class Run(RunFiles):
             yield
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else error
-            raise RunError(f"Cannot write {self.path / name} ({reason}); make room, then run this again.") from error
+            raise RunError(
+                f"Cannot write {self.path / name} ({reason}); free some space, then run this again."
+            ) from error
 
     def report(self) -> Path:
         """Build report.html again."""
