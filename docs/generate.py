@@ -240,7 +240,7 @@ OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 }
 
 KIND_WORDS = {
-    "label": "class: a category of text or whole numbers",
+    "label": "class: category of text or whole numbers",
     "name": "category of text",
     "share": "float32 from 0 to 1",
     "number": "float",
@@ -349,19 +349,19 @@ def tables_of_a_run() -> str:
         rows = [
             [
                 f"`{column}`",
+                MEANINGS[column],
                 KIND_WORDS[of.kind],
                 "yes" if of.required else "",
                 "yes" if of.missing else "",
-                MEANINGS[column],
             ]
             for column, of in columns.items()
         ]
-        parts += [f"## {name}\n{about}\n", table(["column", "type", "always", "may be missing", "meaning"], rows)]
+        parts += [f"## {name}\n{about}\n", table(["column", "meaning", "type", "always", "may be missing"], rows)]
         if more:
             parts.append(f"{more}\n")
     for name, (about, fields_of) in OTHER_FILES.items():
-        rows = [[f"`{field}`", kind, meaning] for field, (kind, meaning) in fields_of.items()]
-        parts += [f"## {name}\n{about}\n", table(["field", "type", "meaning"], rows)]
+        rows = [[f"`{field}`", meaning, kind] for field, (kind, meaning) in fields_of.items()]
+        parts += [f"## {name}\n{about}\n", table(["field", "meaning", "type"], rows)]
     return "\n".join(parts)
 
 

@@ -152,6 +152,11 @@ def test_lists_and_tables_need_no_empty_line_before_them():
     assert hook.spaced(made) == made
 
 
+def test_names_in_tables_may_break_at_their_joints():
+    made = hook.on_page_content('<td><code>a_b.c(<a id="x_y">d</a>)</code> b_c</td><p><code>a_b</code></p>')
+    assert made == '<td><code>a_<wbr>b.<wbr>c(<a id="x_y">d</a>)</code> b_c</td><p><code>a_b</code></p>'
+
+
 def test_links_out_of_docs_end_on_the_site():
     linked = hook.relinked("[a](../CONTRIBUTING.md) [b](../../examples/x.py) [c](../people.md)", "page.md")
     assert linked == "[a](CONTRIBUTING.md) [b](../examples/x.py) [c](../people.md)"
