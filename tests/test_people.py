@@ -270,7 +270,7 @@ def test_numbers_of_people_are_no_inputs_and_other_numbers_are(tmp_path):
     )
     frame.to_csv(tmp_path / "x.csv", index=False)
     with pytest.warns(
-        DataWarning, match="user_id, coder of .* not used as input: who gave a label, or any other person"
+        DataWarning, match="user_id, coder of .* not used as input: people are not an input"
     ):
         inputs = load_inputs(tmp_path / "x.csv")
     assert inputs.schema["columns"] == ["expert", "user_age", "f"]

@@ -54,7 +54,7 @@ def test_a_host_that_others_reach_is_told(start):
     server = start("--host", "0.0.0.0")
     assert server.address.startswith("http://127.0.0.1:")
     assert server.ask("GET", "/api/about")[0] == 200
-    assert "Whoever can reach 0.0.0.0" in server.stop()[2]
+    assert "Everybody who can reach 0.0.0.0" in server.stop()[2]
 
 
 def test_what_cannot_be_served_is_said_in_one_sentence(run, tmp_path):

@@ -111,7 +111,7 @@ def read_given(
     who = _names(annotators, len(array), "annotators")
     if array.ndim == 2:
         if who is not None:
-            raise UsageError("labels have a column for every annotator, so leave out annotators.")
+            raise UsageError("labels have a column for every annotator, so leave out `annotators`.")
         named = labels.columns if isinstance(labels, pd.DataFrame) else [f"{j}" for j in range(array.shape[1])]
         who = np.asarray([str(one) for one in named], dtype=object)[places[1]]
     names = _names(items, len(array), "items")

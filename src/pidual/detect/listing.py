@@ -30,7 +30,7 @@ class Choice:
     per_class : int or float, optional
         Instead: this many labels of lowest quality of each given class, or this share of them (below 1, rounded up).
     classes, annotators : list
-        Only labels that say one of these classes, and only those by these annotators.
+        List only labels of these classes, and only those by these annotators.
     """
 
     cutoff: float | None = None
