@@ -118,7 +118,8 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told["cutoff"]).sum())
     assert "30 decisions; --cutoff reviewed lists" in err
     assert (
-        "--cutoff reviewed needs a RUN with decisions on at least ten" in run_cli(["detect", "run-2", "--cutoff", "reviewed"])[2]
+        "--cutoff reviewed needs a RUN with decisions on at least ten"
+        in run_cli(["detect", "run-2", "--cutoff", "reviewed"])[2]
     )
 
 

@@ -137,7 +137,7 @@ def test_pictures_that_have_changed_gone_or_lie_elsewhere(folder, inside):
     assert decoded(seen).shape == (320, 640, 3)
     assert "newer than the run" in seen["note"]
     path.write_bytes(b"no picture")
-    assert "cannot be read" in originals.show(7, items[7])["note"]
+    assert "no longer be read" in originals.show(7, items[7])["note"]
     secret = inside / "secret.png"
     Image.new("RGB", (9, 9)).save(secret)
     path.unlink()

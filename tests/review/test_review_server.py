@@ -26,7 +26,7 @@ def test_every_decision_that_was_confirmed_outlives_a_kill(run, start):
     db.close()
     code, out, err = again.stop()
     assert (code, out) == (0, "")
-    assert "40 labels are decided" in err
+    assert "40 labels decided" in err
 
 
 def test_raw_requests_that_are_no_http_or_no_question_of_ours(run, start):
