@@ -55,12 +55,12 @@ def counted(name, lines):
         "set": title(name, lines),
         "wrong": f"{100 * auto['noise']:.1f}%",
         "auto is off by": points(auto, "noise_error"),
-        "interval has the truth": yes_or_no(auto["covered"]),
+        "interval contains the truth": yes_or_no(auto["covered"]),
         "cleanlab is off by": points(peer, "noise_error"),
         "precision": number(auto, "precision"),
         "recall": number(auto, "recall"),
         "expected precision is off by": points(auto, "gap"),
-        "its interval has the truth": yes_or_no(auto.get("gap_covered")),
+        "its interval contains the truth": yes_or_no(auto.get("gap_covered")),
         "among as many as are wrong": points(auto, "gap_n"),
         "verdict": verdicts(auto),
         "planted annotators on top": auto.get("on_top", ""),
@@ -87,7 +87,7 @@ def goals(rows, sets, lines):
         if tool in PEERS:
             best[name] = max(line["auc"], best.get(name, 0.0))
     behind = [ours["data"] for ours, _ in both if ours["auc"] < best[ours["data"]] - ALIKE]
-    yield met("AUC at or above that of cleanlab's best score, CROWDLAB's among them", len(both), behind)
+    yield met("AUC at or above that of cleanlab's best score, including CROWDLAB's", len(both), behind)
     behind = [ours["data"] for ours, peer in both if ours["f1"] < peer["f1"] - ALIKE]
     yield met("F1 of the automatic list at or above that of cleanlab's default filter", len(both), behind)
     yield met(
@@ -102,7 +102,8 @@ def goals(rows, sets, lines):
     for what, column in {"noise rate": "covered", "expected precision": "gap_covered"}.items():
         covered = [row[column] for row in rows if row["method"] == "auto" and row.get(column) is not None]
         if covered:
-            yield f"The interval of the {what} has the truth in {sum(covered)} of {len(covered)} fits; 90% are meant."
+            share = f"{sum(covered)} of {len(covered)} fits"
+            yield f"The interval of the {what} contains the truth in {share}; 90% were intended."
     drawn = [row["recall"] for row in rows if row["data"] in DRAWS and row["method"] == "auto"]
     if drawn:
         yield f"`idle_pi`: the list finds {min(drawn):.0%} of the mistakes or more in {len(drawn)} draws."

@@ -17,10 +17,10 @@ def calibration_table(rows):
         {
             "decisions": "none",
             "noise rate is off by": points(stated[:, 0]),
-            "interval holds it": f"{int(stated[:, 1].sum())} of {n}",
+            "interval contains it": f"{int(stated[:, 1].sum())} of {n}",
             "precision is off by": points(stated[:, 2]),
             "by more than 10 points": f"{int((np.abs(stated[:, 2]) > 0.1).sum())} of {n}",
-            "interval holds it ": "",
+            "interval contains it ": "",
         }
     ]
     for order, words in ORDERS.items():
@@ -30,10 +30,10 @@ def calibration_table(rows):
                 {
                     "decisions": f"{size}, {words}",
                     "noise rate is off by": points(found[:, 0]),
-                    "interval holds it": f"{int(found[:, 1].sum())} of {n}",
+                    "interval contains it": f"{int(found[:, 1].sum())} of {n}",
                     "precision is off by": points(found[:, 2]),
                     "by more than 10 points": f"{int((np.abs(found[:, 2]) > 0.1).sum())} of {n}",
-                    "interval holds it ": f"{int(found[:, 3].sum())} of {n}",
+                    "interval contains it ": f"{int(found[:, 3].sum())} of {n}",
                 }
             )
     return markdown(pd.DataFrame(lines))

@@ -1,10 +1,10 @@
-"""Write the pages of which the code is the source: `make docs`.
+"""Write the pages that are made from the code: `make docs`.
 
-cli.md            what `--help` says of every command
+cli.md            the help of every command
 options.md        every option of training, methods and networks
-files.md          every column of every table of a run
-exit_codes.md     what a command exits with
-methods/index.md  what there is of methods
+files.md          every column of the tables of a run, and the fields of its other files
+exit_codes.md     exit codes of the commands
+methods/index.md  the table of methods
 """
 
 import inspect
@@ -26,7 +26,7 @@ from pidual.predictions import columns as tables
 
 DOCS = Path(__file__).parent
 WIDTH = 110
-WRITTEN = "Written by `make docs` from the code."
+WRITTEN = "This page is written from the code by `make docs`."
 PARAMETER = re.compile(r"^(\*{0,2}[\w, *]+?)(?: : .*)?$")
 
 
@@ -65,8 +65,8 @@ def help_text(command: click.Command, path: tuple[str, ...]) -> str:
 
 
 def command_line() -> str:
-    """What `--help` says of every command."""
-    parts = ["# The command line\n\nWritten by `make docs` from `--help`.\n"]
+    """The help of every command."""
+    parts = ["# The command line\n\nThis page has the `--help` of every command. It is written by `make docs`.\n"]
     for path, command in commands(cli, ("pidual",)).items():
         text = "\n".join(f"    {line}".rstrip() for line in help_text(command, path).splitlines())
         parts.append(f"## {' '.join(path)}\n{text}\n")
@@ -86,9 +86,9 @@ def options() -> str:
 
 {WRITTEN}
 
-`pidual fit --set NAME=VALUE` takes every option on this page, those of the network as `--set network.NAME=VALUE`; the most frequent ones have flags of their own ([the command line](cli.md)).
+Pass any option on this page with `pidual fit --set NAME=VALUE`, and options of the network with `--set network.NAME=VALUE`. The most common ones also have their own flags ([the command line](cli.md)).
 In Python: `PiDualClassifier(training__clip=1.0, method__lam=7, network__width=64)`, or `FitOptions(options={{"clip": 1.0, "lam": 7, "network.width": 64}})`.
-Defaults are those of the code. `pidual fit` puts others in their place by the method and the size of the data ([settings](settings.md)); `config.json` of a run has those that were used.
+The table lists the defaults of the code. `pidual fit` replaces some of them depending on the method and the size of the data ([how](settings.md)); `config.json` of a run records the values that were used.
 
 ## Training
 """,
@@ -98,12 +98,12 @@ Defaults are those of the code. `pidual fit` puts others in their place by the m
     for name, method in METHODS.items():
         own = option_rows(method)
         parts.append(f"\n### {name}\n[{method.title}](methods/{name}.md).\n")
-        parts.append(table(["option", "default", "range", "meaning"], own) if own else "It has no options.\n")
+        parts.append(table(["option", "default", "range", "meaning"], own) if own else "This method has no options.\n")
     parts.append("\n## Networks\n")
     for name, network in NETWORKS.items():
         own = option_rows(network)
         parts.append(f"\n### {name}\n{summary_of(network)}\n")
-        parts.append(table(["option", "default", "range", "meaning"], own) if own else "It has no options.\n")
+        parts.append(table(["option", "default", "range", "meaning"], own) if own else "This network has no options.\n")
     return "\n".join(parts)
 
 
@@ -122,14 +122,14 @@ def shown(value: object) -> str:
 
 
 def range_of(kind: Any) -> str:
-    """What values an option takes, in words."""
+    """The values an option may have, in words."""
     kind, *ranges = get_args(kind) if get_origin(kind) is Annotated else (kind,)
     words = [words for _, words in ranges] or ([KINDS[kind][1]] if kind in KINDS else [])
     return "; ".join(words)
 
 
 def what(kind: type, name: str) -> str:
-    """What the docstring of a class, or of the class it is made from, says of a parameter."""
+    """The description of a parameter in the docstring of a class or of a parent class."""
     for base in kind.__mro__:
         found = parameters(base.__doc__ or "")
         if name in found:
@@ -138,7 +138,7 @@ def what(kind: type, name: str) -> str:
 
 
 def parameters(docstring: str) -> dict[str, str]:
-    """The section "Parameters" of a docstring: what it says, by name."""
+    """The section "Parameters" of a docstring: description by name."""
     section = re.search(r"Parameters\n-+\n(.*?)(?:\n\n|\Z)", inspect.cleandoc(docstring), re.DOTALL)
     found: dict[str, str] = {}
     names: list[str] = []
@@ -157,8 +157,90 @@ def summary_of(kind: Callable[..., Any]) -> str:
 
 # --- files, exit codes, methods ---
 
+ORDINALS = ("most likely", "second most likely", "third most likely", "fourth most likely", "fifth most likely")
+OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "summary.json": (
+        "The results, in one object. Fields that a run has no value for are null or left out.",
+        {
+            "verdict": ("object", "`status` (`ok`, `doubtful` or `failed`) and `reasons`, a list of sentences"),
+            "n_issues": ("whole number", "number of labels that look wrong"),
+            "noise": ("object", "estimated share of wrong labels: `rate`, with its 90% interval `low` to `high`"),
+            "estimated_noise_rate": ("number", "the same as `noise.rate`"),
+            "detection": ("object", "expected precision of the list, of each class, and of the first n labels"),
+            "cutoff": ("object", "`kind` and `value` of the cut-off, and a `note` on how it was chosen"),
+            "pi_effects": ("list", "how the chance of a right answer depends on each PI column"),
+            "pi_health": ("list", "problems of PI columns: `column`, `problem`, `text`"),
+            "agreement": ("object", "Krippendorff's alpha and kappas of annotators"),
+            "classes": ("object", "confusions of classes, and `advice`"),
+            "model_selection": ("list", "the settings that were tried, with their weights"),
+            "selected_epoch": ("whole number", "epoch of the weights that predict, counted from 0"),
+            "valid_accuracy": ("number", "agreement with noisy held-out labels"),
+            "evaluation": ("object", "accuracy, AUC and others by clean labels, if these were given"),
+            "from_run": ("object", "of `fit --from`: the decisions used and what they changed"),
+            "guard": ("object", "whether training collapsed and was restarted, with `events`"),
+            "warnings": ("list", "warnings of the run, as sentences"),
+            "seconds": ("number", "time of training"),
+            "seconds_total": ("number", "time of the whole run"),
+            "run_id": ("text", "digest of method, options and data"),
+            "digests": ("object", "digest of every other result file"),
+            "digest": ("text", "digest of this file"),
+            "format": ("whole number", "number of the file format"),
+        },
+    ),
+    "config.json": (
+        "The settings of the run, in one object.",
+        {
+            "pidual": ("text", "version of pidual"),
+            "created": ("text", "date and time"),
+            "method": ("text", "name of the method"),
+            "method_title": ("text", "its title"),
+            "method_choice": ("text", "why `auto` chose it"),
+            "setting": ("text", "`default` or `paper`"),
+            "seed": ("whole number", "random seed"),
+            "valid_fraction": ("number", "share of items held out"),
+            "pi_kinds": ("object", "kinds of PI columns that were requested"),
+            "splits": ("object", "how items were held out"),
+            "source": ("object", "files and options the data were read with, and the `command`"),
+            "data": ("object", "numbers of rows, items, annotators and classes; fingerprints; PI columns"),
+            "method_options": ("object", "[options of the method](options.md#methods)"),
+            "training": ("object", "[options of training](options.md#training)"),
+            "network": ("object", "name, input shape and [options of the network](options.md#networks)"),
+            "versions": ("object", "versions of Python and libraries"),
+            "hardware": ("object", "machine, system, number of threads"),
+            "format": ("whole number", "number of the file format"),
+        },
+    ),
+    "metrics.jsonl": (
+        "One line per epoch, each an object. Methods and callbacks may add numbers of their own.",
+        {
+            "epoch": ("whole number", "counted from 0"),
+            "attempt": ("whole number", "counted from 0; the guard starts a new one"),
+            "stage": ("text", "name of the stage, if a fit has several"),
+            "lr": ("number", "learning rate"),
+            "loss": ("number", "mean training loss"),
+            "valid_accuracy": ("number", "agreement with noisy held-out labels"),
+            "valid_loss": ("number", "loss on these"),
+            "seconds": ("number", "time of the epoch"),
+            "format": ("whole number", "number of the file format"),
+        },
+    ),
+    "reviews.sqlite": (
+        "The table `decisions` has one row per decision; rows are never changed.",
+        {
+            "id": ("whole number", "number of the decision"),
+            "at": ("text", "date and time"),
+            "reviewer": ("text", "name of the reviewer"),
+            "row": ("whole number", "row of the table of labels"),
+            "decision": ("text", "`keep`, `change`, `unsure` or `undo`"),
+            "label": ("text", "the right label according to the reviewer"),
+            "undoes": ("whole number", "the decision that an undo takes back"),
+            "request": ("text", "id of the request, so that none is saved twice"),
+        },
+    ),
+}
+
 KIND_WORDS = {
-    "label": "class: a category of text or whole numbers",
+    "label": "class: category of text or whole numbers",
     "name": "category of text",
     "share": "float32 from 0 to 1",
     "number": "float",
@@ -169,49 +251,122 @@ KIND_WORDS = {
 }
 TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
     "predictions.parquet": (
-        "One row for every annotation.",
+        "One row per annotation.",
         tables.PREDICTIONS_COLUMNS,
-        "Then the scores of the method (float32; [methods](methods/index.md)) and the PI columns, under their names in the table; one that has a name from above is called `pi_NAME`.",
+        "The remaining columns are the scores of the method (float32; [methods](methods/index.md)) and the PI columns, under the names they have in the table; if such a name is taken by a column above, it becomes `pi_NAME`.",
     ),
     "items.parquet": (
-        "One row for every item.",
+        "One row per item.",
         tables.ITEMS_COLUMNS,
-        "With up to 20 classes a column `p_CLASS` (float32 from 0 to 1) for each class in place of `top_1` to `top_5`.",
+        "With up to 20 classes, the table has a column `p_CLASS` (float32 from 0 to 1) for each class instead of `top_1` to `top_5`.",
     ),
-    "annotators.parquet": ("One row for every annotator.", tables.ANNOTATORS_COLUMNS, ""),
+    "annotators.parquet": ("One row per annotator, sorted by `harm`.", tables.ANNOTATORS_COLUMNS, ""),
     "annotator_classes.parquet": (
-        "One row for every annotator and true class.",
+        "One row per annotator and true class.",
         tables.ANNOTATOR_CLASSES_COLUMNS,
         "",
     ),
-    "thumbnails.parquet": ("One row for every picture kept.", tables.THUMBNAILS_COLUMNS, ""),
-    "previews.parquet": ("One row for every text or column kept of an item.", tables.PREVIEWS_COLUMNS, ""),
+    "thumbnails.parquet": ("One row per kept picture.", tables.THUMBNAILS_COLUMNS, ""),
+    "previews.parquet": ("One row per kept text or column of a suspicious item.", tables.PREVIEWS_COLUMNS, ""),
+}
+
+
+MEANINGS = {  # of the columns above, each in a few words; run_directory.md has the details
+    "row": "row of the table of labels, counted from 0",
+    "item": "name of the item",
+    "annotator": "who gave the label: a pseudonym, or the id with `--keep-ids`",
+    "given_label": "the label in the table",
+    "predicted_label": "most likely class by the classifier, from the input alone",
+    "predicted_probability": "its probability",
+    "consensus_label": "most likely class of the item, by its input and all answers",
+    "consensus_quality": "its probability",
+    "label_quality": "probability that the given label is right; low = likely wrong",
+    "given_probability": "the classifier's probability of the given label",
+    "given_margin": "log of its ratio to the probability of the most likely other class",
+    "epoch_probability": "the same probability, averaged over training epochs",
+    "is_label_issue": "whether the label looks wrong",
+    "gate": "high = the label does not come from the true class",
+    "noise_label": "the label that the noise network predicts from PI",
+    "split": "`train`, `valid` or `test`",
+    "y": "clean label, if given; for evaluation only",
+    "reason": "why the label looks wrong, in sentences",
+    "reason_label": "part of the reason: the class suggested instead",
+    "reason_votes": "part of the reason: the other labels of the item",
+    "reason_annotator": "part of the reason: this annotator on this class",
+    "reason_pair": "part of the reason: how often these two classes are confused",
+    "reason_pi": "part of the reason: unusual PI",
+    "num_annotations": "number of labels of the item",
+    "annotator_agreement": "share of its labels that equal the consensus",
+    **{f"top_{n}": f"{word} class" for n, word in enumerate(ORDINALS, 1)},
+    **{f"top_{n}_probability": "its probability" for n, _ in enumerate(ORDINALS, 1)},
+    "annotator_quality": "mean probability that their labels are right",
+    "quality_low": "lower end of its 95% interval",
+    "quality_high": "upper end of its 95% interval",
+    "num_labelled": "number of their labels",
+    "num_issues": "how many of them look wrong",
+    "worst_class": "true class on which they are right least often",
+    "worst_class_accuracy": "how often they are right on it",
+    "favourite_label": "label they give more often than others do",
+    "favourite_excess": "how much more often, as a share of their labels",
+    "worst_confusion": "their most frequent mistake, as `dog -> cat`",
+    "worst_confusion_share": "its share of the items of the first class",
+    "mean_gate": "mean gate of their labels",
+    "harm": "number of wrong labels that others would not have given; rare classes count more",
+    "expected_wrong": "expected number of wrong labels",
+    "agreement": "kappa with others who labelled the same items",
+    "median_seconds": "median of the PI column that is a duration",
+    "drift": "whether their share of right labels changes over time",
+    "drift_at": "when it changes",
+    "accuracy_before": "share of right labels before that",
+    "accuracy_after": "share of right labels after that",
+    "true_class": "true class, by the consensus",
+    "num_items": "expected number of items of this class that they labelled",
+    "accuracy": "how often they are right on it",
+    "accuracy_low": "lower end of its 95% interval",
+    "accuracy_high": "upper end of its 95% interval",
+    "others_accuracy": "how often all others are right on it",
+    "png": "the picture",
+    "column": "name of the column of the inputs",
+    "text": "beginning of the text; empty for a number",
+    "value": "value of the item in this column",
+    "low": "lower end of the usual values of the given class",
+    "high": "upper end of these",
+    "distance": "distance from their median, in robust standard deviations",
 }
 
 
 def tables_of_a_run() -> str:
-    """Every column of every table of a run."""
+    """Every column of every table of a run, and the fields of its other files."""
     parts = [
         f"""# Columns of a run's tables
 
-{WRITTEN} What each column says is in [the run directory](run_directory.md#what-the-tables-say), with the files that are not tables.
+{WRITTEN} [Files of a run](run_directory.md#what-the-tables-say) explains how the numbers are made.
 
-*Always* says whether every run has the column; *missing* whether values of it may be missing. Every file is checked against this when it is read.
+*Always*: every run has the column. *May be missing*: single values may be missing. Every file is checked against this page when it is read.
 """
     ]
     for name, (about, columns, more) in TABLES.items():
         rows = [
-            [f"`{column}`", KIND_WORDS[of.kind], "yes" if of.required else "", "yes" if of.missing else ""]
+            [
+                f"`{column}`",
+                MEANINGS[column],
+                KIND_WORDS[of.kind],
+                "yes" if of.required else "",
+                "yes" if of.missing else "",
+            ]
             for column, of in columns.items()
         ]
-        parts += [f"## {name}\n{about}\n", table(["column", "type", "always", "missing"], rows)]
+        parts += [f"## {name}\n{about}\n", table(["column", "meaning", "type", "always", "may be missing"], rows)]
         if more:
             parts.append(f"{more}\n")
+    for name, (about, fields_of) in OTHER_FILES.items():
+        rows = [[f"`{field}`", meaning, kind] for field, (kind, meaning) in fields_of.items()]
+        parts += [f"## {name}\n{about}\n", table(["field", "meaning", "type"], rows)]
     return "\n".join(parts)
 
 
 def exit_codes() -> str:
-    """What a command exits with, and which exception that is in Python."""
+    """Exit codes of the commands, and the exceptions of the same errors in Python."""
     found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PidualError)]
     rows = [[f"`{kind.__name__}`", kind.exit_code, summary_of(kind)] for kind in found]
     return f"""# Exit codes
@@ -221,17 +376,17 @@ def exit_codes() -> str:
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | failed: data or a run that cannot be used, too little memory, or a fit whose verdict is `failed` (`fit --keep-going` exits with 0 then) |
+| 1 | failed: data or a run that cannot be used, too little memory, or a fit whose verdict is `failed` (with `fit --keep-going` that is 0) |
 | 2 | wrong usage: an unknown option or column, or an impossible value |
 | 3 | `pidual detect --fail-over`: more labels look wrong than allowed |
-| 130 | interrupted, by Ctrl-C; `--resume` goes on |
+| 130 | interrupted by Ctrl-C; continue with `--resume` |
 
-A message says in one sentence what is wrong, where, and what to do. It goes to stderr; data goes to stdout.
+An error message is one sentence: what is wrong, where, and what to do. Messages go to stderr, data to stdout.
 
-In Python the same are exceptions:
+In Python, the same errors are exceptions:
 
 {table(["exception", "code", "meaning"], rows)}
-Warnings of class `pidual.DataWarning` say that data can be used, though perhaps not as you meant.
+A `pidual.DataWarning` means that the data can be used, but perhaps not in the way you meant.
 """
 
 
@@ -253,10 +408,10 @@ def methods() -> str:
     head = ["method", "title", "uses PI", "networks", "stages", "keeps per row", "own scores", "source"]
     return f"""# Methods
 
-{WRITTEN} `pidual methods` prints the same; `--method NAME` takes one. Which to take: [choose a method](../choose_a_method.md).
+{WRITTEN} `pidual methods` prints the same table; `--method NAME` selects a method. For help, see [choose a method](../choose_a_method.md).
 
 {table(head, rows)}
-Every method has `label_quality`. Every page has the same parts: idea with its equation, when it helps, parameters, scores, result, source.
+Every method has the score `label_quality`. Every page has the same sections: idea with its equation, when it helps, parameters, scores, result, source.
 """
 
 

@@ -1,7 +1,7 @@
 """Let the site read the Markdown of this repository as a code host does (mkdocs calls the functions named `on_...`).
 
 A list, a table or a comment needs no empty line before it, and pages may link to files outside of docs/: those in
-`MOUNTED` are part of the site too.
+`MOUNTED` are part of the site too. Long names in tables may break after an underscore or a dot, as phones are narrow.
 """
 
 import re
@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[1]
 MOUNTED = ["CONTRIBUTING.md", "CHANGELOG.md", "examples/*", "benchmarks/results/**/*.svg"]
 
 FENCE = re.compile(r"^ *(```|~~~)")
+CELL = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
+CODE = re.compile(r"<code>(.*?)</code>", re.DOTALL)
+JOINT = re.compile(r"<[^>]*>|(?<=\w)[_./(:=](?=\w)")  # or a tag, which stays as it is
 KINDS = {
     "list": re.compile(r"^(?:[-*+]|\d+\.) "),
     "table": re.compile(r"^\|"),
@@ -37,6 +40,15 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     """What a page says, for Python-Markdown."""
     return spaced(relinked(markdown, page.file.src_uri))
+
+
+def on_page_content(html: str, **kwargs: Any) -> str:
+    """The page with places at which code in tables may break."""
+    return CELL.sub(lambda cell: CODE.sub(lambda code: f"<code>{JOINT.sub(_joint, code[1])}</code>", cell[0]), html)
+
+
+def _joint(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith("<") else f"{found[0]}<wbr>"
 
 
 def relinked(markdown: str, page: str) -> str:

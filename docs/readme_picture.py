@@ -37,6 +37,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         photograph(Path(sys.argv[1]) / "report.html")
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, "-m", "pidual", "demo", "--quiet", "--out", folder], check=True)
-            photograph(Path(folder) / RUN / "report.html")
+        with tempfile.TemporaryDirectory() as folder:  # the page names the directory as the command does: runs/demo
+            subprocess.run([sys.executable, "-m", "pidual", "demo", "--quiet"], cwd=folder, check=True)
+            photograph(Path(folder) / "runs" / "demo" / RUN / "report.html")

@@ -544,7 +544,7 @@ def test_results_that_cannot_be_written(own, tmp_path, command):
         (["--cutoff", "2"], ["2.0", "between 0 and 1"]),
         (["--cutoff", "nan"], ["nan", "between 0 and 1"]),
         (["--budget", "0"], ["--budget", "0 is not in the range"]),
-        (["--budget", "3", "--cutoff", "0.2"], ["cutoff and budget both say what to list"]),
+        (["--budget", "3", "--cutoff", "0.2"], ["cutoff and budget both choose what to list"]),
         (["--per-class", "0"], ["--per-class", "20", "5%", "'0'"]),
         (["--per-class", "2.5"], ["--per-class", "'2.5'"]),
         (["--per-class", "100%"], ["--per-class", "'100%'"]),

@@ -430,7 +430,7 @@ def test_the_summary_is_mean_and_deviation_over_seeds(made):
 
 def test_results_of_different_data_are_not_one_table(made):
     other = {**made[1], "data": {**made[1]["data"], "fingerprint": "other"}}
-    with pytest.raises(RunError, match="paper, cifar10h are of different data"):
+    with pytest.raises(RunError, match="paper, cifar10h are from different data"):
         summarise([made[0], other])
 
 

@@ -182,7 +182,7 @@ def test_threads_are_chosen_by_option(crowd_files, monkeypatch):
     run = fitted(crowd_files, "--method", "ce", "--threads", "2")
     assert read_json(run / "config.json")["hardware"]["threads"] == 2
     code, _, err = fit(crowd_files, "--force", "--threads", "3")
-    assert (code, err) == (2, "Error: threads must be a whole number from 1 to 2, the cores there are, not 3.\n")
+    assert (code, err) == (2, "Error: threads must be a whole number from 1 to 2, the number of cores, not 3.\n")
 
 
 def test_paper_setting_and_another_method(crowd_files):
@@ -361,7 +361,7 @@ def test_labels_whose_items_are_in_another_order_are_taken_in_order_as_in_fit(cr
     y.assign(item=y.index[::-1]).to_csv(tmp_path / "y.csv", index=False)
     code, out, err = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", tmp_path / "y.csv"])
     assert (code, out) == run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--y", crowd / "y_test.csv"])[:2]
-    assert "is taken in order" in err
+    assert "is read in order" in err
 
 
 def test_text_that_is_the_name_of_its_item(tmp_path):
@@ -473,7 +473,7 @@ def test_a_failed_fit_passes_no_gate(own_run, change, why):
     (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
     code, out, err = run_cli(["detect", own_run, "--fail-over", "90%"])
     assert (code, out) == (1, "")
-    assert err == f"Error: The fit in {own_run} failed ({why}), so it says nothing about its labels; fit again.\n"
+    assert err == f"Error: The fit in {own_run} failed ({why}), so its labels were not judged; fit again.\n"
     code, _, err = run_cli(["detect", own_run])
     assert code == 0
     assert ("Warning: the fit failed: It learned nothing." in err) == ("verdict" in change)
@@ -585,7 +585,7 @@ def test_errors_of_the_system_are_a_sentence(own_run, monkeypatch):
     monkeypatch.setattr("pidual.run.directory.build_report", fail)
     code, out, err = run_cli(["report", own_run])
     assert (code, out) == (1, "")
-    assert err.startswith(f"Error: Cannot write {own_run / 'report.html'} (No space left on device); make room")
+    assert err.startswith(f"Error: Cannot write {own_run / 'report.html'} (No space left on device); free some space")
 
 
 def test_reading_a_long_table_is_said_at_once(crowd_files, monkeypatch):

@@ -82,11 +82,11 @@ def test_the_tables_say_where_cleanlab_leads(benchmark):
         )
     )
     goals = made["detection goals"].splitlines()
-    assert goals[0].endswith("CROWDLAB's among them: 0 of 2 sets; not `fraud`, `idle_pi`.")
+    assert goals[0].endswith("including CROWDLAB's: 0 of 2 sets; not `fraud`, `idle_pi`.")
     assert goals[1].endswith("1 of 2 sets; not `idle_pi`.")
     assert goals[3] == "- At least 0.85 of it: 1 of 2 sets; not `idle_pi`."
     assert goals[4].endswith("within 3 points: 1 of 2 sets; not `idle_pi`.")
-    assert goals[5].startswith("- The interval of the noise rate has the truth in 2 of 3 fits")
+    assert goals[5].startswith("- The interval of the noise rate contains the truth in 2 of 3 fits")
     assert goals[6] == "- `idle_pi`: the list finds 50% of the mistakes or more in 2 draws."
     assert "| `idle_pi`, 2 draws | 0.900 | 0.900 | 0.910 | 0.500 | 0.500 | 0.600 | 0.75 |" in made["detection"]
     assert "| `idle_pi`, 2 draws | 10.0% | +5.0 | 50% | +2.0 |" in made["detection counts"]

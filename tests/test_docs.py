@@ -1,16 +1,20 @@
 """The docs: every page has its place, every link an end, every method and option its words."""
 
 import importlib.util
+import json
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import environment
+from command_line import environment, run_cli
 
 from pidual.methods import METHODS
 from pidual.options import signature
+from pidual.review.store import Store
+from pidual.run import Run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -76,6 +80,21 @@ def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, nam
     assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
 
 
+def test_the_page_of_files_has_every_field_of_a_run(crowd_files):
+    """Those of the Parquet files it reads from the code; these are written by hand."""
+    out = crowd_files / "run"
+    fit = ["fit", crowd_files / "labels.csv", "--x", crowd_files / "x.npy", "--method", "pi_dual", "--epochs", "2"]
+    assert run_cli([*fit, "--pi", "annotator,seconds", "--valid-fraction", "0.2", "--out", out, "--quiet"])[0] == 0
+    fields = {name: set(listed) for name, (_, listed) in generate.OTHER_FILES.items()}
+    for name in ("summary.json", "config.json"):
+        assert set(json.loads((out / name).read_text())) <= fields[name], name
+    logged = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
+    assert set(logged) >= fields["metrics.jsonl"] - {"stage"}  # of a fit of several stages; a method may log more
+    Store(Run.open(out)).close()
+    with sqlite3.connect(out / "reviews.sqlite") as reviews:
+        assert {row[1] for row in reviews.execute("PRAGMA table_info(decisions)")} == fields["reviews.sqlite"]
+
+
 def test_every_option_says_what_it_means():
     assert [line for line in generate.options().splitlines() if line.endswith("|  |")] == []
 
@@ -131,6 +150,11 @@ def test_lists_and_tables_need_no_empty_line_before_them():
     made = "text:\n\n- one\n  more\n- two\n\n| a |\n|---|\n\n<!-- end -->\n\n```\n- code\n```\n\n1. first\n"
     assert hook.spaced(given) == made
     assert hook.spaced(made) == made
+
+
+def test_names_in_tables_may_break_at_their_joints():
+    made = hook.on_page_content('<td><code>a_b.c(<a id="x_y">d</a>)</code> b_c</td><p><code>a_b</code></p>')
+    assert made == '<td><code>a_<wbr>b.<wbr>c(<a id="x_y">d</a>)</code> b_c</td><p><code>a_b</code></p>'
 
 
 def test_links_out_of_docs_end_on_the_site():

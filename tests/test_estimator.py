@@ -848,7 +848,7 @@ def test_a_classifier_that_is_saved_and_loaded_is_the_same(method, X, y, pi, tmp
 
 def test_saving_does_not_replace_what_it_did_not_write(X, y, tmp_path):
     (tmp_path / "mine.txt").write_text("notes")
-    with pytest.raises(UsageError, match="not a classifier that was saved; choose another place"):
+    with pytest.raises(UsageError, match="not a saved classifier; choose another place"):
         quick("ce", epochs=1).fit(X, y).save(tmp_path)
     with pytest.raises(RunError, match=r"estimator\.json is missing"):
         PiDualClassifier.load(tmp_path)

@@ -102,7 +102,7 @@ def test_kinds_of_results(folder, results, labels):
 
 
 def test_several_labels_of_one_answer_are_told(folder):
-    with pytest.warns(DataWarning, match="answers with several labels: 1; every label is a row of its own"):
+    with pytest.warns(DataWarning, match="answers with several labels: 1; each label becomes a row"):
         source = label_studio(folder, [task(1, [annotation([result(["a", "b"])])])])
     assert rows_of(source, "item", "label", "annotator", "trial") == [(1, "a", "1", 1), (1, "b", "1", 1)]
 
@@ -221,7 +221,7 @@ def test_a_broken_task_is_named_with_its_field(folder, broken, said):
 
 
 def test_dates_that_are_none_are_told(folder):
-    with pytest.warns(DataWarning, match="created_at holds what is not a date"):
+    with pytest.warns(DataWarning, match="created_at has values that are not dates"):
         source = label_studio(folder, [task(1, [annotation("a", created_at="yesterday")])])
     assert "trial" not in source
 

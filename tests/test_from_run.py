@@ -118,7 +118,8 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told["cutoff"]).sum())
     assert "30 decisions; --cutoff reviewed lists" in err
     assert (
-        "--cutoff reviewed needs a RUN of which at least ten" in run_cli(["detect", "run-2", "--cutoff", "reviewed"])[2]
+        "--cutoff reviewed needs a RUN with decisions on at least ten"
+        in run_cli(["detect", "run-2", "--cutoff", "reviewed"])[2]
     )
 
 
@@ -229,5 +230,5 @@ def test_a_wide_table_is_read_again(tmp_path):
         review("run", [(0, "unsure", None), (1, "change", "owl")])
         code, out, err = run_cli(["fit", "--from", "run"])
         assert code == 0, err
-        assert "2 decisions on run were used (1 could not tell)" in out
+        assert "2 decisions on run were used (1 undecided)" in out
         assert "rater" not in (tmp_path / "run-2" / "config.json").read_text()

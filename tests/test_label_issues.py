@@ -284,11 +284,11 @@ def test_annotators_and_items_that_cannot_be():
         find_label_issues(LABELS, PROBS, annotators=["a"] * 5)
     with pytest.raises(DataError, match=r"annotators, row 2 .*missing"):
         find_label_issues(LABELS, PROBS, annotators=["a", "b", None] * 100)
-    with pytest.raises(UsageError, match="would say it twice"):
+    with pytest.raises(UsageError, match="so leave out `annotators`"):
         find_label_issues(np.stack([LABELS, LABELS], 1), PROBS, annotators=["a"] * 300)
     with pytest.raises(DataError, match="items has 'a' twice"):
         read_given(LABELS, PROBS, items=["a"] * 300)
-    with pytest.raises(UsageError, match=r"p\.csv is no \.npy or \.npz file"):
+    with pytest.raises(UsageError, match=r"p\.csv is not a \.npy or \.npz file"):
         find_label_issues(LABELS, "p.csv")
 
 
@@ -395,7 +395,7 @@ def test_a_gate_on_probabilities(files):
         (["run", "--labels", "y.npy", "--probs", "p.npy"], 2, "Give a RUN or --labels, not both"),
         (["--labels", "none.npy", "--probs", "p.npy"], 2, "none.npy does not exist"),
         (["--labels", "y.npy", "--probs", "none.npy"], 2, "none.npy does not exist"),
-        (["--labels", "y.npy", "--probs", "t.csv"], 2, "t.csv is no .npy or .npz file"),
+        (["--labels", "y.npy", "--probs", "t.csv"], 2, "t.csv is not a .npy or .npz file"),
         (["--labels", "objects.npy", "--probs", "p.npy"], 1, "objects.npy cannot be read as a plain NumPy file"),
         (["--labels", "y.npy", "--probs", "objects.npy"], 1, "objects.npy cannot be read as a plain NumPy file"),
         (["--labels", "y.npy", "--probs", "logits.npy"], 1, "logits.npy, row 0"),

@@ -269,9 +269,7 @@ def test_numbers_of_people_are_no_inputs_and_other_numbers_are(tmp_path):
         {"item": range(9), "user_id": range(9), "coder": 1, "expert": [0, 1, 1] * 3, "user_age": 3, "f": 0.5}
     )
     frame.to_csv(tmp_path / "x.csv", index=False)
-    with pytest.warns(
-        DataWarning, match="user_id, coder of .* not used as input: who gave a label, or any other person"
-    ):
+    with pytest.warns(DataWarning, match="user_id, coder of .* not used as input: people are not an input"):
         inputs = load_inputs(tmp_path / "x.csv")
     assert inputs.schema["columns"] == ["expert", "user_age", "f"]
     with pytest.raises(UsageError, match=r"column 'coder' of .* holds people"):

@@ -58,11 +58,94 @@ def test_settings():
     assert missing("settings.md", phrases) == []
 
 
+def test_settings_of_other_methods():
+    """What the page says in its text, and its two tables that people wrote."""
+    stress, idle = results("stress"), results("idle_pi")
+    where = stress["mean_accuracy_where_paper_did_not_collapse"]
+    ahead, losses = stress["default_minus_paper"], list(idle["change_by_idle_pi"].values())[:3]
+    of = {(row["dataset"], row["method"], row["select"]): row for row in [*results("cifar10s"), *results("labelme")]}
+    cifar = [of["cifar10s", method, "last"] for method in ("ce", "pi_dual", "ce on clean labels")]
+    phrases = [
+        f"{100 * where['paper']:.1f}% on average, the default {100 * where['default']:.1f}%",
+        f"difference {100 * ahead['mean']:.1f} ± {100 * ahead['standard_error']:.1f}",
+        *(f"{100 * row['test_accuracy_mean']:.1f}% ± {100 * row['test_accuracy_std']:.1f}" for row in cifar),
+        *(f"{of['labelme', method, 'last']['detection_auc_mean']:.3f}" for method in ("ce", "pi_dual")),
+        *(f"{100 * loss['mean']:.1f} ± {100 * loss['standard_error']:.1f}" for loss in losses),
+        f"Of the {sum(loss['crowds_ten_points_lower'] for loss in losses)}\nfits with idle PI",
+        f"it flags {sum(loss['of_them_told'] for loss in losses)}.",
+    ]
+    names = {"default": "default", "ce": "cross-entropy", "one convolution a block": "one convolution per block"}
+    names["ce, one convolution a block"] = "cross-entropy, one convolution per block"
+    for row in results("settings_images"):
+        phrases.append(f"| {names[row['variant']]} | {100 * row['accuracy']:.1f} | {row['auc']:.3f} |")
+    threads = results("threads")
+    for spin, sleep in zip(threads["spin"], threads["sleep"], strict=True):
+        ratio = f"{spin['ratio']:.0f}" if spin["ratio"] > 10 else f"{spin['ratio']:.1f}"
+        phrases.append(f"| {ratio} | {sleep['ratio']:.1f} |")
+    assert missing("settings.md", phrases) == []
+
+
+def test_judge():
+    def speed(name, size, what, dtype="float16"):
+        rows = results("judge")[name]
+        return next(row for row in rows if (row["size"], row["what"], row["dtype"]) == (size, what, dtype))
+
+    small, large = (speed("detect_speed", size, "find_label_issues") for size in ("small", "large"))
+    phrases = [
+        f"50,000 x 10 take {small['seconds']:.1f} s",
+        f"in float16 {large['seconds']:.0f} s and {large['peak_bytes'] / 1e9:.1f} GB",
+        f"{speed('speed', 'small', 'judge')['seconds']:.1f} s for 50,000 items",
+    ]
+    assert missing("judge.md", phrases) == []
+    judged = [row for row in results("judge")["speed"] if row["size"] == "large"]
+    assert max(row["seconds"] for row in judged) < 57 < max(row["seconds"] for row in judged) + 1
+    assert f"{max(row['peak_bytes'] for row in judged) / 1e9:.1f} GB" == "1.9 GB"
+    assert "less than 57 s and 1.9 GB" in page("judge.md")
+
+
+def test_results_quotes_its_own_tables(benchmark):
+    """What the text on all 20 methods says: percentages and the cells that they are."""
+    made = benchmark("tables").tables()
+
+    def cell(table, method, column):
+        rows = benchmark("site_tables").rows_of(made[table])
+        (row,) = (row for row in rows if row["method"] == method)
+        return row[column].strip("*").split(" ")[0]
+
+    selected, last = "methods selected_accuracy", "methods last_accuracy"
+    high, low = "digits_pi_high", "digits_pi_low"
+    quoted = {
+        "PES(semi) reaches {}% at": cell(selected, "pes_semi", high),
+        "selected epoch (Pi-DUAL {}%)": cell(selected, "pi_dual", high),
+        "and {}% at the last": cell(last, "pes_semi", high),
+        "({}%), DivideMix": cell(last, "pi_dual", high),
+        "DivideMix {}% at the last": cell(last, "divide_mix", high),
+        "ELR+ ends highest ({}%)": cell(last, "elr_plus", low),
+        "falling ({}%, cross-entropy": cell(last, "forward_t", high),
+        "cross-entropy {}%) and gains": cell(last, "ce", high),
+        "only at high noise ({}% against": cell(selected, "distill_pi", high),
+        "against {}% selected)": cell(selected, "ce", high),
+    }
+    words = " ".join(page("results.md").split())
+    assert [phrase.format(value) for phrase, value in quoted.items() if phrase.format(value) not in words] == []
+
+
 def test_theory():
-    wrong = results("theory")["by_wrong_labels"]
-    ols = dict(zip(wrong["n_wrong"], wrong["ols"], strict=True))
-    phrases = [f"{ols[160]['total']:.3f}", *(f"{ols[n]['bias']:.3f} at {n}" for n in (40, 80))]
-    assert missing("theory.md", [phrase.strip() for phrase in phrases]) == []
+    theory = results("theory")
+    wrong, mistakes = theory["by_wrong_labels"], theory["by_gate_mistakes"]
+    ols, right, misses = (
+        dict(zip(wrong["n_wrong"], wrong[name], strict=True)) for name in ("ols", "pi_dual", "pi_dual_missing")
+    )
+    kept, dropped = (
+        dict(zip(mistakes["n_mistakes"], mistakes[name], strict=True)) for name in ("wrong_kept", "clean_dropped")
+    )
+    phrases = [
+        f"{ols[160]['total']:.3f}; that of Pi-DUAL is {right[160]['total']:.3f} with",
+        f"{misses[160]['total']:.3f} with one that misses",
+        *(f"{ols[n]['bias']:.3f} at {n}" for n in (40, 80, 160)),
+        f"to {kept[40]['total']:.3f}, dropping 40 clean rows to {dropped[40]['total']:.3f}",
+    ]
+    assert missing("theory.md", phrases) == []
 
 
 def test_review():

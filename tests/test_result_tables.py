@@ -55,6 +55,11 @@ def test_a_summary_is_that_of_its_rows(benchmark, name):
     assert json.loads((RESULTS / f"{name}.json").read_text())["results"] == made
 
 
+def test_every_result_file_has_its_command_on_one_page():
+    page = (DOCS / "reproduce.md").read_text()
+    assert [path.name for path in RESULTS.glob("*.json*") if f"`{path.stem}.json" not in page] == []
+
+
 def test_results_are_few_and_small():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert len(files) < 60

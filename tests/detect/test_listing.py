@@ -105,7 +105,7 @@ def test_every_row_listed_has_its_reason_and_the_verdict_it_had():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"budget": 3, "cutoff": 0.1}, "cutoff and budget both say what to list"),
+        ({"budget": 3, "cutoff": 0.1}, "cutoff and budget both choose what to list"),
         ({"budget": -1}, "The budget -1 is negative"),
         ({"per_class": 0}, "per_class must be a number of labels"),
         ({"per_class": 2.5}, "not 2.5"),

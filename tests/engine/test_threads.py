@@ -63,7 +63,7 @@ def test_what_is_asked_for_is_done():
 
 @pytest.mark.parametrize("asked", [0, -1, 5, 1.5, True, "2", "two"])
 def test_threads_that_cannot_be(asked):
-    with pytest.raises(UsageError, match="threads must be a whole number from 1 to 4, the cores there are, not"):
+    with pytest.raises(UsageError, match="threads must be a whole number from 1 to 4, the number of cores, not"):
         choose_threads(a_method(), 16, asked=asked)
 
 

@@ -115,9 +115,11 @@ def test_privileged_information_is_described_in_its_own_units(run, page):
 
 def test_pictures_are_embedded_until_they_are_too_many(run):
     names = [f"scan/{i:05d}.png" for i in range(400)]
+    assert "usually" in page_of(run).words
     Run(run).write_thumbnails(pd.DataFrame({"item": names, "png": [png()] * 400}))
     page = page_of(run)
     assert page.all("img")
+    assert "usually" not in page.words  # a picture says more than its unusual pixels
     assert all(attrs["src"].startswith("data:image/png;base64,iVBOR") and attrs["alt"] for attrs in page.all("img"))
     listed = [str(item) for item in Run(run).predictions.issues()["item"].unique()[:20]]
     Run(run).write_thumbnails(pd.DataFrame({"item": listed, "png": [png() + bytes(700_000)] * len(listed)}))

@@ -86,7 +86,7 @@ def test_texts_that_have_changed_or_gone(folder, inside):
     assert seen["text"] is None
     assert "has changed since the run was made" in seen["note"]
     (inside / "labels.csv").write_text(whole.replace(",yes,", ",no,", 1))
-    assert "does not hold the labels of the run" in Originals(run).show(7, items[7])["note"]
+    assert "no longer has the labels of the run" in Originals(run).show(7, items[7])["note"]
     (inside / "labels.csv").write_text("\n")
     assert "cannot be read as it was" in Originals(run).show(7, items[7])["note"]
     (inside / "labels.csv").unlink()
@@ -137,14 +137,14 @@ def test_pictures_that_have_changed_gone_or_lie_elsewhere(folder, inside):
     assert decoded(seen).shape == (320, 640, 3)
     assert "newer than the run" in seen["note"]
     path.write_bytes(b"no picture")
-    assert "cannot be read" in originals.show(7, items[7])["note"]
+    assert "no longer be read" in originals.show(7, items[7])["note"]
     secret = inside / "secret.png"
     Image.new("RGB", (9, 9)).save(secret)
     path.unlink()
     path.symlink_to(secret)
     assert originals.show(7, items[7])["picture"] is None
     path.unlink()
-    assert "no picture of this item" in originals.show(7, items[7])["note"]
+    assert "picture of this item is no longer" in originals.show(7, items[7])["note"]
     (inside / "images" / "out").symlink_to(inside)
     for name in ("../secret.png", str(secret), "out/secret.png", "a\0.png", "x" * 5000 + ".png", "", ".", "/"):
         assert originals.show(7, name)["picture"] is None, name

@@ -26,7 +26,7 @@ def test_every_decision_that_was_confirmed_outlives_a_kill(run, start):
     db.close()
     code, out, err = again.stop()
     assert (code, out) == (0, "")
-    assert "40 labels are decided" in err
+    assert "40 labels decided" in err
 
 
 def test_raw_requests_that_are_no_http_or_no_question_of_ours(run, start):
@@ -54,7 +54,7 @@ def test_a_host_that_others_reach_is_told(start):
     server = start("--host", "0.0.0.0")
     assert server.address.startswith("http://127.0.0.1:")
     assert server.ask("GET", "/api/about")[0] == 200
-    assert "Whoever can reach 0.0.0.0" in server.stop()[2]
+    assert "Everybody who can reach 0.0.0.0" in server.stop()[2]
 
 
 def test_what_cannot_be_served_is_said_in_one_sentence(run, tmp_path):

@@ -88,9 +88,9 @@ def cli() -> None:
     """Learn from labels you cannot fully trust, using what you know about how each label was made.
 
     \b
-    pidual demo                                          see it work, in two minutes
+    pidual demo                                          see it work on data that comes with pidual
     pidual fit labels.csv --x features.npy --pi annotator,seconds
-    pidual report runs/labels                            what came out
+    pidual detect runs/labels                            list the labels that look wrong
     """
 
 

@@ -17,9 +17,9 @@ from .common import check_ending, print_table, write_table
 @click.option("--key-file", type=click.Path(path_type=Path), help="Key file.  [default: .pidual.key beside the table]")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
 def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None, out: Path | None) -> None:
-    """Print what a RUN says about each annotator, as annotators.parquet has it.
+    """Print the table of annotators of a RUN (annotators.parquet).
 
-    With --names, a column says who each pseudonym stands for: keep that file private.
+    With --names, the table has a column with the real ids: keep that file private.
     """
     from ..run import Run
 
@@ -27,7 +27,7 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
     opened = Run.open(run)
     frame = opened.annotators
     if frame is None or not len(frame):
-        raise UsageError(f"{run} does not know who gave the labels.")
+        raise UsageError(f"{run} has no information about who gave the labels.")
     if names:
         from ..export import open_table
         from ..export.names import names_of_annotators
@@ -37,7 +37,7 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
         lost = [name for name in ids if name not in known]
         if lost:
             raise UsageError(
-                f"the key does not fit: {len(lost)} of {len(ids)} pseudonyms of {run} are of nobody in the table; name "
+                f"the key does not fit: {len(lost)} of {len(ids)} pseudonyms of {run} match nobody in the table; name "
                 "the key that the run was made with with --key-file."
             )
         frame = frame.assign(annotator=ids)

@@ -79,10 +79,10 @@ def benchmark(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare methods on datasets of the paper, our numbers beside the paper's where the scale is the paper's.
+    """Compare methods on the datasets of the paper.
 
-    Every fit becomes a result file in --out. Start the command again after Ctrl-C or a kill and it continues; start it
-    twice and the two share the work.
+    Every fit becomes a result file in --out. At the paper's scale, its numbers are shown beside ours. To continue after
+    Ctrl-C or a kill, start the command again; start it twice to share the work.
     """
     from ..paper.recipes import describe_recipes, load_recipe
 
@@ -114,7 +114,7 @@ def benchmark(
     if not is_first_process():
         return
     if missing:
-        say(f"{missing} of {len(fits)} fits are being done by another process; the summary is of the others.")
+        say(f"{missing} of {len(fits)} fits are being done by another process; the summary covers the others.")
     results = read_results(out)
     summary = write_summary(out, results)
     shown = summary[summary["dataset"].isin([recipe.dataset for recipe in recipes]) & (summary["scale"] == scale)]
@@ -167,7 +167,7 @@ def print_trials(
         loaded = load_data(recipe, data)
         for fit in plan(recipe, methods, 1, settings):
             tried = try_out(loaded, replace(fit.options(loaded.noise_rate), threads=threads))
-            words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s a step"
+            words = f"{tried['parameters']:,} parameters, loss {tried['loss']:.3f}, {tried['seconds']:.2f} s per step"
             line = {"dataset": recipe.dataset, "scale": recipe.scale, "method": fit.method, **tried}
             click.echo(json.dumps(line) if as_json else f"{recipe.dataset} {fit.method}: {words}")
 

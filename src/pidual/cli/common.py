@@ -68,7 +68,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        say("Stopping after this step; once more to stop at once.")
+        say("Stopping after this step; press Ctrl-C again to stop at once.")
 
     old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -86,7 +86,8 @@ def writing(out: Path) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else error
         raise PidualError(
-            f"Cannot write to {out} ({reason}); what was saved before is kept. Make room, then continue with --resume."
+            f"Cannot write to {out} ({reason}); the state saved before is kept. Free some space, then continue with "
+            "--resume."
         ) from error
 
 

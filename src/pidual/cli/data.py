@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def data() -> None:
-    """Import labels from other tools; check the datasets of the benchmarks, and make the one that is not published."""
+    """Import labels from other tools; check or make datasets of the benchmarks."""
 
 
 DATA_FOLDER = click.option(
@@ -62,12 +62,12 @@ def import_(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write the labels in SOURCE to OUT (.csv or .parquet), a row for every answer.
+    """Write the labels in SOURCE to OUT (.csv or .parquet), one row per answer.
 
     SOURCE is an export of Label Studio (JSON, JSON_MIN, CSV), Argilla or doccano, a dataset of Hugging Face, a table
-    with a column for each annotator (--annotators), or any table that `pidual fit` reads. OUT has the columns item,
-    label and annotator, what else is known about an answer (seconds, trial, hour, pre_annotated), clean labels as y,
-    and the fields of the items. The command that fits it is printed.
+    with one column per annotator (--annotators), or any table that `pidual fit` reads. OUT has the columns item, label
+    and annotator, further information about an answer (seconds, trial, hour, pre_annotated), clean labels as y, and the
+    fields of the items. The command prints how to fit OUT.
     """
     import functools
 
@@ -118,11 +118,10 @@ def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
 @DATA_FOLDER
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(name: str, folder: Path, as_json: bool) -> None:
-    """Check the files of the dataset NAME, or of all: present, complete, aligned with the images, as noisy as
-    published.
+    """Verify the files of the dataset NAME, or of all datasets.
 
-    One line per check: ok, note (usable, though incomplete), missing or wrong. Exits with 1 if
-    anything is missing or wrong.
+    Checks that files are present, complete, aligned with the images and as noisy as published. Prints one line per
+    check: ok, note (usable, but incomplete), missing or wrong. Exits with 1 if anything is missing or wrong.
     """
     from ..datasets import DATASETS
     from ..paper.datasets.check import check_dataset
@@ -152,10 +151,10 @@ def check(name: str, folder: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def relabel(name: str, folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
-    """Relabel a clean dataset with imperfect annotators, the way ImageNet-PI was made.
+    """Relabel a clean dataset with imperfect annotators, as ImageNet-PI was made.
 
-    cifar10_pi: trains 16 small CNNs on the CIFAR-10 training images in DIR and writes DIR/cifar-10-pi; minutes on one
-    core for 10,000 images.
+    cifar10_pi: train 16 small CNNs on the CIFAR-10 training images in DIR and write DIR/cifar-10-pi; this takes minutes
+    on one core for 10,000 images.
     """
     from ..paper.datasets.cifar10_pi import make_cifar10_pi
 

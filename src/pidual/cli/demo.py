@@ -20,7 +20,10 @@ from .common import terminal_progress
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
-    """Do the main job on data that comes with the package: handwritten digits relabelled by 16 imperfect annotators."""
+    """Show the main job on data that comes with the package.
+
+    The data are handwritten digits, relabelled by 16 imperfect annotators.
+    """
     from .digits_demo import run_demo
 
     with terminal_progress(quiet) as progress:

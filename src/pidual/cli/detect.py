@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--labels", metavar="FILE", help="In place of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
+    "--labels", metavar="FILE", help="Instead of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
 )
 @click.option(
     "--probs",
     metavar="FILE",
-    help="With --labels: class probabilities, one row per label, from a classifier that has not seen it (.npy).",
+    help="With --labels: class probabilities, one row per label, from a classifier not trained on it (.npy).",
 )
 @click.option(
     "--annotator", metavar="FILE", help="With --labels: who gave each label (.npy, or a column of the table)."
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "--cutoff",
     default=None,
     metavar="auto|reviewed|NUMBER",
-    help="List the labels with a quality below this; reviewed: below the line that decisions of reviewers draw.  "
+    help="List the labels with a quality below this; reviewed: below the cut-off based on decisions of reviewers.  "
     "[default: auto, the labels that look wrong]",
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="List the N labels of lowest quality instead.")
@@ -63,13 +63,13 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-over",
     metavar="PERCENT",
-    help="Exit with 3 when more than this share of the labels look wrong, such as 5%, and with 1 when the fit failed.",
+    help="Exit with 3 if more than this share of the labels, such as 5%, look wrong, and with 1 if the fit failed.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="CSV, Parquet or JSON file for the labels; in CSV, text that a spreadsheet would calculate, such as =1+1, has "
-    "an apostrophe before it, which pidual takes off again.  [default: CSV on stdout]",
+    help="CSV, Parquet or JSON file for the labels. In CSV, text that a spreadsheet would run as a formula, such as "
+    "=1+1, gets an apostrophe in front, which pidual removes on reading.  [default: CSV on stdout]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the labels.")
 def detect(
@@ -84,15 +84,19 @@ def detect(
     as_json: bool,
     **files: Any,
 ) -> None:
-    """List labels that look wrong, most suspicious first, with the reasons: of a RUN, which stays as it is, or by the
-    probabilities of a classifier of your own (--labels and --probs)."""
+    """List labels that look wrong, the most suspicious first, with reasons.
+
+    Reads a RUN, which is not changed, or labels and the probabilities of your own classifier (--labels and --probs).
+    """
     from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))
     choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by)
     limit = parse_share(fail_over) if fail_over is not None else None
     if limit is not None and choice != Choice(choice.cutoff):
-        raise UsageError("--fail-over counts all labels that look wrong; leave out what lists others or some of them.")
+        raise UsageError(
+            "--fail-over counts all labels that look wrong; leave out options that list other labels or only some."
+        )
     check_source(run, files)
     with said_warnings():
         found = of_run(run, gate=limit is not None) if run is not None else of_files(**files, gate=limit is not None)
@@ -123,7 +127,7 @@ def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
     """Refuse both a run and files, or neither."""
     given = [f"--{name}" for name, value in files.items() if value is not None]
     if run is not None and given:
-        raise UsageError(f"Give a RUN or {given[0]}, not both: what is in a run has been judged already.")
+        raise UsageError(f"Give a RUN or {given[0]}, not both: the labels of a run have been judged already.")
     missing = [f"--{name}" for name in ("labels", "probs") if files[name] is None]
     if run is None and missing:
         raise UsageError(
@@ -170,9 +174,7 @@ def refuse_failed(run: "Run") -> None:
     verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
     if verdict.get("status") == "failed" or guard.get("collapsed"):
         why = [*verdict.get("reasons", []), "training collapsed"][0]
-        raise RunError(
-            f"The fit in {run.path} failed ({why.rstrip('.')}), so it says nothing about its labels; fit again."
-        )
+        raise RunError(f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again.")
 
 
 def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
@@ -226,9 +228,7 @@ def reviewed_cutoff(path: Path | None) -> float:
 
     found = None if path is None else Run.open(path).calibration
     if found is None:
-        raise UsageError(
-            "--cutoff reviewed needs a RUN of which at least ten labels were decided on (`pidual review`)."
-        )
+        raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten labels (`pidual review`).")
     return float(found["cutoff"])
 
 

@@ -43,10 +43,10 @@ class Check:
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(table: Path | None, as_json: bool) -> None:
-    """Check this installation: versions, threads, devices, optional parts, write access, key of the pseudonyms.
+    """Check this installation.
 
-    With TABLE, the key of the pseudonyms is the one beside that table. Exits with 1 if something that is needed is
-    missing or wrong; optional parts are not needed.
+    Checks versions, threads, devices, optional parts, write access and the key of the pseudonyms, with TABLE the key
+    beside that table. Exits with 1 if a required part is missing or wrong.
     """
     folder = Path.cwd() if table is None else table.parent
     checks = [*needed_packages(), *processor(), *devices(), *optional_parts(), *places(), key_file(folder)]
@@ -126,7 +126,7 @@ def devices() -> Iterator[Check]:
         return
     built_for = re.findall(r"^(cuda|hip)\b.*= ['\"]([\d.]+)", source, re.MULTILINE)
     if not built_for and sys.platform != "darwin":
-        yield Check("machine", "devices", "ok", "cpu (this torch is built for the processor alone)")
+        yield Check("machine", "devices", "ok", "cpu (this torch is built for CPUs only)")
         return
     import torch
 
@@ -189,7 +189,7 @@ def key_file(folder: Path) -> Check:
         return Check("places", "key", "note", f"not checked ({error})")
     path = folder / KEY_NAME
     if not path.exists():
-        return Check("places", "key", "ok", f"{path}: none yet; it is made when a table there is first read")
+        return Check("places", "key", "ok", f"{path}: none yet; it is created when a table there is first read")
     try:
         load_key(path)
     except UsageError as error:

@@ -23,7 +23,7 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
     required=True,
     type=click.Choice([*TABLES, *ENDINGS]),
     help="csv, parquet, jsonl, hf: the table with wrong labels corrected, hf as a dataset of Hugging Face; "
-    "label-studio: tasks to look at again; onnx, torch: the prediction network.",
+    "label-studio: tasks to check again; onnx, torch: the prediction network.",
 )
 @click.option("--soft", is_flag=True, help="Write the probability of every class instead, one row per item.")
 @click.option(
@@ -32,7 +32,7 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
     default=0.0,
     show_default=True,
     metavar="P",
-    help="Change labels only where the consensus is at least this likely.",
+    help="Change labels only if the consensus is at least this likely.",
 )
 @click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
 @click.option("--force", is_flag=True, help="Replace OUT.")
@@ -40,21 +40,21 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
 def export(
     run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
 ) -> None:
-    """Write the table of a RUN to OUT with the labels that look wrong replaced by the consensus.
+    """Write the table of a RUN with corrected labels, or its network.
 
-    What reviewers decided (`pidual review`) comes first: labels that they changed are written, and those that they kept
-    or were unsure about stay. A label that looks wrong and nobody decided on becomes the consensus of its item.
+    Labels that look wrong are replaced by the consensus of their item. Decisions of reviewers (`pidual review`) take
+    precedence: labels they changed are written, and labels they kept or were unsure about stay.
 
-    OUT is NAME.clean.csv by default, where NAME is that of the table.
-    A table in the format it came in (CSV, Parquet, JSON Lines) keeps its rows, order, columns, ids and spelling, and
-    differs in the changed labels alone, in CSV and JSON Lines byte for byte. A file .changes.csv beside OUT lists them
-    with the old label and why. OUT has ids of people as the table has them. --to hf (extra hf) writes the directory
-    NAME.clean.hf for `datasets.load_from_disk`: all columns, the label corrected, and given_label, label_source (given,
-    reviewed, consensus or automatic), label_quality and consensus_quality.
+    OUT is NAME.clean.csv by default, where NAME is the name of the table. In the format the table came in (CSV,
+    Parquet, JSON Lines), rows, order, columns, ids and spelling stay the same; in CSV and JSON Lines, only the bytes of
+    changed labels differ. A file .changes.csv beside OUT lists the changes with the old label and the reason. OUT
+    contains the ids of people as in the table. --to hf (extra hf) writes the directory NAME.clean.hf for
+    `datasets.load_from_disk`: all columns with the corrected label, and given_label, label_source (given, reviewed,
+    consensus or automatic), label_quality and consensus_quality.
 
-    --soft writes soft labels instead, NAME.soft.csv. --to onnx and --to torch write the prediction network, which takes
-    inputs as the run did and gives a probability of every class: as ONNX (extra onnx), or as a state dict with a Python
-    file beside it that loads it.
+    --soft writes soft labels instead, to NAME.soft.csv. --to onnx and --to torch write the prediction network, which
+    takes inputs as the run did and returns the probability of every class: as ONNX (extra onnx), or as a state dict
+    with a Python file that loads it.
     """
     from ..run import Run
 
@@ -110,7 +110,7 @@ def _write(
         "n_issues": n_issues,
     }
     if to == "label-studio":
-        return told, f"{out}: a task for each of {len(run.items):,} items, doubtful ones first"
+        return told, f"{out}: one task for each of {len(run.items):,} items, doubtful ones first"
     n_reviewed, n_decided = int((changes["source"] == "reviewed").sum()), len(run.reviews)
     n_left = len(decide(run, sure)) - len(changes)
     sentence = f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed"

@@ -38,9 +38,9 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     "from_run",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="Fit the data of RUN again with its options, and with the classes that its reviewers decided on (`pidual "
-    "review`) as known, beginning with what it knows about annotators. TABLE, --x, --probs and --key-file say where "
-    "files are now.",
+    help="Fit the data of RUN again with its options, and use the decisions of its reviewers (`pidual review`) as "
+    "known classes. Starts from what RUN knows about annotators. If files have moved, pass TABLE, --x, --probs or "
+    "--key-file.",
 )
 @click.option(
     "--save-every",
@@ -52,9 +52,9 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out if there is one.")
 @click.option(
-    "--force", is_flag=True, help="Replace the run in --out, when this one is finished; other files there stay."
+    "--force", is_flag=True, help="Replace the run in --out when this one is finished; other files there stay."
 )
-@click.option("--keep-going", is_flag=True, help="Exit with 0 even when the verdict on the fit is that it failed.")
+@click.option("--keep-going", is_flag=True, help="Exit with 0 even if the verdict on the fit is failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def fit(
@@ -72,13 +72,12 @@ def fit(
 ) -> None:
     """Train on an annotation TABLE, find wrong labels and write a report.
 
-    TABLE (CSV, Parquet, JSON or JSON Lines) has a row for every annotation: an item, the label it was given, who gave
-    it, and whatever else is known about how the label was made. Exports of Label Studio, Argilla and doccano, and
-    datasets of Hugging Face, are read as they are; their text or vectors are the input where none is given. The result
-    is a run directory with the classifier, predictions, annotators and report.html. After a review of that, --from fits
-    again with what was decided.
+    TABLE (CSV, Parquet, JSON or JSON Lines) has one row per annotation: the item, its label, who gave it, and anything
+    else that is known about how the label was made. Exports of Label Studio, Argilla and doccano, and datasets of
+    Hugging Face, are read directly; if you name no input, their text or vectors are used. The result is a run directory
+    with the classifier, predictions, annotators and report.html. After a review, --from fits again with the decisions.
 
-    Exits with 1 if the fit failed: if the classifier learned nothing about the labels.
+    Exits with 1 if the fit failed, that is, if the classifier learned nothing about the labels.
     """
     if table is None and from_run is None:
         raise UsageError("TABLE is missing; give an annotation table, or a run to fit again with --from.")
@@ -181,7 +180,7 @@ def describe_verdict(verdict: dict[str, Any]) -> list[str]:
 
 def describe_decisions(about: dict[str, Any]) -> list[str]:
     """What decisions of reviewers have changed, for people."""
-    unsure = f" ({about['n_unsure']:,} could not tell)" if about["n_unsure"] else ""
+    unsure = f" ({about['n_unsure']:,} undecided)" if about["n_unsure"] else ""
     n, others = about["n_consensus_changed"], about["n_others_changed"]
     (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
     used = (

@@ -34,13 +34,13 @@ threads_option = click.option(
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads of the processor.  [default: 1 for small networks, else OMP_NUM_THREADS or all cores]",
+    help="Number of CPU threads.  [default: 1 for small networks, otherwise OMP_NUM_THREADS or all cores]",
 )
 FORMATS = ("label-studio", "label-studio-min", "argilla", "doccano", "hf", "table")
 format_option = click.option(
     "--format",
     type=click.Choice(FORMATS),
-    help="Tool that wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: recognised by its contents]",
+    help="Tool that wrote TABLE; label-studio-min is JSON_MIN or CSV.  [default: recognised from its content]",
 )
 annotators_option = click.option(
     "--annotators",
@@ -61,17 +61,17 @@ data_options = together(
         "columns",
         callback=names,
         metavar="A,B,...",
-        help="Input columns of --x or (without --x) of TABLE, there also a pattern such as 'embedding_*'; put "
-        "a name that has a comma in double quotes.",
+        help="Input columns of --x or, without --x, of TABLE, where a pattern such as 'embedding_*' also works; put "
+        "a name with a comma in double quotes.",
     ),
     click.option(
         "--x-text",
         "text",
         metavar="COLUMN",
-        help="Use text as input: the column of --x, or (without --x) of TABLE, that holds it.",
+        help="Use text as input: name of its column in --x or, without --x, in TABLE.",
     ),
     click.option(
-        "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels a side."
+        "--image-size", type=click.IntRange(min=1), metavar="PIXELS", help="Resize images to this many pixels per side."
     ),
     format_option,
     annotators_option,
@@ -79,13 +79,13 @@ data_options = together(
     click.option(
         "--label",
         metavar="COLUMN",
-        help="Column of the given label; of an export, the control or question.  [default: label]",
+        help="Column of the given label; for an export, the control or question.  [default: label]",
     ),
     click.option(
         "--annotator",
         metavar="COLUMN",
-        help="Column of the annotator.  [default: annotator, worker, rater or labeler, or one of these with _id; else "
-        "the only column whose name says who gave the label, such as completed_by]",
+        help="Column of the annotator.  [default: annotator, worker, rater or labeler, or one of these with _id; "
+        "otherwise the only column whose name says who gave the label, such as completed_by]",
     ),
     click.option(
         "--pi",
@@ -93,7 +93,7 @@ data_options = together(
         metavar="A,B,...",
         help="Privileged information: columns that say how each label was made. NAME or NAME:KIND, where KIND is "
         "category, number, duration or raw; put a name with a comma or colon in double quotes, as in "
-        """'"time, s":number'.  [default: the annotator; of an export, all it has]""",
+        """'"time, s":number'.  [default: the annotator; for an export, all columns it has]""",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(
@@ -105,21 +105,21 @@ judging_options = together(
         "--probs",
         metavar="PATH",
         help="Judge labels by your own classifier's probabilities for each item, instead of inputs: .npy, "
-        ".npz with pred_probs, CSV or Parquet, one column for each class, in the order of the classes sorted. They "
-        "should be out of sample: from a classifier that has not seen the label it judges.",
+        ".npz with pred_probs, CSV or Parquet, with one column per class in sorted order. They should be out of "
+        "sample: from a classifier not trained on the label it judges.",
     ),
     click.option("--no-x", is_flag=True, help="Judge labels by each other and by PI alone, without inputs."),
 )
 training_options = together(
     click.option(
-        "--method", help="Method, see `pidual methods`.  [default: auto, by the shape of the data; sweep: pi_dual]"
+        "--method", help="Method; `pidual methods` lists them.  [default: auto, chosen from the data; sweep: pi_dual]"
     ),
     click.option(
         "--setting",
         default="default",
         show_default=True,
         type=click.Choice(["default", "paper"]),
-        help="Preset for options you do not set. paper: the paper's protocol for CIFAR, on images with its "
+        help="Preset for options you do not set. paper is the paper's protocol for CIFAR; for images, it uses "
         "WRN-28-10, which needs a GPU.",
     ),
     click.option(
@@ -133,10 +133,10 @@ training_options = together(
     click.option(
         "--network",
         metavar="NAME",
-        help=f"{', '.join(NETWORK_NAMES)}, torchvision:NAME or timm:NAME.  [default: by the inputs]",
+        help=f"{', '.join(NETWORK_NAMES)}, torchvision:NAME or timm:NAME.  [default: depends on the inputs]",
     ),
     click.option("--epochs", type=int, help="Number of passes over the data."),
-    click.option("--batch-size", type=int, help="Rows per step (items, with a method that judges items)."),
+    click.option("--batch-size", type=int, help="Rows per step (items, if the method judges items)."),
     click.option("--lr", type=float, help="Learning rate."),
     click.option(
         "--valid-fraction",
@@ -152,7 +152,7 @@ training_options = together(
     click.option(
         "--key-file",
         type=click.Path(path_type=Path),
-        help="Secret key of the pseudonyms, made if there is none.  [default: .pidual.key beside TABLE]",
+        help="Secret key of the pseudonyms; created if missing.  [default: .pidual.key beside TABLE]",
     ),
 )
 
@@ -177,7 +177,7 @@ def check_inputs_given_once(options: dict[str, Any]) -> None:
     chosen = click.get_current_context().get_parameter_source("method") is not ParameterSource.DEFAULT
     if chosen and options["method"] not in ("auto", "latent_truth"):
         raise UsageError(
-            f"{first} needs the method latent_truth, which judges all answers of an item together, not "
+            f"{first} needs the method latent_truth, which judges all answers to an item together, not "
             f"'{options['method']}'; leave --method out."
         )
     options["method"] = "latent_truth"
@@ -228,7 +228,7 @@ def what_is_left(table: "AnnotationTable", pi_given: bool) -> list[str]:
     if table.people and "annotator" not in table.frame:
         left.append(
             f"{table.source}: {listed(list(table.people))} holds people, but no column says who gave each label; if "
-            "these people did, name it with --annotator: each of them is then judged."
+            "these people did, name it with --annotator, so that each of them is judged."
         )
     return left
 
@@ -264,7 +264,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     else:
         image = opened.guess and opened.guess.image
         raise UsageError(
-            "There is no input to learn from; give it with --x, --x-columns or --x-text, or give a classifier's "
+            "There is no input to learn from; pass one with --x, --x-columns or --x-text, or give a classifier's "
             "probabilities with --probs, or judge labels without any input with --no-x."
             + (
                 f" (The items are images: give the folder that the files in {image!r} are in with --x.)"

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     required=True,
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Number of answers you can ask for; with --cost, what you can spend on them.",
+    help="Number of answers to ask for; with --cost, the amount to spend on them.",
 )
-@click.option("--per-annotator", type=click.IntRange(min=1), metavar="N", help="Most answers to ask of one annotator.")
+@click.option(
+    "--per-annotator", type=click.IntRange(min=1), metavar="N", help="Largest number of answers from one annotator."
+)
 @click.option(
     "--cost",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What an answer costs: a table with the columns annotator and cost. Annotators have the names of the run, or "
+    help="Table with the cost of an answer: columns annotator and cost. Name annotators by their pseudonyms, or by "
     "their real ids, which need the table and the key of the pseudonyms.",
 )
 @click.option(
@@ -49,12 +51,12 @@ def next_answers(
     table: Path | None,
     key_file: Path | None,
 ) -> None:
-    """List the items of a RUN where one more answer is worth most, and who should give it.
+    """List the items of a RUN where one more answer helps most.
 
-    An answer is worth as much as it is expected to lower the error of the item's posterior (the Brier score that it
-    expects of itself), given how often the annotator is right on each class; with --cost, as much as that is per cost.
-    Nobody is asked twice about an item. Tasks for Label Studio hold the same items in the same order, with who should
-    answer as pidual_ask; they need the table of the run.
+    The list also names the annotator to ask. The value of an answer is how much it is expected to reduce the error of
+    the item's posterior (the Brier score that the posterior expects of itself), given how often the annotator is right
+    on each class; with --cost, this reduction per cost. Nobody is asked twice about an item. Tasks for Label Studio
+    have the same items in the same order, with the annotator to ask in pidual_ask; they need the table of the run.
     """
     from ..run import Run
 

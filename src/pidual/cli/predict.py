@@ -86,8 +86,8 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
             labels = labels_by_item(path, labels, named, items, paths=schema["kind"] == "images")
         elif named is not None and (named != items.astype(str)).any() and set(named) == set(items.astype(str)):
             warnings.warn(
-                f"{path} is taken in order, because it has as many rows as there are inputs, although its items are "
-                "their numbers in another order; if labels are meant by item, sort it by item.",
+                f"{path} is read in order, because it has as many rows as there are inputs, although its items are "
+                "their numbers in another order; if its labels belong to items by name, sort it by item.",
                 DataWarning,
                 stacklevel=2,
             )

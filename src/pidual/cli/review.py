@@ -18,31 +18,31 @@ from .common import say
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Address to listen at. With any other than the default, everybody who can reach this machine there and knows "
-    "the printed token can read and decide; what is sent is not encrypted.",
+    help="Address to listen on. With any other than the default, everybody who can reach this machine there and knows "
+    "the printed token can read and decide, and nothing is encrypted.",
 )
 @click.option(
     "--x",
     "x",
     type=click.Path(path_type=Path, exists=True),
     metavar="PATH",
-    help="Where the inputs are, or TABLE where they are columns of it.  [default: where the run read them]",
+    help="Path of the inputs, or of the table if they are columns of it.  [default: where the run read them]",
 )
 @click.option(
     "--sample",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Begin with N labels spread over the list and half as far beyond it. About 50 tell how many labels are wrong "
-    "(`pidual detect RUN`), which the worst ones alone do not.",
+    help="Start with N labels spread over the list and half as far beyond it. About 50 are enough to estimate how many "
+    "labels are wrong (`pidual detect RUN`); the worst ones alone are not.",
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_browser: bool) -> None:
-    """Look at the labels of a RUN that look wrong, in a browser, and say which are right.
+    """Review the labels of a RUN that look wrong, in a browser.
 
-    Prints the address of the page, with the token without which nobody reads or changes anything. Decisions are kept
-    in reviews.sqlite of RUN as they are made, with who and when; several people may review at once. Ctrl-C stops.
-    `pidual export` then writes the labels that were decided. Needs `pip install 'pidual[review]'`.
+    Prints the address of the page; nobody can read or change anything without the token in it. Every decision is saved
+    at once in reviews.sqlite of RUN, with reviewer and time; several people can review at once. Stop with Ctrl-C.
+    `pidual export` then applies the decisions. Needs `pip install 'pidual[review]'`.
     """
     import webbrowser
 
@@ -57,11 +57,11 @@ def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_brow
 
     def ready(address: str) -> None:
         if not is_loopback(host):
-            say(f"Whoever can reach {host} and has this address can read and decide; nothing is encrypted.")
+            say(f"Everybody who can reach {host} and has this address can read and decide; nothing is encrypted.")
         click.echo(address)
-        say("Ctrl-C stops; every decision is kept as it is made.")
+        say("Press Ctrl-C to stop; every decision is saved at once.")
         if not no_browser:
             webbrowser.open(address)
 
     n_decided = serve(opened, host, port, ready, x, sample)
-    say(f"{n_decided:,} labels are decided: {run / 'reviews.sqlite'}")
+    say(f"{n_decided:,} labels decided: {run / 'reviews.sqlite'}")

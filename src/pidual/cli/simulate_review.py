@@ -11,11 +11,11 @@ from .common import check_ending, print_table, write_table
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
 def simulate_review(run: Path, out: Path | None) -> None:
-    """Count the wrong labels among the first that a RUN lists, on data whose clean labels are known (fit --y).
+    """Count the wrong labels that a review of a RUN would find.
 
-    Beside the number found in our order stand those found by the classifier's probability of the given label, which is
-    how cleanlab ranks labels by default, and at random, and the largest number possible; then the share of labels that
-    are right when those found have been corrected.
+    Needs data with clean labels (fit --y). Prints the number of wrong labels among the first n: in our order, by the
+    classifier's probability of the given label, which is cleanlab's default ranking, at random, and the largest
+    possible number; then the share of right labels after those found have been corrected.
     """
     from ..run import Run
 

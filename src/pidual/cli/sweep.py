@@ -44,15 +44,15 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
     "--data",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="TABLE is not a file but a dataset of the benchmarks, such as cifar10n, in DIR; settings that are "
-    "not searched are its recipe's.",
+    help="Folder of the datasets. TABLE is then the name of a dataset of the benchmarks, such as cifar10n; settings "
+    "that are not searched come from its recipe.",
 )
 @click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use.")
 @click.option(
     "--grid",
     type=click.Choice(GRID_NAMES),
-    help="Search what the paper searched for the method on this dataset, except for options that are fixed.  "
-    "[default: that of the dataset, or else of CIFAR-10H (paper); none if there is --search]",
+    help="Search the grid of the paper for the method on this dataset, except for options that you set.  "
+    "[default: that of the dataset, otherwise of CIFAR-10H (paper); none with --search]",
 )
 @click.option(
     "--search",
@@ -104,11 +104,11 @@ def sweep(
     force: bool,
     **options: Any,
 ) -> None:
-    """Find the options that do best on the noisy validation rows of TABLE; clean labels are not used.
+    """Find the options that do best on noisy validation rows.
 
-    Every trial is one `pidual fit` without its report, or with --data a fit of `pidual benchmark`. Start the command
-    again with --resume after Ctrl-C or a kill and it continues; start it several times, on any machines that reach
-    --storage, and they share the work.
+    Clean labels are not used. Every trial is one `pidual fit` without its report or, with --data, a fit of `pidual
+    benchmark`. To continue after Ctrl-C or a kill, start the command again with --resume; to share the work, start it
+    several times, on any machines that reach --storage.
     """
     name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
     options["method"] = options["method"] or "pi_dual"  # latent truth chooses among its settings itself

@@ -84,5 +84,5 @@ def check_finite(array: NDArray[Any], place: Callable[[int, tuple[int, ...]], st
         value = array[(start + row, *rest)]
         where = place(start + row, tuple(rest))
         if np.isfinite(value):
-            raise DataError(f"{where}: {value:.3g} is beyond what pidual calculates with (3.4e38); scale the inputs.")
+            raise DataError(f"{where}: {value:.3g} is too large for pidual (limit 3.4e38); scale the inputs.")
         raise DataError(f"{where}: the value is {value}; replace missing and infinite values, or remove the input.")

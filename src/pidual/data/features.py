@@ -136,7 +136,7 @@ def _choose(
     rest = [column for column in source.columns if column not in known and column.casefold() not in _NOT_FEATURES]
     rest = [column for column in rest if not names_people(column) and not is_address(column)]
     unused = {
-        listed(people): "who gave a label, or any other person, is not an input; rename a column that holds no people.",
+        listed(people): "people are not an input; rename a column that holds no people.",
         listed(left): "an annotation table has columns of that name; list columns to use them anyway.",
         listed(mixed): "not every value is a number; correct the values, or list the columns to use.",
         listed(rest, 5): "not numbers; write them as numbers (True as 1), or list the columns to use.",
@@ -173,8 +173,8 @@ def _refuse_people(source: Source, people: list[str]) -> None:
     """Raise for columns of people asked for as input."""
     if people:
         raise UsageError(
-            f"column {people[0]!r} of {source.name} holds people, and who gave a label, or any other person, is no "
-            "input; leave it out (--pi is the place for it), or rename it if it holds no people."
+            f"column {people[0]!r} of {source.name} holds people, and people are not an input; leave it out (--pi is "
+            "the place for it), or rename it if it holds no people."
         )
 
 

@@ -103,7 +103,7 @@ def read_given(
     known = list(classes) if classes is not None else columns if array.dtype.kind in "OU" else None
     check_columns(probs, probs.shape[-1] if known is None else known, name)
     if probs.shape[1] < 2:
-        raise DataError(f"{name} has one column, and there must be at least two classes to tell apart.")
+        raise DataError(f"{name} has one column, and at least two classes are needed.")
     _refuse_one_hot(array, probs.shape[1], source)
     codes, known = _codes(array, known, probs.shape[1], source, name)
     places = tuple(np.nonzero(codes != MISSING)) if array.ndim == 2 else (np.arange(len(codes)),)
@@ -117,7 +117,7 @@ def read_given(
     who = _names(annotators, len(array), "annotators")
     if array.ndim == 2:
         if who is not None:
-            raise UsageError("labels have a column for every annotator, so that annotators would say it twice.")
+            raise UsageError("labels have a column for every annotator, so leave out `annotators`.")
         named = labels.columns if isinstance(labels, pd.DataFrame) else [f"{j}" for j in range(array.shape[1])]
         who = np.asarray([str(one) for one in named], dtype=object)[places[1]]
     names = _names(items, len(array), "items")
@@ -133,7 +133,7 @@ def read_given(
 def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
     """The array, names of its columns where it has any, and what to call it."""
     if isinstance(given, str | Path) and Path(given).suffix.lower() not in (".npy", ".npz"):
-        raise UsageError(f"{given} is no .npy or .npz file; save the probabilities with numpy.save.")
+        raise UsageError(f"{given} is not a .npy or .npz file; save the probabilities with numpy.save.")
     if isinstance(given, str | Path):
         array, columns, name = load_numpy(given, ("pred_probs", "x"), mode="r")[0], None, str(given)
     elif isinstance(given, pd.DataFrame):

@@ -19,7 +19,7 @@ from .row_names import row_names
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What x is, one row per input.
+    """The inputs x, one row per input.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Inputs:
     tensors : dict of numpy.ndarray
         Fitted arrays to keep with the model; empty unless `kind` is "text".
     source : str
-        What messages call the inputs.
+        Name of the inputs in messages.
     fingerprint : str, optional
         Digest of what the array was computed from, where it was: the same on any machine.
     texts : pyarrow array of text, optional
@@ -77,7 +77,7 @@ class Inputs:
         kind : str
             What the numbers are, where they are not just an array.
         source : str
-            What messages call the inputs.
+            Name of the inputs in messages.
         """
         x = check_array(x, source, finite=kind != "probabilities")
         return cls(

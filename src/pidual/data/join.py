@@ -157,8 +157,9 @@ def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool) -> No
     order = items.to_numpy(np.int64)[table.item_codes]
     if (order != np.arange(n)).any() and (np.sort(order) == np.arange(n)).all():
         warnings.warn(
-            f"{inputs.source} is taken row by row, because it has as many rows as {table.source}, although the items "
-            "there are row numbers in another order; if x is meant by item, give it as .npz with 'x' and 'item'.",
+            f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although the items "
+            "there are row numbers in another order; if x belongs to items by name, give it as .npz with 'x' and "
+            "'item'.",
             DataWarning,
             stacklevel=3,
         )
@@ -178,9 +179,9 @@ def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable) -> None:
             (name,) = names[items[row : row + 1]].tolist()
             how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
             warnings.warn(
-                f"{inputs.source} is taken row by row, because it has as many rows as {table.source}, although rows "
+                f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although rows "
                 f"{earlier} and {row} (counted from 0) are of one item ({quoted(name)}) and differ; "
-                f"if x is meant by item, give it {how}.",
+                f"if x belongs to items by name, give it {how}.",
                 DataWarning,
                 stacklevel=3,
             )

@@ -52,9 +52,9 @@ def load_inputs(
     centre_crop : bool
         With `image_size`: only the central part, 7/8 of the short side long, bicubic, as is usual on ImageNet.
     schema, tensors : dict, optional
-        Those of the inputs a model was trained with; the other options are then taken from there.
+        Those of the inputs a model was trained with; they replace the other options.
     max_bytes : int
-        Images that need more memory than this are left on disk.
+        Images that need more memory than this stay on disk.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def load_key(path: Path) -> bytes:
         ) from None
     if others:
         raise UsageError(
-            f"{path} can be read by others, who could tell with it whose pseudonym is whose; take that right away with "
+            f"{path} can be read by others, who could find out with it whose pseudonym is whose; restrict it with "
             f"chmod 600 {shlex.quote(str(path))}, or name another key with key_file= (--key-file)."
         )
     try:
@@ -71,7 +71,7 @@ def load_key(path: Path) -> bytes:
     if len(key) != 32:
         raise UsageError(
             f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
-            "remove it and a new key is made."
+            "remove it to create a new key."
         )
     return key
 
@@ -97,8 +97,8 @@ def _announce(path: Path, kept_from_git: bool) -> None:
     """Say that there is a new key, what it is for and what to do with it."""
     git = " (it is listed in .gitignore)" if kept_from_git else ", also from version control"
     warnings.warn(
-        f"A new secret key was made at {path}: people's ids are replaced by pseudonyms with it, and only with it can "
-        f"pseudonyms be traced back to people. Keep it, with the table, and keep it secret{git}.",
+        f"A new secret key was made at {path}: people's ids are replaced by pseudonyms, which can be traced back to "
+        f"people only with this key. Keep it with the table, and keep it secret{git}.",
         KeyNotice,
         stacklevel=7,
     )

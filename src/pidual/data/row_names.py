@@ -87,4 +87,4 @@ def _decoded(item: NDArray[Any], source: str) -> NDArray[Any]:
         "".join(names).encode()
         return np.array(names, dtype=object)
     except ValueError:
-        raise DataError(f"{source} has names in 'item' that are not UTF-8 text; write them as that.") from None
+        raise DataError(f"{source} has names in 'item' that are not UTF-8 text; write them as UTF-8.") from None

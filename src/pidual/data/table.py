@@ -40,7 +40,7 @@ class AnnotationTable:
         (its categories are the classes, then any class that occurs in y only) and `split` (train, valid, test);
         the other PI columns under their own names: numbers as numbers, moments as moments, all else as categories.
     source : str
-        What messages call the table: the path as given, or "table" for a frame in memory.
+        Name of the table in messages: the path as given, or "table" for a frame in memory.
     pi_columns : list of str
         The privileged information; "annotator" stands for the annotator column.
     people : tuple of str
@@ -75,7 +75,7 @@ class AnnotationTable:
 
     @property
     def classes(self) -> list[str] | list[int]:
-        """The labels there are, sorted; integers if every label is one."""
+        """All labels, sorted; integers if every label is one."""
         classes: list[str] | list[int] = self.frame["label"].cat.categories.tolist()
         return classes
 
@@ -157,23 +157,23 @@ class AnnotationTable:
         key: bytes | None = None,
         source: str = "table",
     ) -> "AnnotationTable":
-        """Make a table from arrays, one entry per annotation; an index of pandas does not count.
+        """Make a table from arrays, one entry per annotation; a pandas index is ignored.
 
         Parameters
         ----------
         label : array (N,)
             Given labels. The categories of a categorical array are the classes, as they are.
         item : array (N,), optional
-            What was labelled; without it, every row is an item of its own, numbered from 0.
+            What was labelled; without it, every row counts as an item, numbered from 0.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
             Privileged information. The column "annotator" (or "worker", "annotator_id", ...; else the only one whose
-            name says who gave the label) says who; a single column without a name is taken as that.
+            name says who gave the label) says who; a single column without a name counts as the annotator.
         split : array (N,), optional
             "train", "valid" or "test".
         keep_ids, key
             As for `from_frame`.
         source : str
-            What messages call the table.
+            Name of the table in messages.
         """
         secret = key or secrets.token_bytes(32)
         return cls(*parts_of_arrays(label, item, pi, split, None if keep_ids else lambda: secret, source))
@@ -217,7 +217,7 @@ def read_table(
     annotators : sequence of str, optional
         Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
     keep_ids : bool
-        Keep ids of people as they are instead of replacing them by pseudonyms.
+        Keep ids of people instead of replacing them by pseudonyms.
     key_file : str or Path, optional
         Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table. Only
         its owner may be able to read it. A new key is announced by a `KeyNotice` and listed in `.gitignore` beside it.
@@ -225,7 +225,7 @@ def read_table(
     Returns
     -------
     AnnotationTable
-        With a row for every row of the file, in order.
+        One row per row of the file, in order.
 
     Raises
     ------

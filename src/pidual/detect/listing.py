@@ -30,7 +30,7 @@ class Choice:
     per_class : int or float, optional
         Instead: this many labels of lowest quality of each given class, or this share of them (below 1, rounded up).
     classes, annotators : list
-        Only labels that say one of these classes, and only those by these annotators.
+        List only labels of these classes, and only those by these annotators.
     """
 
     cutoff: float | None = None
@@ -42,9 +42,9 @@ class Choice:
     def __post_init__(self) -> None:
         given = [name for name in ("cutoff", "budget", "per_class") if getattr(self, name) is not None]
         if len(given) > 1:
-            raise UsageError(f"{given[0]} and {given[1]} both say what to list; give one of them.")
+            raise UsageError(f"{given[0]} and {given[1]} both choose what to list; pass only one.")
         if self.budget is not None and self.budget < 0:
-            raise UsageError(f"The budget {self.budget} is negative; give the number of labels that can be looked at.")
+            raise UsageError(f"The budget {self.budget} is negative; give the number of labels to list.")
         if self.per_class is not None and not (
             0 < self.per_class < 1 or (self.per_class >= 1 and self.per_class == int(self.per_class))
         ):

@@ -49,9 +49,9 @@ def next_answers(
     run : RunFiles
         A finished run.
     budget : number
-        Number of answers to ask for, one for each item; with `cost`, what they may cost together.
+        Number of answers to ask for, one per item; with `cost`, their total cost.
     per_annotator : int, optional
-        Answers of one annotator at most.
+        Largest number of answers from one annotator.
     cost : mapping, optional
         What an answer of an annotator costs, by the name that the run has; of others, and of somebody new, the mean of
         these. Answers are then chosen by their gain per cost.

@@ -86,7 +86,7 @@ def find_chance(
         return None, None
     text = f"The {what} say nothing about the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
-        return None, f"{text}, so that the answers to an item are judged by each other alone."
+        return None, f"{text}, so the answers to an item are judged by each other alone."
     classes = " and classes" if what == "probabilities" else ""
     return f"{text}; check that {what} and labels are of the same rows{classes}.", None
 
@@ -125,7 +125,7 @@ def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) ->
         return None
     return (
         f"The classifier disagrees with {share:.1%} of held-out labels, and {rate:.1%} are estimated to be wrong: it "
-        "is often mistaken itself, and wrong labels are missed where it is."
+        "is often wrong itself, and misses wrong labels there."
     )
 
 
@@ -146,7 +146,7 @@ def find_division(against: Floats | None, is_issue: Mask) -> str | None:
         return None
     return (
         f"Networks with different settings disagree on {divided:.1%} of the labels, and {is_issue.mean():.1%} look "
-        "wrong: which ones depends on the setting more than on the data."
+        "wrong: the list depends more on the setting than on the data."
     )
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Called by the training loop; a subclass has those of the methods that it needs.
+    """Called by the training loop; override the methods you need.
 
     The trainer has, among others, `method` (the networks being trained; `method.f` is the one that predicts),
     `position` (attempt, epoch and step, counted from 0), `history` (the records of all epochs), `training` (options),
@@ -29,16 +29,16 @@ class Callback:
     """
 
     def on_train_begin(self, trainer: "Trainer") -> None:
-        """Training, or a stage or group of it, begins, or continues where it was stopped."""
+        """Training, or a stage or group of it, begins or resumes."""
 
     def on_step(self, trainer: "Trainer") -> None:
         """The parameters were updated; `trainer.position` counts the step already."""
 
     def on_epoch_end(self, trainer: "Trainer", record: Record) -> None:
-        """An epoch is done. What is added to its record, a number by name, is kept with it."""
+        """An epoch is done. Numbers added to `record` are kept in the history."""
 
     def on_note(self, trainer: "Trainer", text: str) -> None:
-        """Something worth knowing happened, such as a collapse that the guard has found."""
+        """Something notable happened, such as a collapse found by the guard."""
 
     def on_train_end(self, trainer: "Trainer") -> None:
         """Training is over, whether it succeeded or not."""

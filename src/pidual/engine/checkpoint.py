@@ -98,8 +98,8 @@ class StateStore:
         except OSError as error:
             kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
             raise RunError(
-                f"cannot write {self.path} ({error}); {kept}. Make room, then continue with --resume (resume=True in "
-                "Python)."
+                f"cannot write {self.path} ({error}); {kept}. Free some space, then continue with --resume "
+                "(resume=True in Python)."
             ) from error
 
     def load_memories(self, memories: Mapping[str, SampleMemory], values: Mapping[str, Any]) -> None:

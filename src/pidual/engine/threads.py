@@ -29,7 +29,7 @@ def choose_threads(method: Method, batch_size: int, asked: int | None = None) ->
     cores = os.cpu_count() or 1
     if asked is not None:
         if isinstance(asked, bool) or not isinstance(asked, Integral) or not 1 <= asked <= cores:
-            raise UsageError(f"threads must be a whole number from 1 to {cores}, the cores there are, not {asked!r}.")
+            raise UsageError(f"threads must be a whole number from 1 to {cores}, the number of cores, not {asked!r}.")
         return int(asked)
     chosen = any(os.environ.get(name) for name in CHOSEN_OUTSIDE)
     return 1 if not chosen and is_small(method, batch_size) else torch.get_num_threads()

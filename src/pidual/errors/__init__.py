@@ -18,13 +18,13 @@ class PidualError(Exception):
 
 
 class UsageError(PidualError, ValueError):
-    """The call is wrong: an option, a column name or a value that is not possible."""
+    """The call is wrong: an unknown option or column, or an impossible value."""
 
     exit_code = 2
 
 
 class DataError(PidualError, ValueError):
-    """A table or an input cannot be used as it is."""
+    """A table or an input cannot be used."""
 
 
 class RunError(PidualError):
@@ -32,7 +32,7 @@ class RunError(PidualError):
 
 
 class DivergedError(PidualError):
-    """The answers of a trained network are not finite."""
+    """Training diverged: the network outputs NaN or infinity."""
 
 
 class TooManyIssues(PidualError):  # noqa: N818 - an outcome asked for, not a fault
@@ -42,7 +42,7 @@ class TooManyIssues(PidualError):  # noqa: N818 - an outcome asked for, not a fa
 
 
 class DataWarning(UserWarning):
-    """Data that can be used, though perhaps not as the user meant."""
+    """Data that can be used, but perhaps not in the way the user meant."""
 
 
 class KeyNotice(UserWarning):

@@ -49,10 +49,10 @@ def check_network(network: nn.Module, x: torch.Tensor, n_classes: int) -> None:
         ) from error
     network.train()
     if not isinstance(logits, torch.Tensor):
-        raise UsageError(f"The module must answer with a tensor of logits, not with {type(logits).__name__}.")
+        raise UsageError(f"The module must return a tensor of logits, not {type(logits).__name__}.")
     if logits.shape != (len(x), n_classes):
         raise UsageError(
-            f"The module answers with shape {tuple(logits.shape)} to {len(x)} inputs; it must give one logit for each "
+            f"The module returns shape {tuple(logits.shape)} to {len(x)} inputs; it must give one logit for each "
             f"of the {n_classes} classes, shape {(len(x), n_classes)}."
         )
 
@@ -76,7 +76,7 @@ def warn_of_order(X: Any, y: Any, pi: Any) -> None:
     for name, other in known.items():
         if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
             warnings.warn(
-                f"{name} has the index of {first} in another order, and its rows are taken by position anyway; "
+                f"{name} has the index of {first} in another order, but its rows are used by position; "
                 f"bring them into one order ({name}.loc[{first}.index]), or reset the index if the order is right.",
                 DataWarning,
                 stacklevel=3,

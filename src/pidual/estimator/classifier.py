@@ -54,26 +54,26 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Parameters
     ----------
     method : str, default="auto"
-        Any method of `pidual methods`; "auto" chooses by the shape of the data.
+        A method listed by `pidual methods`; "auto" chooses from the data.
     setting : {"default", "paper"}, default="default"
         Preset for options you do not set; "paper" is the paper's protocol for CIFAR, on images with its
         WRN-28-10.
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
-        are the starting point; a callable without arguments makes a fresh one. X reaches it as float32 (uint8 stays
+        are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
         uint8), not standardised. By default an MLP for vectors, a small CNN for images (N, C, H, W), on standardised
         inputs.
     estimator : scikit-learn classifier, default=None
-        In place of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
+        Instead of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
         copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
         fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True continues from its
         weights in each round.
     network : str, default=None
-        In place of `module`: a network by name, as `pidual fit --network` takes it, such as "resnet34".
+        Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
     epochs, batch_size, lr : optional
-        The training options asked for most often.
+        The most common training options.
     pi_kinds : mapping, optional
-        Kind of PI columns that should not be guessed: "category", "number", "duration" or "raw".
+        Kinds of PI columns, instead of guessing them: "category", "number", "duration" or "raw".
     validation_fraction : float, default=None
         `valid_fraction` of a fit, by scikit-learn's name: the share of the items held out to choose the epoch and to
         watch over the fit. Rows with equal X are one item. None is 0 by the method latent_truth, else 0.1, or 0.02 for
@@ -86,11 +86,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     accelerator : str, default="auto"
         A Lightning Fabric accelerator.
     threads : int, default=None
-        Threads of the processor during `fit`; by default one for small networks, else as many as torch has.
+        Number of CPU threads during `fit`; by default one for small networks, otherwise as many as torch has.
     callbacks : list of Callback, default=None
         Called with the trainer at every step and epoch of `fit`; see `pidual.Callback`.
     verbose : int, default=0
-        1 shows the progress of `fit` on stderr: a bar on a terminal, else a line now and then.
+        1 shows the progress of `fit` on stderr: a bar on a terminal, otherwise a line now and then.
     random_state : int, RandomState instance or None, default=None
         Random seed. With an int, `pidual fit --seed` of the same number gives the same answer on
         the same table, if equal inputs are one item there too.
@@ -105,20 +105,20 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     n_features_in_ : int
         Features of X.
     feature_names_in_ : array
-        Their names, where X had names.
+        Their names, if X had names.
     label_issues_ : DataFrame
         What `find_label_issues` returns.
     items_ : DataFrame
         One row per item (different row of X), in the order they come in: the label that its answers and the input
         support, how likely it is, and the probability of every class. The index is that of its first row.
     annotators_ : DataFrame or None
-        One row per annotator, worst first, where `pi` has a column "annotator".
+        One row per annotator, worst first, if `pi` has a column "annotator".
     history_ : list of dict
         One record per epoch.
     model_selection_ : list of dict
-        What held-out answers decided: one record for every setting of the population, empty for other methods.
+        Choices made by held-out answers: one record per setting of the population; empty for other methods.
     summary_ : dict
-        Noise estimate, selected epoch, warnings, what the guard did.
+        Noise estimate, selected epoch, warnings, actions of the guard.
     method_ : Method
         The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
     estimator_ : scikit-learn classifier
@@ -175,7 +175,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._options = options  # `fit` refuses those that do not exist
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, options such as `network__width` among them."""
+        """Parameters by name, including options such as `network__width`."""
         return {**super().get_params(deep), **self._options}
 
     def set_params(self, **params: Any) -> Self:
@@ -190,15 +190,16 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         X : array or DataFrame of shape (N, D), or array (N, C, H, W)
-            Inputs, one row per annotation: an item with three labels is there three times. Equal rows are one item.
+            Inputs, one row per annotation: an item with three labels has three rows. Equal rows count as one item.
         y : array (N,)
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
             Privileged information: what is known about how each label was made; values may be missing, but not those of
             the column "annotator" (or "worker", "annotator_id", ...; else the only one whose name says who gave the
-            label, such as "completed_by"). A single column without a name is taken as that. Rows count by position.
+            label, such as "completed_by"). A single column without a name counts as the annotator. Rows are matched by
+            position.
         sample_weight : array (N,), optional
-            Weight of every row. Rows of weight 0 are not learned from, but judged like all others.
+            Weight of every row. Rows of weight 0 are not trained on, but are judged like all others.
         """
         check_callbacks(self.callbacks)
         index = row_index(X, y)
@@ -304,14 +305,14 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
     def find_label_issues(self) -> pd.DataFrame:
-        """What the fit says about its training labels, one row per training row, in order.
+        """Judge the training labels: one row per training row, in order.
 
         Returns
         -------
         DataFrame
             is_label_issue (bool), label_quality (in [0, 1], low = likely wrong), given_label, predicted_label,
-            consensus_label (by input and all answers to it: what to put in place of a wrong label), and what the
-            method adds, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
+            consensus_label (by input and all answers: the replacement for a wrong label), and scores of the
+            method, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
             these had one.
         """
         check_is_fitted(self)
@@ -334,7 +335,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         path : path
             The folder.
         module : nn.Module or callable, optional
-            The network, where the classifier had one of its own: its weights are replaced by those saved.
+            The network, if the classifier was fitted with `module`; its weights are replaced by the saved ones.
         """
         model: Self = load_classifier(cls, path, module)
         return model

@@ -23,8 +23,8 @@ def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | Non
     path = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
     if not path.exists():
         raise UsageError(
-            f"there is no key at {path}, and without the key of the run nobody can tell whose pseudonym is whose; say "
-            "where it is with key_file= (--key-file)."
+            f"there is no key at {path}, and without the key of the run pseudonyms cannot be traced back; pass it "
+            "with key_file= (--key-file)."
         )
     key = load_key(path)
     names = as_text(keys(source, roles.annotator, source.read([roles.annotator])[roles.annotator]).names).to_pylist()

@@ -56,7 +56,7 @@ def load_network(run: Run) -> Method:
     """The trained method of a run; an error where it reads no array of numbers."""
     kind = run.model["inputs"]["kind"]
     if kind == "none":
-        raise UsageError(f"{run.path} was fitted without inputs (--no-x): there is no network to export.")
+        raise UsageError(f"{run.path} was fitted without inputs (--no-x), so it has no network to export.")
     if kind == "text":
         raise UsageError(
             f"{run.path} was fitted on text, which pidual turns into numbers first; predict with `pidual predict`."

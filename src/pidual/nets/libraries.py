@@ -95,6 +95,6 @@ def _make(name: str, module: str, function: str, inner: str, options: dict[str, 
         body: nn.Module = make(inner, **fixed, **options)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise UsageError(
-            f"{library} cannot build '{inner}' ({error}); `{module}.list_models()` names what there is."
+            f"{library} cannot build '{inner}' ({error}); `{module}.list_models()` lists its networks."
         ) from error
     return body

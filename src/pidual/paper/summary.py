@@ -94,7 +94,10 @@ def check_same_settings(results: Sequence[Result]) -> None:
             )
         table = (result["scale"], result["dataset"], result["variant"])
         if data.setdefault(table, result["data"]["fingerprint"]) != result["data"]["fingerprint"]:
-            raise RunError(f"The results of {', '.join(filter(None, table))} are of different data; keep them apart.")
+            raise RunError(
+                f"The results of {', '.join(filter(None, table))} are from different data; keep them in separate "
+                "directories."
+            )
 
 
 def number_beside(row: Any, column: str) -> Number | None:

@@ -12,14 +12,14 @@ from .words import Array, Context, between, count, number, percent, records, sec
 MAX_EVENTS = 50
 OPEN_WARNINGS = 3  # shown at once; the others unfold
 VERDICTS = {
-    "ok": ("The result looks sound", "Nothing that can be checked without clean labels counts against it."),
+    "ok": ("The result looks sound", "No check that works without clean labels found a problem."),
     "doubtful": ("Doubtful: check before you rely on it", "Look at a sample of the suspects before you act on this."),
     "failed": (
         "Failed: do not rely on this result",
         "Fit again with other settings, another method or more informative inputs before you use any of it.",
     ),
 }
-FAILED = "All numbers on this page come from a fit that failed. They are here to find out why, not to act on."
+FAILED = "All numbers on this page come from a fit that failed. Use them to find out why, not to act on."
 IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 
 
@@ -101,7 +101,7 @@ def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]
     interval = between(number(noise.get("low")), number(noise.get("high")))
     tiles = [
         ("Labels", count(n), _of_items(section(run.config, "data"))),
-        ("Look wrong", count(n_issues), f"flagged for a look: {percent(n_issues / n if n else None)} of all labels"),
+        ("Look wrong", count(n_issues), f"flagged: {percent(n_issues / n if n else None)} of all labels"),
         (
             "Estimated noise",
             percent(rate),
@@ -143,8 +143,8 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
     found += _decided(section(summary, "from_run"))
     if accuracy is not None:
         found.append(
-            f"On labels kept out of training, the model agrees with the given label {percent(accuracy)} of the time. "
-            "Those labels hold mistakes too, so even a perfect model would not reach 100% here."
+            f"On labels held out from training, the model agrees with the given label {percent(accuracy)} of the time. "
+            "Those labels contain mistakes too, so even a perfect model would not reach 100% here."
         )
     wrong = known_wrong(predictions)
     if wrong is not None and n_issues:
@@ -152,7 +152,7 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
         hits = int(np.count_nonzero(flagged & wrong[0]))
         if flagged.any():
             found.append(
-                f"Clean labels, known for checking only, say that {count(hits)} of the {count(int(flagged.sum()))} "
+                f"According to clean labels, used for checking only, {count(hits)} of the {count(int(flagged.sum()))} "
                 "flagged labels that can be checked really are wrong."
             )
     return found
@@ -180,7 +180,7 @@ def _noise_sentence(n: int, n_issues: int, noise: float, precision: float | None
         return "By the model's estimate, hardly any label is wrong."
     if precision is not None and n_issues:
         hits = precision * n_issues
-        rest = f" Some {count(expected - hits)} more are not flagged, as they do not stand out."
+        rest = f" Some {count(expected - hits)} more are not flagged because they do not stand out."
         return (
             f"{start} Of the {count(n_issues)} flagged labels, about {count(hits)} should really be wrong."
             f"{rest if expected - hits > 0.1 * expected else ''}"
@@ -189,4 +189,4 @@ def _noise_sentence(n: int, n_issues: int, noise: float, precision: float | None
         return f"{start} More are flagged, so expect some of the flagged labels to be right."
     if n_issues < 0.8 * expected:
         return f"{start} Fewer are flagged: those that stand out most."
-    return f"{start} The flagged ones are the likeliest."
+    return f"{start} The flagged ones are the most likely."

@@ -32,6 +32,7 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
     listed = [
         cleaned(record)
         | {"picture": picture, "reason": clean(why(record)), **about.get(int(row), {"text": "", "unusual": []})}
+        | ({"unusual": []} if picture else {})  # its columns are pixels
         for row, record, picture in zip(rows, shown, pictures, strict=True)
     ]
     return {

@@ -74,16 +74,16 @@ class Guard:
             headers.setdefault(name.lower(), []).append(value)
         asked = _only(headers, b"host")
         if asked is None or not is_own_host(asked, self.host, scope.get("server")):
-            return 421, "This server does not go by that name; open the address that `pidual review` printed."
+            return 421, "This server does not have that name; open the address that `pidual review` printed."
         if len(scope.get("query_string", b"")) > MAX_QUERY:
             return 414, "The address is too long."
         if not scope.get("query_string", b"").isascii():
-            return 400, "The address has bytes that are no text."
+            return 400, "The address has bytes that are not text."
         if scope["method"] not in ("GET", "HEAD") and _only(headers, b"origin") != f"http://{asked}":
-            return 403, "Changes come from the review page alone."
+            return 403, "Changes are accepted only from the review page."
         given = (_only(headers, b"authorization") or "").encode("latin-1")
         if scope["path"].startswith("/api/") and not hmac.compare_digest(given, b"Bearer " + self.token):
-            return 401, "The token is missing or of an earlier start; open the address that `pidual review` printed."
+            return 401, "The token is missing or from an earlier start; open the address that `pidual review` printed."
         length = _only(headers, b"content-length") or "0"
         if not length.isdigit() or len(length) > 9 or int(length) > MAX_BODY:
             return 413, f"At most {MAX_BODY} bytes may be sent."

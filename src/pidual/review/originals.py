@@ -88,7 +88,7 @@ class Originals:
         if self._in_table and not self._moved:
             self._x = self._table
         if not self._x or (self._in_table and self._read is None):
-            raise GoneError("The run was fitted on data in memory; what it keeps is all there is to see of items.")
+            raise GoneError("The run was fitted on data in memory; only the copies it keeps can be shown.")
         if not Path(self._x).exists():
             raise GoneError(
                 f"{_name(self._x)}, which the run was made of, is not where it was; start the review in the folder in "
@@ -146,7 +146,7 @@ class Originals:
         given = labels.set_index("row")["given_label"]
         found = reopen_table(self._x, self._read or {}, given, self._run.config["data"]["n_rows"])
         if found is None:
-            raise GoneError(f"{_name(self._x)} does not hold the labels of the run any more; its items are not shown.")
+            raise GoneError(f"{_name(self._x)} no longer has the labels of the run; its items are not shown.")
         return found
 
     def _check(self, digest: str) -> None:
@@ -168,7 +168,7 @@ class Originals:
         known = pd.Index(items.categories.astype(str))
         rows = rows_by_name(names, known) if names is not None else known.to_numpy().astype(np.int64)
         if ((rows < 0) | (rows >= n)).any():
-            raise GoneError(f"{_name(self._x)} does not have all items of the run any more; they are not shown.")
+            raise GoneError(f"{_name(self._x)} no longer has all items of the run; they are not shown.")
         joined: Rows = np.asarray(rows, np.int64)[items.codes.to_numpy()]
         return joined
 

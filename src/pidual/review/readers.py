@@ -54,13 +54,13 @@ class Pictures:
     def show(self, position: int, item: str) -> Record:
         path = self._inside(item) or self._inside(self._search(item) or "")
         if path is None:
-            return {"note": f"There is no picture of this item in the folder {self._folder.name} any more."}
+            return {"note": f"The picture of this item is no longer in the folder {self._folder.name}."}
         try:
             image: Any = small_image(path, SIDE)
             newer = path.stat().st_mtime > self._since.timestamp() + 1
         except (DataError, OSError):
-            return {"note": "The picture of this item cannot be read any more."}
-        note = "The file of this picture is newer than the run, and may be another picture now." if newer else None
+            return {"note": "The picture of this item can no longer be read."}
+        note = "The file of this picture is newer than the run, and may show something else now." if newer else None
         return {**_sent(image), "note": note}
 
     def _inside(self, name: str) -> Path | None:

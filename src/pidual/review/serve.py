@@ -72,7 +72,7 @@ def listen(host: str, port: int) -> socket.socket:
         return listening
     except OSError as error:
         raise UsageError(
-            f"Cannot listen at {host}, port {port} ({error.strerror or error}); choose another --port or --host."
+            f"Cannot listen on {host}, port {port} ({error.strerror or error}); choose another --port or --host."
         ) from error
 
 

@@ -233,9 +233,7 @@ def _check_data(db: sqlite3.Connection, run: RunFiles) -> None:
     """Rows mean something in one table only."""
     found = db.execute("SELECT fingerprint FROM about").fetchone()
     if found is None or found[0] != _fingerprint(run):
-        raise RunError(
-            f"{run.path / FILE} has decisions on another table than that of the run; move it away to start over."
-        )
+        raise RunError(f"{run.path / FILE} has decisions on another table; move it away to start over.")
 
 
 @contextlib.contextmanager
@@ -244,4 +242,4 @@ def _sqlite(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise RunError(f"{path} cannot be used ({error}); make room, or move it away to start over.") from error
+        raise RunError(f"{path} cannot be used ({error}); free some space, or move it away to start over.") from error

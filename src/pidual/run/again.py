@@ -56,7 +56,7 @@ def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | N
             raise UsageError(f"{run.path} used the classes of {before}, which is missing; put it back.")
         known = read_truth(before, table)
     if not len(decided) and not (known >= 0).any():
-        raise UsageError(f"Nobody has decided on a label of {run.path}; do so with `pidual review {run.path}`.")
+        raise UsageError(f"Nobody has decided on a label of {run.path}; review some with `pidual review {run.path}`.")
     of_item = np.full(int(table.item_codes.max()) + 1, -1, np.int64)
     of_item[table.item_codes[known >= 0]] = known[known >= 0]
     codes = pd.Index([str(name) for name in table.classes]).get_indexer(pd.Index(decided["label"]))

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run(RunFiles):
-    """A run directory: what was run (`config`), what came out (`summary`, `history`), and what it says about the labels
-    (`predictions`, `items`, `annotators`). Each is read when it is first asked for.
+    """A run directory: its settings (`config`), results (`summary`, `history`) and tables (`predictions`, `items`,
+    `annotators`). Each is read when first needed.
 
     Parameters
     ----------
@@ -89,19 +89,19 @@ class Run(RunFiles):
         classes: Sequence[Any] = (),
         annotators: Sequence[Any] = (),
     ) -> pd.DataFrame:
-        """List the labels that look wrong, or others, most suspicious first; the run stays as it is.
+        """List the labels that look wrong, or others, most suspicious first; the run is not changed.
 
         Parameters
         ----------
         cutoff : float or "auto"
-            "auto" lists what the run calls issues; a number, the labels of lower quality.
+            "auto" lists the issues of the run; a number lists the labels with a lower quality.
         budget : int, optional
             Instead: this many labels of lowest quality.
         per_class : int or float, optional
             Instead: this many labels of lowest quality of each given class, or this share of them (below 1); they come
             by their place within their class.
         classes, annotators : sequence
-            Only labels that say one of these classes, and only those by these annotators.
+            List only labels of these classes, and only those by these annotators.
 
         Returns
         -------
@@ -116,21 +116,21 @@ class Run(RunFiles):
     def next_answers(
         self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
     ) -> pd.DataFrame:
-        """The items where one more answer is worth most, and who should give it; see `detect.next_answers`.
+        """The items where one more answer helps most, and whom to ask; see `detect.next_answers`.
 
         Parameters
         ----------
         budget : number
-            Number of answers to ask for, one for each item; with `cost`, what they may cost together.
+            Number of answers to ask for, one per item; with `cost`, their total cost.
         per_annotator : int, optional
-            Answers of one annotator at most.
+            Largest number of answers from one annotator.
         cost : mapping, optional
-            What an answer of an annotator costs, by the name that the run has.
+            Cost of an answer, by the annotator's name in the run.
         """
         return next_answers(self, budget, per_annotator=per_annotator, cost=cost)
 
     def simulate_review(self) -> pd.DataFrame:
-        """Wrong labels that looking at the first so many would find, where clean labels are known.
+        """Wrong labels that a review of the first n would find, if clean labels are known.
 
         See `detect.simulate_review`.
         """
@@ -138,14 +138,14 @@ class Run(RunFiles):
 
     @property
     def reviews(self) -> pd.DataFrame:
-        """What reviewers decided, see `pidual.review.read_decisions`; read again each time."""
+        """Decisions of reviewers, see `pidual.review.read_decisions`; read again each time."""
         return read_decisions(self)
 
     @property
     def calibration(self) -> dict[str, Any] | None:
-        """What decisions of reviewers say about all labels: how many are wrong, with intervals, and which to list.
+        """Estimates for all labels from decisions of reviewers: how many are wrong, with intervals, and which to list.
 
-        See `run.decisions.calibrate_run`. None where fewer than ten labels were decided on.
+        See `run.decisions.calibrate_run`. None if fewer than ten labels were decided.
         """
         return calibrate_run(self)
 
@@ -165,10 +165,12 @@ class Run(RunFiles):
             yield
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else error
-            raise RunError(f"Cannot write {self.path / name} ({reason}); make room, then run this again.") from error
+            raise RunError(
+                f"Cannot write {self.path / name} ({reason}); free some space, then run this again."
+            ) from error
 
     def report(self) -> Path:
-        """Build report.html again."""
+        """Write report.html again."""
         with locked(self.path):
             return self.write_report()
 
@@ -188,7 +190,7 @@ class Run(RunFiles):
         return {}
 
     def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
-        """What the classifier says about new inputs; no PI is needed.
+        """Predict new inputs; no PI is needed.
 
         Parameters
         ----------

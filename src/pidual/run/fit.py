@@ -48,14 +48,14 @@ def fit_table(
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Fit, score and report, into a run directory.
+    """Fit, judge the labels and write a report, into a run directory.
 
     Parameters
     ----------
     table : AnnotationTable
     inputs : Inputs
     out : path
-        The run directory; made when everything has been checked.
+        The run directory; created after everything has been checked.
     options : FitOptions
     truth : int array (N,), optional
         Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it; for the method
@@ -70,9 +70,9 @@ def fit_table(
     notes : sequence of str
         Warnings from reading table and inputs, for the record.
     force : bool
-        Replace a run that is there, when the new one is complete; files that pidual did not write stay.
+        Replace an existing run when the new one is complete; files that pidual did not write stay.
     resume : bool
-        Continue a run that is there; its data and options must be the same. A finished one is left as it is.
+        Continue an existing run; its data and options must be the same. A finished one is not changed.
     save_every : float
         Seconds between two resume points within an epoch.
     progress : Progress, optional

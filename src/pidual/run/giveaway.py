@@ -50,7 +50,7 @@ def check_giveaway(table: AnnotationTable, columns: Sequence[PIColumn], rows: ND
         if column.name == "annotator" or column.name in table.people:
             warnings.warn(
                 f"{what}: everybody gives one label only, so who gave a label says nothing about "
-                "whether it is wrong; leave it out of the PI (--pi) if that is not meant.",
+                "whether it is wrong; leave it out of the PI (--pi) unless you want that.",
                 DataWarning,
                 stacklevel=3,
             )

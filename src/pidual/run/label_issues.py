@@ -41,16 +41,16 @@ def find_label_issues(
     annotators: Any = None,
     as_frame: bool = False,
 ) -> Any:
-    """Find labels that look wrong, given a classifier's out-of-sample probabilities; called as cleanlab's function is.
+    """Find labels that look wrong, given a classifier's out-of-sample probabilities; same call as in cleanlab.
 
     Parameters
     ----------
     labels : array (N,) or (N, A)
-        Given labels: column numbers of `pred_probs`, or names of classes. Of several annotators, one a column, and -1,
-        NaN or None where one gave none.
+        Given labels: column numbers of `pred_probs`, or names of classes. For several annotators, one column each, with
+        -1, NaN or None where an annotator gave none.
     pred_probs : array (N, K), memory map, DataFrame or path of a .npy file
-        Probabilities of the classes for each row, by a classifier that has not seen the row's label. A map is read in
-        parts.
+        Probabilities of the classes for each row, from a classifier not trained on the row's label. A memory map is
+        read in parts.
     return_indices_ranked_by : str, optional
         Return numbers of rows, worst first, instead of a mask: by "label_quality", or by cleanlab's "self_confidence",
         "normalized_margin" or "confidence_weighted_entropy".
@@ -59,15 +59,15 @@ def find_label_issues(
     filter_by : "auto"
         The labels are chosen by their posterior probability; cleanlab's filters are refused.
     frac_noise : float
-        Share of the labels found to return, those of lowest quality.
+        Share of the found labels to return: those of lowest quality.
     num_to_remove_per_class : sequence of int, optional
-        Instead: so many labels of lowest quality of each given class.
+        Instead: this many labels of lowest quality of each given class.
     min_examples_per_class : int
         Leave at least this many labels of each class unmarked.
     confident_joint, multi_label
-        Refused where they are given.
+        Not supported: an error if given.
     n_jobs, verbose
-        Change nothing: it takes seconds.
+        Ignored, because the call takes seconds.
     classes : sequence, optional
         Names of the columns of `pred_probs`, where `labels` are names. By default the columns of a frame, else the
         labels sorted.

@@ -15,14 +15,14 @@ from .settings import choose_settings, judging_settings, network_of, split_setti
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a user can ask of a fit.
+    """Options of a fit.
 
     Parameters
     ----------
     method : str
-        Key of METHODS, or "auto": by the shape of the data (`choose_method`).
+        Key of METHODS, or "auto", which chooses from the data (`choose_method`).
     setting : "default" or "paper"
-        Where options that are not given come from.
+        Preset for options you do not set.
     options : mapping
         Options that differ from the setting's, by the names that `--set` has: of Training (`lr`), of the method (`lam`)
         and of the network (`network.width`).
@@ -33,11 +33,11 @@ class FitOptions:
         Share of the items held out as noisy validation rows, where the table has no split of its own; by default none
         by the method latent_truth, else 0.1, or 0.02 for images in the setting "paper".
     valid_items : int, optional
-        Not more items than this are held out; None sets no limit.
+        Largest number of items to hold out; None sets no limit.
     split_seed : int, optional
-        Of the items that are held out; by default `seed`, so that every seed has others.
+        Seed for choosing the items to hold out; by default `seed`, so that every seed holds out others.
     pi_kinds : mapping
-        Kind of PI columns that should not be guessed.
+        Kinds of PI columns, instead of guessing them.
     pi_min_count : int, optional
         A category of PI, such as an annotator, that is seen fewer times is encoded as "other"; by default as
         `PIEncoder` has it, or 1 for images in the setting "paper".
@@ -46,7 +46,7 @@ class FitOptions:
     accelerator : str
         A Lightning Fabric accelerator, such as "auto", "cpu" or "cuda".
     threads : int, optional
-        Threads of the processor; by default one for small networks, else as many as torch has (docs/settings.md).
+        Number of CPU threads; by default one for small networks, otherwise as many as torch has (docs/settings.md).
     """
 
     method: str = "auto"

@@ -84,7 +84,7 @@ def _in_use(
     found = []
     missing = float(values.isna().mean())
     if missing > MOSTLY:
-        text = f"is missing in {missing:.0%} of the rows; what it teaches rests on few rows, and on who left it out."
+        text = f"is missing in {missing:.0%} of the rows; its effect is estimated from few rows."
         found.append(("missing", text, False))
     labels = table.label_codes[rows]
     if column.name == "annotator" or column.name in table.people:
@@ -98,12 +98,10 @@ def _in_use(
     share = leaking_share(number, labels, table.item_codes[rows])
     if share is not None:
         text = f"gives the label away: rows with the next value have the same label in {share:.1%}. "
-        text += "It explains wrong labels as well as right ones; leave it out of the PI unless that is meant."
+        text += "It explains wrong labels as well as right ones; leave it out of the PI unless you want that."
         found.append(("leaks", text, False))
     if is_row_id(values, number) and not {*words(column.name)} & ORDER:
-        text = (
-            "is another whole number in every row, such as an id: it says which row it is, not how its label was made."
-        )
+        text = "has a different whole number in every row, like an id: it does not say how the label was made."
         found.append(("unique", text, False))
     if (sentinel := find_sentinel(number, moment=is_moment(values))) is not None:
         value, n = sentinel

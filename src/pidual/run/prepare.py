@@ -235,7 +235,7 @@ def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging:
     """Warnings of PI that says nothing: annotators of one answer each, or no PI at all."""
     found, who = [], table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
-        found.append("Every annotator has one answer only, too few to say how good they are; all count the same.")
+        found.append("Every annotator has only one answer, too few to estimate how good they are; all count the same.")
     if METHODS[method].needs_pi and spec.pi_dim == 0 and not METHODS[method].by_item:
         found.append(
             "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."

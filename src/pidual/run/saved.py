@@ -103,7 +103,7 @@ def save_fitted(
 ) -> None:
     """Write a folder; an earlier one of its kind is replaced when the new one is complete."""
     if folder.exists() and not (folder.is_dir() and ((folder / DESCRIBED).exists() or not any(folder.iterdir()))):
-        raise UsageError(f"{folder} is there and is not a classifier that was saved; choose another place.")
+        raise UsageError(f"{folder} exists and is not a saved classifier; choose another place.")
     place = folder.resolve()  # where a link leads
     if place == Path.cwd():
         raise UsageError("A classifier needs a folder of its own, not the one you are in; name one to be made.")
@@ -133,8 +133,8 @@ def write_with_index(path: Path, frame: pd.DataFrame) -> None:
         pq.write_table(pa.Table.from_pandas(frame), path)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise UsageError(
-            f"The index of X (or y) cannot be written to {path.name}, because its values are of several kinds or of "
-            "one that no file holds; fit with another index, such as text."
+            f"The index of X (or y) cannot be written to {path.name}, because its values have several types or "
+            "one that cannot be saved; fit with another index, such as text."
         ) from error
 
 

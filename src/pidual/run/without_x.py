@@ -64,13 +64,13 @@ def judge(
     seed: int = 0,
     threads: int | None = None,
 ) -> Judgement:
-    """Judge all answers of each item together, without training a network.
+    """Judge all answers to each item together, without training a network.
 
     Parameters
     ----------
     table : AnnotationTable or DataFrame
         Annotations; a frame has columns `label` and, where these are known, `item` and `annotator`, as for
-        `AnnotationTable.from_frame`. Annotators are then called as they are in the frame.
+        `AnnotationTable.from_frame`. Annotators then keep their names.
     pred_probs : array (n, K), DataFrame or path, optional
         Probabilities of the classes for every item, from a classifier that has not seen the item's labels (out of
         sample): columns in the order of the classes, sorted; rows by item number, one per row of the table, or by name
@@ -79,13 +79,13 @@ def judge(
     pi : sequence of str, optional
         Columns of privileged information of a frame; by default the annotator.
     pi_kinds : mapping, optional
-        Kind of PI columns that should not be guessed.
+        Kinds of PI columns, instead of guessing them.
     options : mapping, optional
         Options of the method latent_truth.
     seed : int
         Random seed.
     threads : int, optional
-        Threads of the processor.
+        Number of CPU threads.
 
     Returns
     -------

@@ -152,7 +152,7 @@ class Answers:
             why = f"all are left out ({_counts(self.left_out)})"
             why = why if self.left_out else "there is no answer in it"
             if any(self._truths.values()):
-                why = "all answers are marked as ground truth, so that none is left to judge"
+                why = "all answers are marked as ground truth, so none is left to judge"
             elif self.skipped:
                 why = f"it has {_counts(self.skipped)}, and pidual needs one class for a whole item"
             raise DataError(f"{self.name} holds no answers to learn from: {why}; export answers that give a class.")
@@ -174,8 +174,8 @@ class Answers:
             told.append(f"annotations that are left out: {_counts(self.left_out)}.")
         if self._several[control]:
             told.append(
-                f"answers with several labels: {self._several[control]:,}; every label is a row of its own, although "
-                "an item has one class."
+                f"answers with several labels: {self._several[control]:,}; each label becomes a row, although an "
+                "item has one class."
             )
         if contradicted := self._contradicted[control]:
             told.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")

@@ -84,7 +84,7 @@ def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":
         warnings.warn(
-            f"{scratch.name}: created_at holds what is not a date, so that order and time of day are not known.",
+            f"{scratch.name}: created_at has values that are not dates, so order and time of day are unknown.",
             DataWarning,
             stacklevel=5,
         )

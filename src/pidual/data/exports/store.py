@@ -21,7 +21,7 @@ class Store:
     Parameters
     ----------
     name : str
-        What messages call the table.
+        Name of the table in messages.
     """
 
     def __init__(self, name: str):

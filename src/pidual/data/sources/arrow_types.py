@@ -48,7 +48,7 @@ def plain_type(source: Source, name: str, column: Any) -> Any:
     if len(lengths) > 1:  # bytes of one length are ids or digests
         warnings.warn(
             f"{source.name}, column {quoted(name)} holds bytes that are not UTF-8 text and is read as hexadecimal "
-            "digits; write it as text if it is meant as that.",
+            "digits; write it as text if it should be text.",
             DataWarning,
             stacklevel=5,
         )

@@ -197,7 +197,7 @@ def check_file(path: Path) -> None:
     except (OSError, ValueError) as error:  # a name too long, or with a zero byte
         raise UsageError(f"{quoted(str(path))} is not a path ({first_line(error)}); check it.") from None
     if not found:
-        what = "is not a regular file; copy what it holds to one" if path.exists() else "does not exist; check the path"
+        what = "is not a regular file; copy its content to one" if path.exists() else "does not exist; check the path"
         raise UsageError(f"{path} {what}.")
 
 

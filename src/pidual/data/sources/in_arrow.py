@@ -17,7 +17,7 @@ class InArrow(Source):
     Parameters
     ----------
     name : str
-        What messages call the table.
+        Name of the table in messages.
     data : mapping of column name to Arrow column
     places : callable, optional
         Where the user finds a row, by its number.

@@ -19,7 +19,7 @@ async function ask(path, body) {
   try {
     answer = await fetch(`api/${path}`, options);
   } catch {
-    throw new Error("The server does not answer. What was confirmed is kept; start `pidual review` again and open its new address.");
+    throw new Error("The server does not answer. Confirmed decisions are kept; start `pidual review` again and open its new address.");
   }
   const found = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(found.error || `The server answers with status ${answer.status}; its terminal says why.`);
@@ -92,7 +92,7 @@ function showItem(label) {
   ask(`item?row=${label.row}`).then(seen => {
     if (state.current !== label) return; // the reviewer has gone on
     const found = seen.picture || seen.text || seen.columns.length;
-    showSeen(found ? seen : { ...kept, note: seen.note || (bare ? "There is nothing to see of this item." : null) });
+    showSeen(found ? seen : { ...kept, note: seen.note || (bare ? "This item cannot be shown." : null) });
   }, error => {
     if (state.current === label) showSeen({ ...kept, note: error.message });
   });
@@ -164,7 +164,7 @@ function showLabel(label, focus) {
   for (const id of ["keep", "take", "other", "unsure"]) at(id).disabled = label === null;
   if (label === null) {
     const wanted = at("show").value;
-    put("empty", wanted === "undecided" ? "Nothing is left to decide here. Thank you." : "No label is left by this filter.");
+    put("empty", wanted === "undecided" ? "Nothing is left to decide here. Thank you." : "No label matches this filter.");
     put("keep-label", "");
     put("take-label", "");
     return;
