@@ -375,22 +375,22 @@ def test_columns_that_cannot_be_used(csv, options, parts):
 
 
 def test_copies_of_rows_are_told(tmp_path):
-    rows = ["a,ann,cat,3.1", "b,bob,dog,4.5", "a,bob,dog,2.2", "b,ann,cat,2.2"]
+    rows = [f"{n % 9},{'ann' if n % 2 else 'bob'},{'cat' if n % 3 else 'dog'},{n / 10},{n % 2}" for n in range(30)]
     path = tmp_path / "t.csv"
 
-    def said(rows, pi):
-        path.write_text("\n".join(["item,annotator,label,seconds", *rows]))
+    def said(rows, *pi):
+        path.write_text("\n".join(["item,annotator,label,seconds,tool", *rows]))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            read_table(path, pi=pi, keep_ids=True)
+            read_table(path, pi=["annotator", *pi], keep_ids=True)
         return [str(one.message) for one in caught]
 
     for copies, words in (([rows[1]], "repeats"), ([rows[1], rows[2]], "and 1 more repeat")):
-        expected = f"{path}, line 6: this row {words} an earlier one in all columns that are used; each counts as an "
-        assert said(rows + copies, ["annotator", "seconds"]) == [f"{expected}answer, so delete the copies."]
-    assert said([*rows, "b,bob,dog,4.6"], ["annotator", "seconds"]) == []  # answered again
-    assert said([*rows, "b,bob,dog,4.5"], ["annotator"]) == []  # who knows
-    assert len(said(rows * 2, ["annotator"])) == 1
+        expected = f"{path}, line 32: this row {words} an earlier one in all columns that are used; each counts as an "
+        assert said(rows + copies, "seconds") == [f"{expected}answer, so delete the copies."]
+    assert said([*rows, "1,ann,cat,9.9,1"], "seconds") == []  # answered again
+    assert said([*rows, rows[1]], "tool") == said([*rows, rows[1]]) == []  # perhaps too
+    assert len(said(rows * 2)) == 1
 
 
 def test_classes_written_alike_are_told():

@@ -5,6 +5,7 @@ import pytest
 from pidual.detect import describe_annotators, find_reason_parts, find_reasons, mark_issues
 from pidual.errors import UsageError
 from pidual.predictions import Predictions
+from pidual.report.words import sure
 
 BASE = {"classes": ["cat", "dog", "eel"], "predicted_probability": [0.97] * 4, "label_quality": [0.012, 0.9, 0.9, 0.9]}
 
@@ -266,6 +267,13 @@ def test_one_answer_an_item_has_a_reason_beside_the_label():
     blind = (np.zeros(4, int), np.full(4, 0.5))  # there is no input
     args = {"given": given, "predicted": consensus, "by_consensus": True, "item": np.arange(4)}
     assert find_reason_parts([True] * 4, **args, by_input=blind, **BASE)["votes"] == [""] * 4
+
+
+def test_shares_are_rounded_as_in_the_report():
+    shares = np.concatenate([np.linspace(0.011, 0.989, 979), [0.60531, 0.6045, 0.6055]]).astype(np.float32)
+    args = {"given": np.ones(len(shares), int), "predicted": np.zeros(len(shares), int), "label_quality": shares}
+    reasons = find_reasons(np.ones(len(shares), bool), classes=["cat", "dog"], predicted_probability=shares, **args)
+    assert reasons == [f"The model says cat ({sure(p)}), not dog ({sure(p)})." for p in shares.tolist()]
 
 
 def test_nothing_to_explain():

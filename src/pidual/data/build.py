@@ -20,6 +20,7 @@ from .roles import Roles
 from .sources import Source
 
 LOOKED_THROUGH = 1_000_000  # rows of a table that is looked at as a whole to explain an error
+MANY_VALUES = 20  # of a PI column, which two answers then hardly share by chance
 SPLITS = ("train", "valid", "test")
 _SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
 
@@ -92,12 +93,15 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
 def warn_of_copies(source: Source, frame: pd.DataFrame, pi: Sequence[str]) -> None:
     """Say so when rows repeat others: copies of an answer count as answers.
 
-    Somebody may give an answer twice; with PI that differs they are no copies, and without any, only a table of which
-    each row is there twice or more is taken to hold some.
+    Somebody may give an answer twice. So it needs known PI of many values, which would differ, or a table of which each
+    row is there twice or more.
     """
-    copies = np.flatnonzero(frame.duplicated())
-    differ = any(len(frame[name].unique()) > 1 for name in pi if name != "annotator")
-    if len(copies) and (differ or 2 * len(copies) >= len(frame)):
+    repeated = frame.duplicated().to_numpy()
+    telling = [name for name in pi if name != "annotator" and len(frame[name].unique()) >= MANY_VALUES]
+    if 2 * np.count_nonzero(repeated) < len(frame):
+        repeated = repeated & frame[telling].notna().any(axis=1).to_numpy()
+    copies = np.flatnonzero(repeated)
+    if len(copies):
         rows = "repeats" if len(copies) == 1 else f"and {len(copies) - 1:,} more repeat"
         warnings.warn(
             f"{source.place(int(copies[0]))}: this row {rows} an earlier one in all columns that are used; each counts "

@@ -302,5 +302,8 @@ def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
 
 def _percent(shares: Array) -> Texts:
     """Shares as words; a share that rounds to nothing or all is said to be under or over."""
-    found: Texts = PERCENT[np.clip(np.rint(np.asarray(shares) * 1000), 0, 1000).astype(np.int64)].tolist()
+    shares = np.asarray(shares, np.float64)
+    tenths = np.clip(np.rint(shares * 1000), 0, 1000).astype(np.int64)
+    whole = 10 * np.rint(shares * 100).astype(np.int64)  # not rounded to tenths first
+    found: Texts = PERCENT[np.where((tenths >= 10) & (tenths <= 990), np.clip(whole, 10, 990), tenths)].tolist()
     return found

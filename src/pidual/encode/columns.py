@@ -42,6 +42,7 @@ DURATION = re.compile(
     re.IGNORECASE,
 )
 UNITS = "%|[mµu]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|[kM]|€|\\$|£"
+DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})\b.*"  # 29.06.2026 16:00, 6/29/2026
 QUANTITY = rf"[+-]?\d[\d.,:' ]*({UNITS})?( ?[\d:.]+)?"  # 85%, 7.3s, 1,234, 0:45, 0 days 00:01:10
 
 
@@ -256,9 +257,11 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
             f"is treated as categorical because {stray.sum()} of {len(values)} values are not numbers (first: "
             f"{shown(name, first)}); to treat those as missing, pass {name}:{kind} (pi_kinds in Python)."
         )
-    elif len(names) > MANY and names.str.fullmatch(QUANTITY)[values.cat.codes].mean() > 0.5:
+    elif len(names) > MANY and names.str.fullmatch(f"{DATE}|{QUANTITY}")[values.cat.codes].mean() > 0.5:
         kinds = f"{len(names)} categories, such as {shown(name, first)}"
-        text = f"is treated as {kinds}; if these are quantities, write plain numbers."
+        dates = names.str.fullmatch(DATE)[values.cat.codes].mean() > 0.5
+        way_out = "write dates as 2026-12-31 16:00" if dates else "if these are quantities, write plain numbers"
+        text = f"is treated as {kinds}; {way_out}."
     else:
         return
     warnings.warn(f"PI column '{name}' of {source} {text}", DataWarning, stacklevel=4)
