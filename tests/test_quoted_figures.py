@@ -76,8 +76,10 @@ def test_settings_of_other_methods():
     ]
     names = {"default": "default", "ce": "cross-entropy", "one convolution a block": "one convolution per block"}
     names["ce, one convolution a block"] = "cross-entropy, one convolution per block"
-    for row in results("settings_images"):
-        phrases.append(f"| {names[row['variant']]} | {100 * row['accuracy']:.1f} | {row['auc']:.3f} |")
+    phrases += [
+        f"| {names[row['variant']]} | {100 * row['accuracy']:.1f} | {row['auc']:.3f} |"
+        for row in results("settings_images")
+    ]
     threads = results("threads")
     for spin, sleep in zip(threads["spin"], threads["sleep"], strict=True):
         ratio = f"{spin['ratio']:.0f}" if spin["ratio"] > 10 else f"{spin['ratio']:.1f}"

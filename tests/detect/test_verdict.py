@@ -49,7 +49,7 @@ def test_ranks_above_is_the_mean_auc_of_the_classes():
 def test_chance_is_a_failure_where_f_is_all_there_is():
     chance = labels_and_probabilities(500, 0.0, rare=0.5)
     failure, doubt = verdict.find_chance(*chance, answers_alone=False)
-    assert "same rows" in failure
+    assert "same order" in failure
     assert doubt is None
     failure, doubt = verdict.find_chance(*chance, answers_alone=True)
     assert failure is None
@@ -147,7 +147,7 @@ def test_probabilities_of_other_rows_make_a_fit_that_failed():
     assert judge(pd.DataFrame({"label": labels}), p).summary["verdict"] == {"status": "ok", "reasons": []}
     found = judge(pd.DataFrame({"label": labels}), p[::-1]).summary["verdict"]
     assert found["status"] == "failed"
-    assert "same rows" in found["reasons"][0]
+    assert "same order" in found["reasons"][0]
 
 
 def test_few_labels_are_doubtful():

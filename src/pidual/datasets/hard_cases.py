@@ -114,7 +114,7 @@ def one_annotator(data: Path, *, seed: int = 0) -> NoisyDataset:
 
 
 def many_annotators(data: Path, *, seed: int = 0) -> NoisyDataset:
-    """1,500 digits, each with four of 2,000 annotators, who have three labels each: one in seven is no good."""
+    """1,500 digits, each with four of 2,000 annotators, who have three labels each: one in seven is bad."""
     rng = np.random.default_rng([7, seed])
     x, y = _digits()
     x, y = x[:1500], y[:1500]
@@ -178,7 +178,7 @@ def no_pi(data: Path, *, seed: int = 0) -> NoisyDataset:
 
 
 def idle_pi(data: Path, *, seed: int = 0) -> NoisyDataset:
-    """Breast cancer, one label each, 11.6% of them wrong; PI that says nothing of it: the batch, and the weather."""
+    """Breast cancer, one label each, 11.6% of them wrong; PI that says nothing about it: the batch, the weather."""
     rng = np.random.default_rng([12, seed])
     x, y, classes = _bundled("load_breast_cancer")
     label = _mistaken(y, np.full(len(y), 0.116), 2, rng)

@@ -1,6 +1,6 @@
 """What decisions of reviewers say about all labels: a clean sample, though not a random one.
 
-Reviewers look first at what looks worst, so that the share of wrong labels among those decided on says nothing of the
+Reviewers look first at what looks worst, so the share of wrong labels among those decided on says nothing about the
 others. What can be learned from any labels, however they were chosen by their quality q, is how the chance that a label
 is wrong depends on q:
 

@@ -13,7 +13,7 @@ STEPS = (1, 2, 5)
 
 
 def simulate_review(predictions: Predictions) -> pd.DataFrame:
-    """Wrong labels found by looking at the first so many, in our order and in others.
+    """Wrong labels found by looking at the first n, in our order and in others.
 
     Labels of test items, and those whose clean label is not known, are not looked at.
 
@@ -47,7 +47,7 @@ def simulate_review(predictions: Predictions) -> pd.DataFrame:
 
 
 def found_first(score: NDArray[Any], wrong: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many are wrong among the first so many labels by a score, lowest first."""
+    """How many are wrong among the first n labels by a score, lowest first."""
     found = np.cumsum(wrong[np.argsort(score, kind="stable")], dtype=np.int64)
     return found[sizes - 1]
 

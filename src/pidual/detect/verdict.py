@@ -156,8 +156,8 @@ def find_whole_class(findings: dict[str, Any]) -> str | None:
         n, issues = record["given"], record["issues"]
         if n >= CLASS_LABELS and issues >= WHOLE_CLASS * n:
             return (
-                f"{issues:,} of the {n:,} labels {quoted(record['class'])} look wrong: the classifier may be blind to "
-                "this class; look at some of them before anything is changed."
+                f"{issues:,} of the {n:,} labels {quoted(record['class'])} look wrong: the classifier may not "
+                "recognise this class; check some of them before you change any."
             )
     return None
 

@@ -1,4 +1,4 @@
-"""TRAM++: TRAM with a random vector per row among its PI, which lets the tower remember wrong labels in the features'
+"""TRAM++: TRAM with a random vector per row among its PI, which lets the tower memorise wrong labels in the features'
 place.
 
     L = CE(tower(phi(x), [a; r_i]), y_noisy) + w * CE(head(sg(phi(x))), y_noisy)

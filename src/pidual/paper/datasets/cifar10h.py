@@ -4,7 +4,7 @@
     DATA/cifar-10-batches-bin/   (or -py) the images
 
 It trains on the CIFAR-10 test images and tests on the CIFAR-10 training images. The released counts are no substitute
-for the raw table: they say nothing of who answered, and leave out 16 annotators.
+for the raw table: they do not say who answered, and leave out 16 annotators.
 
 Peterson et al., "Human uncertainty makes classification more robust", ICCV 2019.
 """

@@ -1,4 +1,4 @@
-"""Three crowds with many answers an item: small mammals, medical relations, and emotions read by language models.
+"""Three crowds with many answers per item: small mammals, medical relations, and emotions read by language models.
 
     DATA/crowds/cifar100_sm500.csv               item (a CIFAR-100 training image), label, annotator, trial, gold
     DATA/cifar-100-binary/                       (or -python) the images
