@@ -11,6 +11,10 @@ import pandas as pd
 import pytest
 from command_line import write_key
 
+# As with `make test`, what is compiled is kept for the next run, and for the processes that tests start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Files of tests, of which the first look at figures, the second fit end to end what others fit with checks, and the
 # third fit for other reasons than the consensus: there the model of the answers has a tenth of its steps.
 DRAWING = {
@@ -38,7 +42,10 @@ UNCHECKED = {
     "test_examples",
     "test_export",
     "test_exports",
+    "test_from_run",
     "test_fuzz",
+    "test_giveaway",
+    "test_hf_export",
     "test_import_command",
     "test_judge",
     "test_label_issues",
@@ -47,6 +54,7 @@ UNCHECKED = {
     "test_odd_input",
     "test_people",
     "test_previews",
+    "test_readme",
     "test_report",
     "test_reprs",
     "test_run",
@@ -55,6 +63,7 @@ UNCHECKED = {
     "test_start_pages",
     "test_sweep",
     "test_truth",
+    "test_who_and_what",
 }
 BRIEFLY_JUDGED = {
     "test_any_classifier",
