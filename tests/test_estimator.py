@@ -418,7 +418,7 @@ class Pair(nn.Module):
         (nn.Linear(5, 4), r"shape \(2, 4\) to 2 inputs; .* each of the 3 classes, shape \(2, 3\)"),
         (lambda: nn.Linear(5, 2), r"shape \(2, 2\)"),
         (nn.Linear(6, 3), r"cannot read X, which it gets as float32 of shape \(B, 5\): .*6x3"),
-        (Pair(), "tensor of logits, not with tuple"),
+        (Pair(), "tensor of logits, not tuple"),
         (lambda: "resnet", "must make an nn.Module, not str"),
         ("resnet", "must be an nn.Module or a callable that makes one, not 'resnet'"),
     ],
