@@ -84,4 +84,4 @@ def test_the_comparison_is_of_the_committed_results():
             best = max(values, key=float)
             assert [cell[column] for cell in cells] == [f"**{v}**" if v == best else v for v in values], (crowd, name)
     state, right = (found["llm_emotion", "auto"][name]["mean"] for name in ("stated", "consensus"))
-    assert f"the consensus states {state:.0%}\n  and is right for {right:.0%}" in README
+    assert f"the consensus states {state:.0%} and is right for {right:.0%}" in " ".join(README.split())
