@@ -108,7 +108,7 @@ def gate_table(fits):
 def method_tables(rows):
     """All methods with searched settings, and the ablations of Pi-DUAL: a table for every value."""
     made, summaries = {}, methods.summaries(rows)
-    clean = summaries["clean labels"][0].assign(method="ce on clean labels")
+    clean = summaries["clean labels"][0].dropna(axis=1, how="all").assign(method="ce on clean labels")
     shown_values = {"methods": (*PERCENT, "selected_auc", "last_auc"), "ablations": (*PERCENT, "last_auc")}
     for name, values in shown_values.items():
         table, by = summaries[name]

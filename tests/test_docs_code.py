@@ -62,7 +62,7 @@ def names(tmp_path, monkeypatch):
     for name, array in {"features": crowd.x, "new": crowd.x_test, "pred_probs": pred_probs, "y": labels}.items():
         np.save(f"{name}.npy", array)
     write_json(tmp_path / "export.json", review_tasks(40))
-    wide = frame.pivot_table(index="item", columns="annotator", values="label").add_prefix("rater_")
+    wide = frame.pivot_table(index="item", columns="annotator", values="label", observed=True).add_prefix("rater_")
     wide.to_csv("wide.csv")
     write_key(tmp_path)
     (tmp_path / "data").mkdir()

@@ -211,15 +211,16 @@ def corrected(frame, changes):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_wide_table_stays_wide(fitted_wide, folder, ending):
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet}[ending]
     wide = pd.read_csv(fitted_wide / "wide.csv")
     wide.to_csv("wide.csv", index=False) if ending == "csv" else wide.to_parquet("wide.parquet", index=False)
+    wide = read(f"wide.{ending}")
     _, changes = export(fitted_wide, f"wide.{ending}", f"clean.{ending}", "--to", ending)
     assert len(changes) > 3
     for change in changes.itertuples():
         assert wide.loc[wide["item"] == change.item, change.annotator].item() == change.given_label
         wide.loc[wide["item"] == change.item, change.annotator] = change.new_label
-    clean = pd.read_csv("clean.csv") if ending == "csv" else pd.read_parquet("clean.parquet")
-    pd.testing.assert_frame_equal(clean, wide)
+    pd.testing.assert_frame_equal(read(f"clean.{ending}"), wide)
 
 
 def test_the_run_of_a_wide_table_names_nobody(fitted_wide):

@@ -101,9 +101,9 @@ def test_the_command_streams_its_table_twice(wide, monkeypatch):
 
 def test_a_column_that_is_pi_and_input_is_read_both_ways(wide):
     source, table, inputs = read_both(wide, ["f0", "f1"], pi=["f0"])
-    frame = pd.read_csv(wide)
+    frame = pd.read_csv(wide, dtype=str)[["f0", "f1"]].map(float)  # pandas 2 parses floats to the last digit but one
     np.testing.assert_array_equal(table.frame["f0"], frame["f0"])
-    np.testing.assert_array_equal(inputs.array, frame[["f0", "f1"]][::2].astype(np.float32))
+    np.testing.assert_array_equal(inputs.array, frame[::2].astype(np.float32))
     assert not source._kept
 
 

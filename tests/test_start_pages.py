@@ -38,6 +38,14 @@ def numbers(text):
     return [float(number.replace(",", "")) for number in NUMBER.findall(lasting(text))]
 
 
+def whole(made, shown):
+    """A pair of lines up to the last field that both show whole: a digit more in a number moves the cut."""
+    if not shown.endswith(" ..."):
+        return made, shown
+    fields = [re.split(r"[, ]", line.removesuffix(" ...")) for line in (made, shown)]
+    return tuple(" ".join(line[: min(map(len, fields)) - 1]) for line in fields)
+
+
 def close(made, shown):
     """Whether a number is the one shown, as far as processors round alike: one label more, or two in a hundred."""
     return abs(made - shown) <= max(0.02 * abs(shown), 1 if shown == round(shown) else 0.02)
@@ -46,11 +54,12 @@ def close(made, shown):
 @pytest.mark.parametrize("name", start_pages.PAGES)
 def test_a_page_shows_what_its_run_prints_and_draws(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shown, made = page(name), start_pages.run(page(name))
-    assert words(made) == words(shown), "run `make docs`"
-    assert [pair for pair in zip(numbers(made), numbers(shown), strict=True) if not close(*pair)] == []
+    lines = [lasting(text).splitlines() for text in (start_pages.run(page(name)), page(name))]
+    for made, shown in (whole(*pair) for pair in zip(*lines, strict=True)):
+        assert words(made) == words(shown), "run `make docs`"
+        assert [pair for pair in zip(numbers(made), numbers(shown), strict=True) if not close(*pair)] == []
     pictures = {path.name for path in tmp_path.glob("*.png")}
-    assert pictures | {"report.png", "review.png"} >= set(re.findall(r"figures/(\S+\.png)\)", shown))
+    assert pictures | {"report.png", "review.png"} >= set(re.findall(r"figures/(\S+\.png)\)", page(name)))
 
 
 @pytest.mark.parametrize("name", start_pages.PAGES)
@@ -84,6 +93,8 @@ def test_pictures_are_small():
 
 def test_another_number_or_word_is_noticed():
     assert words("91 of 360 look wrong (4 s)") == words("92 of 360 look wrong (12 s)") != words("91 of 360 look right")
+    assert whole("0.43903,cho,delive ...", "0.4390,cho,delivery, ...") == ("0.43903 cho", "0.4390 cho")
+    assert whole("0.43903,cho", "0.43903,cho,") == ("0.43903,cho", "0.43903,cho,")
     assert numbers("25.3% of 1,497, 0.2 s") == [25.3, 1497]
     assert [close(25.6, 25.3), close(26, 25.3), close(36, 37), close(35, 37)] == [True, False, True, False]
 
