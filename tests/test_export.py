@@ -257,7 +257,7 @@ def test_tasks_for_label_studio(fitted_tasks, folder):
         ["export", fitted_tasks / "run", "tasks.json", "--to", "label-studio", "--table", fitted_tasks / "export.json"]
     )
     assert code == 0, err
-    assert out == "tasks.json: a task for each of 40 items, doubtful ones first\n"
+    assert out == "tasks.json: one task for each of 40 items, doubtful ones first\n"
     made = json.loads((folder / "tasks.json").read_text())
     assert sorted(int(task["data"]["pidual_item"]) for task in made) == list(range(1, 41))
     assert "@example.org" not in (folder / "tasks.json").read_text()

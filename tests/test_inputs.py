@@ -437,9 +437,7 @@ def test_bare_array_as_long_as_the_table_goes_row_by_row():
 
 def test_rows_of_one_item_that_differ_are_a_warning():
     alike = np.array([[1.0, 2], [3, 4], [1, 2], [3, 5]])
-    expected = (
-        r"^{} is taken row by row, .* rows 1 and 3 \(counted from 0\) are of one item \({}\) and differ; .* {}\.$"
-    )
+    expected = r"^{} is read row by row, .* rows 1 and 3 \(counted from 0\) are of one item \({}\) and differ; .* {}\.$"
     with pytest.warns(DataWarning, match=expected.format("x", "'a'", "as .npz with 'x' and 'item'")):
         assert x_rows(load_inputs(alike), table_of(["b", "a", "b", "a"])).tolist() == [0, 1, 2, 3]
     with pytest.warns(DataWarning, match=expected.format("table", "9", "a column 'item'")):

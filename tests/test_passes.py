@@ -39,7 +39,7 @@ def wide(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(15_000, 6))
     frame = pd.DataFrame({"item": np.arange(30_000) // 2, "label": rng.choice(["cat", "dog"], 30_000)})
-    frame["annotator"] = rng.integers(0, 40, 30_000)
+    frame["annotator"] = rng.integers(0, 20, 30_000) + 20 * (np.arange(30_000) % 2)  # two people an item
     frame["seconds"] = rng.gamma(2, 4, 30_000).round(2)
     frame = frame.join(pd.DataFrame(x[frame["item"]], columns=[f"f{j}" for j in range(6)]))
     frame["note"] = "a longer text about the answer"

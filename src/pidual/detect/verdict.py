@@ -87,8 +87,8 @@ def find_chance(
     text = f"The {what} say nothing about the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
         return None, f"{text}, so the answers to an item are judged by each other alone."
-    classes = " and classes" if what == "probabilities" else ""
-    return f"{text}; check that {what} and labels are of the same rows{classes}.", None
+    classes = ", rows and classes" if what == "probabilities" else ""
+    return f"{text}; check that {what} and labels are in the same order{classes}.", None
 
 
 def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes) -> tuple[float, float]:

@@ -115,11 +115,13 @@ def find_misleading(
 ) -> Misleading | None:
     """Whether items mislead, by held-out items: G settings with their tau and their share in judging decide together.
 
-    None where they do not, clearly; where items have one answer each or f is the same for all; and for more than
-    FULL_CLASSES classes.
+    None where they do not, clearly; where items have one answer each or f is the same for all; for more than
+    FULL_CLASSES classes; and where a member has diverged.
     """
     g, n, k = log_f.shape
-    if len(item) <= n or not 2 <= k <= FULL_CLASSES or bool(torch.isclose(log_f, log_f[:, :1]).all()):
+    if len(item) <= n or not 2 <= k <= FULL_CLASSES or not (log_f.isfinite().all() and log_p.isfinite().all()):
+        return None
+    if torch.isclose(log_f, log_f[:, :1]).all():
         return None
     log_f, log_p, item = some_items(log_f, log_p, item, MOST_NUMBERS // (k * k))
     tries = [likelihoods(log_f[at], log_p[at], item, tau[at]) for at in range(g) if shares[at] > 0]
