@@ -15,7 +15,7 @@ CROWDS = {
     "medical_treat": "Medical relations",
     "llm_emotion": "Language models",
 }
-METHODS = ["auto", "ce", "vote", "dawid_skene", "glad", "mace", "crowd_layer", "crowdlab", "filter_retrain"]
+METHODS = ["auto", "pi_dual", "ce", "vote", "dawid_skene", "glad", "mace", "crowd_layer", "crowdlab", "filter_retrain"]
 PEERS = {  # columns of the comparison, by who they are
     "auto": "pidual",
     "vote": "majority vote",
