@@ -75,6 +75,7 @@ def trials_of(out, study="labels-ce"):
     try:
         return optuna.load_study(study_name=study, storage=storage).get_trials()
     finally:
+        storage.remove_session()
         storage.engine.dispose()
 
 

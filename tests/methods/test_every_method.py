@@ -106,7 +106,10 @@ def test_two_processes_with_resume_learn_what_one_does(name, on_two_processes): 
     one, two = whole(name), load_file(on_two_processes / f"{name}.safetensors")
     assert one.keys() == two.keys()
     for key, value in one.items():
-        assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key
+        if key == "memory.over_epochs":  # members that are trained apart do not see each other's items, and keep none
+            assert not two[key].any()
+        else:
+            assert torch.allclose(value.double(), two[key].double(), atol=1e-4), key
 
 
 def test_the_package_names_every_method_and_nothing_else():

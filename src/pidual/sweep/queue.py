@@ -214,7 +214,7 @@ def beating(trial: optuna.Trial) -> Iterator[Callable[[], bool]]:
                 trial.set_user_attr("beat", count)
             except UpdateFinishedTrialError:
                 lost.set()
-                return
+                break
             except StorageInternalError:
                 continue  # the next beat may get through in time
         trial.storage.remove_session()

@@ -12,6 +12,7 @@ from optuna.exceptions import DuplicatedStudyError, StorageInternalError
 from optuna.storages import RDBStorage
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from ..errors import RunError, UsageError
 from ..files import without_passwords
@@ -87,7 +88,9 @@ def study_errors(name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def opened(url: str) -> Iterator[RDBStorage]:
     """The storage behind a URL; closed in the end."""
-    arguments = {"connect_args": {"timeout": LOCKED_SECONDS}} if url.startswith("sqlite") else {}
+    arguments: dict[str, Any] = {}
+    if url.startswith("sqlite"):  # whose connections are cheap: none is kept by a storage that could not be opened
+        arguments = {"connect_args": {"timeout": LOCKED_SECONDS}, "poolclass": NullPool}
     for left in reversed(range(OPEN_TRIES)):
         try:
             storage = RDBStorage(url, engine_kwargs=arguments)
