@@ -112,7 +112,7 @@ def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]
     if precision is not None and n_issues:
         interval = between(number(detection.get("precision_low")), number(detection.get("precision_high")))
         what = "of the flagged labels should really be wrong" + (f" ({interval})" if interval else "")
-        tiles.append(("Expected hits", percent(precision), what))
+        tiles.append(("Expected hits", percent(precision).replace("over ", "> "), what))
     if accuracy is not None:
         tiles.append(("Validation agreement", percent(accuracy), "with given labels held out of training"))
     if run.annotators is not None and len(run.annotators):
