@@ -179,8 +179,8 @@ class CrossFitted(Method):
         found = [find_sharpness(f, evidence) for f in log_f]
         shares = mixture_shares(torch.stack([likelihood for _, likelihood in found]))
         misleading = find_misleading(log_f, log_p, item, [tau for _, tau, _ in tempers], judge_shares.tolist())
-        of_items = {} if misleading is None else {"rate": misleading.rate, "follow": misleading.follow}
-        self.misleading.copy_(torch.tensor([*of_items.values()] or [0.0, 0.0]))
+        rate, follow = (0.0, 0.0) if misleading is None else misleading[:2]
+        self.misleading.copy_(torch.tensor([rate, follow]))
         records = []
         for at, (judge_sharpness, tau, loo) in enumerate(tempers):
             decay, dropout, train_tau = self.settings[at] if self.settings else (None, None, 1.0)
@@ -199,7 +199,7 @@ class CrossFitted(Method):
                 "item_log_likelihood": float(found[at][1].mean()),
             }
             setting = {"weight_decay": decay, "input_dropout": dropout, "train_tau": train_tau}
-            misled = {f"misleading_{name}": value for name, value in of_items.items()}
+            misled = {} if misleading is None else {"misleading_rate": rate, "misleading_follow": follow}
             records.append({**setting, **likelihoods, **chosen, **misled})
         return records
 
