@@ -13,6 +13,7 @@ from .again import data_again, fit_again, next_name
 from .common import describe_shares, in_percent, is_first_process, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
+OK = {"status": "ok", "reasons": []}  # of a run without a verdict
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
@@ -129,20 +130,21 @@ def fit(
         click.echo(json.dumps({"run": str(out), **run.summary}, indent=2))
     else:
         print_summary(run)
-    if run.summary["verdict"]["status"] == "failed" and not keep_going:
+    if run.summary.get("verdict", OK)["status"] == "failed" and not keep_going:
         raise click.exceptions.Exit(1)
 
 
 def print_summary(run: Any) -> None:
-    """What a run found, for people."""
+    """What a run found, for people; an older one, whose end is resumed, may say less."""
     summary, data = run.summary, run.config["data"]
-    noise = summary["noise"]
+    precision = describe_precision(summary["detection"]) if "detection" in summary else "."
     lines = [
-        *describe_verdict(summary["verdict"]),
-        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong"
-        + describe_precision(summary["detection"]),
-        f"Estimated noise: {noise['rate']:.1%} of the labels ({noise['low']:.1%} to {noise['high']:.1%}).",
+        *describe_verdict(summary.get("verdict", OK)),
+        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong{precision}",
     ]
+    if noise := summary.get("noise"):
+        spread = f"{noise['low']:.1%} to {noise['high']:.1%}"
+        lines.append(f"Estimated noise: {noise['rate']:.1%} of the labels ({spread}).")
     if summary.get("from_run"):
         lines += describe_decisions(summary["from_run"])
     if summary["valid_accuracy"] is not None:

@@ -57,7 +57,15 @@ from .columns import (
     TOP_LABELS,
     Column,
 )
-from .parquet import column_names, label_column, n_rows, read_frame, read_with_notes, take_rows, write_frame
+from .parquet import (
+    column_names,
+    label_column,
+    n_rows,
+    read_frame,
+    read_with_notes,
+    take_rows,
+    write_frame,
+)
 
 __all__ = [
     "ANNOTATORS_COLUMNS",
@@ -209,7 +217,10 @@ class Predictions:
         if "split" in frame and not {*frame["split"].cat.categories} <= {*SPLITS}:
             raise RunError(f"{path} cannot be used: split must be one of {', '.join(SPLITS)}; {DAMAGED}.")
         pi_columns = [c for c in notes["pi_columns"] if c in frame]
-        return cls(frame, classes, pi_columns, has_input=notes.get("has_input", True))
+        made = cls(frame, classes, pi_columns, has_input=notes.get("has_input", True))
+        if made.has_consensus and "consensus_quality" not in {*frame, *column_names(path)}:
+            raise RunError(f"{path} cannot be used: it has consensus_label but no consensus_quality; {DAMAGED}.")
+        return made
 
     def write(self, path: str | Path) -> None:
         """Write to a Parquet file that is there in full or not at all."""
