@@ -1,3 +1,4 @@
+import gc
 import importlib
 import os
 import subprocess
@@ -106,6 +107,12 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
+def pytest_collection_finish():
+    """The half million objects of the imported packages stay: to look through them for garbage takes a twentieth."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -68,9 +68,8 @@ def test_impossible_noise_is_refused():
         load_digits_pi(0.95)
 
 
-def test_another_processor_makes_the_same_data():
-    data = load_digits_pi("low")
-    moved = dataclasses.replace(data, frame=data.frame.assign(confidence=data.frame["confidence"] + 1e-3))
-    assert moved.fingerprint() == data.fingerprint()
-    other = dataclasses.replace(data, frame=data.frame.assign(label=data.frame["y"]))
-    assert other.fingerprint() != data.fingerprint()
+def test_another_processor_makes_the_same_data(low):
+    moved = dataclasses.replace(low, frame=low.frame.assign(confidence=low.frame["confidence"] + 1e-3))
+    assert moved.fingerprint() == low.fingerprint()
+    other = dataclasses.replace(low, frame=low.frame.assign(label=low.frame["y"]))
+    assert other.fingerprint() != low.fingerprint()
