@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual import judge
+from pidual import find_label_issues, judge
 from pidual.detect import Verdict, verdict
+from pidual.errors import DataWarning
 from pidual.metrics import detection_auc
 from pidual.predictions import Predictions
 
@@ -148,6 +149,22 @@ def test_probabilities_of_other_rows_make_a_fit_that_failed():
     found = judge(pd.DataFrame({"label": labels}), p[::-1]).summary["verdict"]
     assert found["status"] == "failed"
     assert "same order" in found["reasons"][0]
+
+
+def test_probabilities_of_a_model_that_has_seen_the_labels_are_doubtful():
+    labels, _ = crowd()
+    p = np.full((len(labels), 3), 0.01)
+    p[np.arange(len(labels)), labels] = 0.98
+    found = judge(pd.DataFrame({"label": labels}), p).summary["verdict"]
+    assert found["status"] == "doubtful"
+    assert f"favour {len(labels):,} of {len(labels):,} given labels" in found["reasons"][0]
+    with pytest.warns(DataWarning, match="cross_val_predict"):
+        assert not find_label_issues(labels, p).any()
+    many = np.repeat(labels, 3)
+    answers = pd.DataFrame({"label": many, "item": np.repeat(np.arange(len(labels)), 3)})
+    assert judge(answers, p).summary["verdict"]["status"] == "ok"  # a good model of items that all agree on
+    p[:10] = p[:10, [1, 2, 0]]
+    assert judge(pd.DataFrame({"label": labels}), p).summary["verdict"]["status"] == "ok"
 
 
 def test_few_labels_are_doubtful():

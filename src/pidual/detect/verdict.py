@@ -27,6 +27,7 @@ FEW_LABELS = 30
 SAMPLE = 200_000  # labels whose ranking is looked at
 FEW_ANSWERS = 1.5  # mean answers to an item, below which f alone can contradict one
 CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must disagree with held-out labels
+GIVEN_BACK, GIVEN_BACK_LABELS = 0.999, 300  # share of labels that probabilities favour, of at least so many
 WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 WIDE = 0.3  # interval of the noise rate
@@ -126,6 +127,18 @@ def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) ->
     return (
         f"The classifier disagrees with {share:.1%} of held-out labels, and {rate:.1%} are estimated to be wrong: it "
         "is often wrong itself, and misses wrong labels there."
+    )
+
+
+def find_given_back(agrees: Mask, answers_per_item: float) -> str | None:
+    """Whether given probabilities favour nearly every label, as those of a model that was trained on them do."""
+    n, favoured = len(agrees), int(agrees.sum())
+    if answers_per_item >= FEW_ANSWERS or n < GIVEN_BACK_LABELS or favoured < GIVEN_BACK * n:
+        return None
+    return (
+        f"The probabilities favour {favoured:,} of {n:,} given labels: either nearly all labels are right, or the "
+        "model was trained on these rows and has memorised wrong labels too; use probabilities of rows that it has not "
+        "seen, such as those of cross_val_predict."
     )
 
 

@@ -111,11 +111,13 @@ def find_verdict(
             what="probabilities" if job.inputs.kind == "probabilities" else "inputs",
         )
     disagrees = (predictions.predicted != predictions.given)[held_out]
+    given_back = verdict.find_given_back(~disagrees, per_item) if job.inputs.kind == "probabilities" else None
     return Verdict.of(
         [verdict.find_collapse(fitted.collapsed), chance[0]],
         [
             verdict.find_few_labels(len(predictions)),
             chance[1],
+            given_back,
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
             verdict.find_whole_class(findings),
