@@ -1,12 +1,14 @@
-"""Real crowds through the command line alone: LabelMe (features) and CIFAR-10S (a folder of images), default settings.
+"""Real crowds through the command line alone, with default settings.
 
-    PIDUAL_DATA=DIR python benchmarks/real_crowds.py [--seeds 5] [--only labelme,cifar10s] [--out FILE]
+    PIDUAL_DATA=DIR python benchmarks/real_crowds.py [--only labelme,cifar10s,...] [--seeds N] [--out FILE]
 
-DIR holds `labelme/`, `cifar-10s/` and `cifar-10-batches-bin/` in their authors' formats. For every seed, `ce`
-(per-annotation cross-entropy) and `pi_dual` are fitted with `pidual fit`, and scored with `pidual predict` on clean
-test inputs: LabelMe's test set, and for CIFAR-10S the 9,000 images of the CIFAR-10 test set its annotators did not see.
-Cross-entropy on clean labels shows what there is to gain. The default setting selects the last epoch; on LabelMe the
-best epoch on noisy validation rows is scored too (`select=best`). Fits that are there already are not repeated.
+LabelMe (features), CIFAR-10S (a folder of images) and texts that language models have labelled. DIR holds `labelme/`,
+`cifar-10s/`, `cifar-10-batches-bin/` and `crowds/` in their authors' formats. For every seed, methods are fitted with
+`pidual fit`, and scored with `pidual predict` on clean test inputs: LabelMe's test set, and for CIFAR-10S the 9,000
+images of the CIFAR-10 test set that its annotators did not see. Cross-entropy on clean labels shows what there is to
+gain. The default setting selects the last epoch; on LabelMe the best epoch on noisy validation rows is scored too
+(`select=best`). Texts are fitted with `auto`: by the answers alone, with the text, and with its length as PI. Fits that
+are there already are not repeated; each row has its commit.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +24,21 @@ import pandas as pd
 from common import RESULTS, Log, data_folder, write_result
 from PIL import Image
 
+from pidual.paper.about import commit
+
 LABELME = ["highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry"]
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 LAST, BEST = (("ce", "last"), ("pi_dual", "last")), (("ce", "best"), ("pi_dual", "best"))
 CLEAN = (("ce on clean labels", "last"),)  # what could be gained at most by finding every wrong label
-FITS = {"labelme": LAST + BEST + CLEAN, "cifar10s": LAST + CLEAN}
+AUTO = (("auto", "last"),)
+JUDGES = {
+    "llm_answers": ["--no-x", "--pi", "model"],
+    "llm_text": ["--x-text", "text", "--pi", "model"],
+    "llm_text_length": ["--x-text", "text", "--pi", "model,length"],
+}
+FITS = {"labelme": LAST + BEST + CLEAN + AUTO, "cifar10s": LAST + CLEAN} | dict.fromkeys(JUDGES, AUTO)
+SEEDS = {"auto": 10} | dict.fromkeys(("ce", "pi_dual", "ce on clean labels"), 5)
+SCORES = ("test_accuracy", "detection_auc", "gate_auc", "consensus_accuracy", "issue_precision", "issue_recall")
 
 
 def labelme(data, folder):
@@ -64,6 +77,18 @@ def cifar10s(data, folder):
     return ["--x", "train", "--item", "image", "--y", "gold", "--pi", "annotator,confidence,rt_ms,trial_index"], "test"
 
 
+def language_models(dataset, data, folder):
+    """The judgments of texts as JSON Lines; PI: the model, and the length of the text."""
+    answers, texts = (pd.read_csv(data / "crowds" / f"llm_emotion{name}.csv") for name in ("", "_texts"))
+    table = answers.rename(columns={"annotator": "model"}).merge(texts, on="item")
+    table = table.assign(length=table["text"].str.len())
+    table.to_json(folder / "labels.jsonl", orient="records", lines=True)
+    return ["--annotator", "model", "--y", "gold", "--keep-ids", *JUDGES[dataset]], None
+
+
+MAKERS = {"labelme": labelme, "cifar10s": cifar10s} | {name: partial(language_models, name) for name in JUDGES}
+
+
 def pidual(folder, *arguments):
     """Run the command line and read the JSON it prints."""
     done = subprocess.run(
@@ -81,15 +106,15 @@ def fit_and_score(folder, options, test, method, seed, select):
     if method == "ce on clean labels":
         at = options.index("--y")
         options, method = [*options[:at], "--label", "gold", *options[at + 2 :]], "ce"
-    arguments = ["fit", "labels.csv", *options, "--method", method, "--seed", seed, "--out", run, *chosen]
+    (table,) = folder.glob("labels.*")
+    arguments = ["fit", table.name, *options, "--method", method, "--seed", seed, "--out", run, *chosen]
     summary = pidual(folder, *arguments, "--force", "--json", "--quiet")
-    accuracy = pidual(folder, "predict", run, test, "--y", "test.csv", "--json")["accuracy"]
-    evaluation = summary["evaluation"] or dict.fromkeys(("detection_auc", "gate_auc", "noise_rate"))
+    accuracy = test and pidual(folder, "predict", run, test, "--y", "test.csv", "--json")["accuracy"]
+    evaluation = summary["evaluation"] or {}
     return {
+        **{name: evaluation.get(name) for name in (*SCORES, "noise_rate")},
         "test_accuracy": accuracy,
-        "detection_auc": evaluation["detection_auc"],
-        "gate_auc": evaluation["gate_auc"],
-        "noise_rate": evaluation["noise_rate"],
+        "commit": commit(),
         "recoveries": len(summary["guard"]["events"]),
         "seconds": summary["seconds_total"],
     }
@@ -97,28 +122,28 @@ def fit_and_score(folder, options, test, method, seed, select):
 
 def summarise(rows):
     """Mean and standard deviation over seeds of every dataset, method and epoch."""
-    frame = pd.DataFrame(rows)
-    groups = frame.groupby(["dataset", "method", "select"])[["test_accuracy", "detection_auc", "gate_auc", "seconds"]]
-    table = groups.agg(["mean", "std"]).round(4)
+    of = ["dataset", "method", "select"]
+    frame = pd.DataFrame(rows).reindex(columns=[*of, *SCORES, "seconds"]).astype(dict.fromkeys(SCORES, float))
+    table = frame.groupby(of).agg(["mean", "std"]).round(4)
     table.columns = ["_".join(column) for column in table.columns]
     return json.loads(table.reset_index().to_json(orient="records"))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="labelme,cifar10s")
+    parser.add_argument("--seeds", type=int, help="by default 10 for auto and 5 for others")
+    parser.add_argument("--only", default=",".join(FITS))
     parser.add_argument("--out", type=Path, default=RESULTS / "real_crowds.json")
     arguments = parser.parse_args()
     data = data_folder().resolve()
     log = Log(arguments.out, "dataset", "method", "select", "seed")
     for dataset in arguments.only.split(","):
         with tempfile.TemporaryDirectory() as temporary:
-            options, test = {"labelme": labelme, "cifar10s": cifar10s}[dataset](data, Path(temporary))
-            for seed in range(arguments.seeds):
-                for method, select in FITS[dataset]:
+            options, test = MAKERS[dataset](data, Path(temporary))
+            for method, select in FITS[dataset]:
+                for seed in range(arguments.seeds or SEEDS[method]):
                     key = {"dataset": dataset, "method": method, "select": select, "seed": seed}
                     if log.find(**key) is None:
                         log.add(key | fit_and_score(Path(temporary), options, test, method, seed, select))
-    write_result(arguments.out, summarise(log.rows), seeds=arguments.seeds)
+    write_result(arguments.out, summarise(log.rows), seeds=arguments.seeds or SEEDS)
     print(pd.DataFrame(summarise(log.rows)).to_string())

@@ -46,7 +46,7 @@ def test_crowds():
 
 
 def test_settings():
-    of = {(row["method"], row["select"]): row for row in results("labelme")}
+    of = {(row["method"], row["select"]): row for row in results("real_crowds") if row["dataset"] == "labelme"}
     phrases = [
         f"{100 * of[method, select]['test_accuracy_mean']:.1f}% ± {100 * of[method, select]['test_accuracy_std']:.1f}"
         for method, select in [("ce", "last"), ("pi_dual", "last"), ("ce", "best"), ("pi_dual", "best")]
@@ -63,7 +63,7 @@ def test_settings_of_other_methods():
     stress, idle = results("stress"), results("idle_pi")
     where = stress["mean_accuracy_where_paper_did_not_collapse"]
     ahead, losses = stress["default_minus_paper"], list(idle["change_by_idle_pi"].values())[:3]
-    of = {(row["dataset"], row["method"], row["select"]): row for row in [*results("cifar10s"), *results("labelme")]}
+    of = {(row["dataset"], row["method"], row["select"]): row for row in results("real_crowds")}
     cifar = [of["cifar10s", method, "last"] for method in ("ce", "pi_dual", "ce on clean labels")]
     phrases = [
         f"{100 * where['paper']:.1f}% on average, the default {100 * where['default']:.1f}%",
