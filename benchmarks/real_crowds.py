@@ -28,16 +28,16 @@ from pidual.paper.about import commit
 
 LABELME = ["highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry"]
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-LAST, BEST = (("ce", "last"), ("pi_dual", "last")), (("ce", "best"), ("pi_dual", "best"))
-CLEAN = (("ce on clean labels", "last"),)  # what could be gained at most by finding every wrong label
-AUTO = (("auto", "last"),)
+LAST, BEST = ((("ce", epoch, 5), ("pi_dual", epoch, 5)) for epoch in ("last", "best"))  # method, epoch, seeds
+CLEAN = (("ce on clean labels", "last", 5),)  # what could be gained at most by finding every wrong label
 JUDGES = {
     "llm_answers": ["--no-x", "--pi", "model"],
     "llm_text": ["--x-text", "text", "--pi", "model"],
     "llm_text_length": ["--x-text", "text", "--pi", "model,length"],
 }
-FITS = {"labelme": LAST + BEST + CLEAN + AUTO, "cifar10s": LAST + CLEAN} | dict.fromkeys(JUDGES, AUTO)
-SEEDS = {"auto": 10} | dict.fromkeys(("ce", "pi_dual", "ce on clean labels"), 5)
+FITS = {"labelme": (*LAST, *BEST, *CLEAN, ("auto", "last", 10)), "cifar10s": (*LAST, *CLEAN)}
+FITS |= dict.fromkeys(JUDGES, (("auto", "last", 3),))
+FITS["llm_answers"] += (("vote", "last", 1),)
 SCORES = ("test_accuracy", "detection_auc", "gate_auc", "consensus_accuracy", "issue_precision", "issue_recall")
 
 
@@ -101,6 +101,8 @@ def pidual(folder, *arguments):
 
 def fit_and_score(folder, options, test, method, seed, select):
     """One fit: clean test accuracy and detection AUC."""
+    if method == "vote":
+        return {"consensus_accuracy": vote(pd.read_json(folder / "labels.jsonl", lines=True)), "commit": commit()}
     run = f"run-{method.replace(' ', '-')}-{seed}-{select}"
     chosen = ["--set", f"select={select}"] if select == "best" else []
     if method == "ce on clean labels":
@@ -114,10 +116,18 @@ def fit_and_score(folder, options, test, method, seed, select):
     return {
         **{name: evaluation.get(name) for name in (*SCORES, "noise_rate")},
         "test_accuracy": accuracy,
+        "noise_estimate": summary["estimated_noise_rate"],
+        "noise_high": summary["noise"]["high"],
         "commit": commit(),
         "recoveries": len(summary["guard"]["events"]),
         "seconds": summary["seconds_total"],
     }
+
+
+def vote(table):
+    """Share of items whose most frequent label is right; of several, the first by name."""
+    items = table.groupby("item").agg(label=("label", lambda labels: labels.mode()[0]), gold=("gold", "first"))
+    return float((items["label"] == items["gold"]).mean())
 
 
 def summarise(rows):
@@ -131,7 +141,7 @@ def summarise(rows):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, help="by default 10 for auto and 5 for others")
+    parser.add_argument("--seeds", type=int, help="instead of the numbers in FITS")
     parser.add_argument("--only", default=",".join(FITS))
     parser.add_argument("--out", type=Path, default=RESULTS / "real_crowds.json")
     arguments = parser.parse_args()
@@ -140,10 +150,10 @@ if __name__ == "__main__":
     for dataset in arguments.only.split(","):
         with tempfile.TemporaryDirectory() as temporary:
             options, test = MAKERS[dataset](data, Path(temporary))
-            for method, select in FITS[dataset]:
-                for seed in range(arguments.seeds or SEEDS[method]):
+            for method, select, seeds in FITS[dataset]:
+                for seed in range(arguments.seeds or seeds):
                     key = {"dataset": dataset, "method": method, "select": select, "seed": seed}
                     if log.find(**key) is None:
                         log.add(key | fit_and_score(Path(temporary), options, test, method, seed, select))
-    write_result(arguments.out, summarise(log.rows), seeds=arguments.seeds or SEEDS)
+    write_result(arguments.out, summarise(log.rows), only=arguments.only, seeds=arguments.seeds)
     print(pd.DataFrame(summarise(log.rows)).to_string())

@@ -44,6 +44,7 @@ def pages(detection):
         "compared.md": main | {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {"evidence crowds": accuracy_table(crowds), "evidence methods": methods_table()} | main,
         "settings.md": {"settings": settings_table(load("settings"))},
+        "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
         **method_results(crowds),
     }
 
@@ -189,6 +190,33 @@ def judge_table(results, counts):
 def best(rows, name):
     """The best that cleanlab has."""
     return max(row.get(name, 0) for by, row in rows.items() if by.startswith("cleanlab"))
+
+
+def judges_table(results):
+    """Texts that language models have labelled: the vote, and fits with different options."""
+    titles = {
+        ("llm_answers", "vote"): "majority vote",
+        ("llm_answers", "auto"): "`--no-x --pi model`",
+        ("llm_text", "auto"): "`--x-text text --pi model`",
+        ("llm_text_length", "auto"): "`--x-text text --pi model,length`",
+    }
+    columns = {
+        "consensus right": ("consensus_accuracy", ".1%"),
+        "AUC of wrong answers": ("detection_auc", ".3f"),
+        "precision of the list": ("issue_precision", ".1%"),
+        "recall of the list": ("issue_recall", ".1%"),
+    }
+    found = {(row["dataset"], row["method"]): row for row in results}
+    rows = [
+        {"": title} | {name: shown(found[key][f"{value}_mean"], form) for name, (value, form) in columns.items()}
+        for key, title in titles.items()
+    ]
+    return markdown(pd.DataFrame(rows))
+
+
+def shown(value, form):
+    """A number in a form; empty where there is none."""
+    return "" if value is None else format(value, form)
 
 
 # --- methods ---
