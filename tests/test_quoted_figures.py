@@ -45,11 +45,47 @@ def test_crowds():
     assert missing("crowds.md", phrases) == []
 
 
-def test_settings():
-    of = {(row["method"], row["select"]): row for row in results("real_crowds") if row["dataset"] == "labelme"}
+def real_crowds():
+    return {(row["dataset"], row["method"], row["select"]): row for row in results("real_crowds")}
+
+
+def test_labelme_by_the_command_line():
+    row = real_crowds()["labelme", "auto", "last"]
+    accuracy, auc, consensus = (
+        row[f"{name}_mean"] for name in ("test_accuracy", "detection_auc", "consensus_accuracy")
+    )
+    figures = f"accuracy {100 * accuracy:.1f}, AUC {auc:.3f}, consensus {100 * consensus:.1f}"
+    columns = [("test_accuracy", 100, 1), ("detection_auc", 1, 3), ("consensus_accuracy", 100, 1)]
+    errors = [f"{scale * row[f'{name}_std'] / 10**0.5:.{digits}f}"[1:] for name, scale, digits in columns]
+    assert missing("crowds.md", [f"{figures} (standard errors {', '.join(errors)};"]) == []
+
+
+def test_language_models():
+    lines = (RESULTS / "real_crowds.jsonl").read_text().splitlines()
+    rows = [row for row in map(json.loads, lines) if row["dataset"].startswith("llm") and row["method"] == "auto"]
+
+    def ends(name, keep=lambda row: True):
+        values = [row[name] for row in rows if keep(row)]
+        return min(values), max(values)
+
+    with_text, without = (
+        ends("seconds", lambda row, alone=alone: (row["dataset"] == "llm_answers") == alone) for alone in (False, True)
+    )
     phrases = [
-        f"{100 * of[method, select]['test_accuracy_mean']:.1f}% ± {100 * of[method, select]['test_accuracy_std']:.1f}"
-        for method, select in [("ce", "last"), ("pi_dual", "last"), ("ce", "best"), ("pi_dual", "best")]
+        f"{rows[0]['noise_rate']:.0%} of the answers are wrong",
+        "estimate {:.0f} to {:.0f}%".format(*(100 * end for end in ends("noise_estimate"))),
+        "end at {:.0f} to {:.0f}%".format(*(100 * end for end in ends("noise_high"))),
+        "took {:.0f} to {:.0f} s".format(*with_text),
+        "{:.0f} to {:.0f} s with `--no-x`".format(*without),
+    ]
+    assert missing("llm_judges.md", phrases) == []
+
+
+def test_settings():
+    of = real_crowds()
+    phrases = [
+        f"{100 * row['test_accuracy_mean']:.1f}% ± {100 * row['test_accuracy_std']:.1f}"
+        for row in (of["labelme", method, select] for select in ("last", "best") for method in ("ce", "pi_dual"))
     ]
     idle = results("idle_pi")["mean_accuracy"]
     phrases += [f"{100 * idle[name]:.1f}%" for name in ("pi_dual", "pi_dual, idle PI", "ce")]
@@ -63,7 +99,7 @@ def test_settings_of_other_methods():
     stress, idle = results("stress"), results("idle_pi")
     where = stress["mean_accuracy_where_paper_did_not_collapse"]
     ahead, losses = stress["default_minus_paper"], list(idle["change_by_idle_pi"].values())[:3]
-    of = {(row["dataset"], row["method"], row["select"]): row for row in results("real_crowds")}
+    of = real_crowds()
     cifar = [of["cifar10s", method, "last"] for method in ("ce", "pi_dual", "ce on clean labels")]
     phrases = [
         f"{100 * where['paper']:.1f}% on average, the default {100 * where['default']:.1f}%",
