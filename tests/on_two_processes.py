@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import by_item
@@ -27,7 +28,11 @@ EXACT = ("--set", "network.dropout=0.0", "--precision", "64-true")
 
 
 def run_command(out):
-    """`pidual fit` of OUT/crowd, on either of two processes: OUT/command; what each says: OUT/command-<rank>.json."""
+    """`pidual fit` of OUT/crowd, on either of two processes: OUT/command; what each says: OUT/command-<rank>.json.
+
+    The second process is late: it must not take what the first has written for an earlier run.
+    """
+    time.sleep(int(os.environ["RANK"]))
     answer = run_cli(fit_crowd(out / "crowd", *EXACT, "--out", out / "command"))
     (out / f"command-{os.environ['RANK']}.json").write_text(json.dumps(answer))
 

@@ -143,6 +143,7 @@ def claimed(
     When the block ends well, the run takes its place and has its report.
     """
     first = fabric.global_rank == 0
+    fabric.barrier()  # the others have checked the directory before there is anything in it
     with locked(out) if first else contextlib.nullcontext():
         folder = out
         if first:
