@@ -83,21 +83,18 @@ class Store:
         if self.path.is_symlink():
             raise RunError(f"{self.path} is a link to another file; put the file itself there, or remove the link.")
         self._lock, self._reading_lock = threading.Lock(), threading.Lock()
-        with _sqlite(self.path):
-            self._db = _connect(self.path)
+        with _sqlite(self.path), contextlib.ExitStack() as opened:
+            self._db = opened.enter_context(contextlib.closing(_connect(self.path)))
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")  # on the disk, also when the power fails
             self._db.executescript(_TABLES)
             with self._writing():
                 if self._db.execute("SELECT 1 FROM about").fetchone() is None:
                     self._db.execute("INSERT INTO about VALUES (?)", (_fingerprint(run),))
-            self._reader = _connect(self.path)  # reads while the other one waits for the disk
-        try:
-            with _sqlite(self.path):
-                _check_data(self._db, run)
-        except RunError:
-            self.close()
-            raise
+            reader = contextlib.closing(_connect(self.path))  # reads while the other one waits for the disk
+            self._reader = opened.enter_context(reader)
+            _check_data(self._db, run)
+            opened.pop_all()  # nothing was wrong: both stay open
 
     def close(self) -> None:
         """Let the file go."""
