@@ -125,7 +125,7 @@ def fit(
             truth=known,
             from_run=before,
             source=source if truth is None else source | {"truth": str(truth)},
-            reads=[options["key_file"] or table.with_name(KEY_NAME), *([truth] if truth else [])],
+            reads=[options["key_file"] or table.parent / KEY_NAME, *([truth] if truth else [])],
             notes=notes,
             force=force,
             resume=resume,

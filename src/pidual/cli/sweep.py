@@ -135,7 +135,7 @@ def sweep(
             storage=storage,
             study=study,
             source=job.source,
-            reads=[options["key_file"] or table.with_name(KEY_NAME)],
+            reads=[options["key_file"] or table.parent / KEY_NAME],
             fit_command=command,
             force=force,
             resume=resume,
