@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,9 @@ from click.testing import CliRunner
 from command_line import environment, run_cli, write_crowd, write_pictures
 
 from pidual.cli import cli
-from pidual.cli.common import command_line, in_percent
-from pidual.cli.fit import describe_precision
+from pidual.cli.common import command_line, in_percent, name_of
+from pidual.cli.detect import describe_expected
+from pidual.cli.fit import describe_decisions, describe_precision
 from pidual.files.schemas import sealed
 from pidual.methods import METHODS
 from pidual.predictions import read_frame
@@ -618,3 +620,35 @@ def test_the_command_is_kept_without_the_place_of_the_program(monkeypatch, progr
 )
 def test_shares_in_whole_per_cent(share, text):
     assert in_percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "none"), (0.004, "under 1%"), (0.96, "about 96%"), (0.996, "over 99%"), (1, "all")]
+)
+def test_an_expected_share_in_words(share, text):
+    assert describe_expected(share) == text
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [("labels.csv", "labels"), ("a/v1.2.csv", "v1"), (".", "team"), ("..", "work"), (".labels.csv", "labels")],
+)
+def test_a_run_is_named_after_its_table_or_folder(monkeypatch, tmp_path, table, name):
+    (tmp_path / "work" / "team").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work" / "team")
+    assert name_of(Path(table)) == name
+
+
+@pytest.mark.parametrize(
+    ("n", "text"),
+    [
+        (1, "1 decision on run was used: the consensus of 1 item changed"),
+        (2, "2 decisions on run were used: the consensus of 2 items changed"),
+    ],
+)
+def test_decisions_that_were_used_in_words(n, text):
+    counts = {"n_decisions": n, "n_unsure": 0, "n_consensus_changed": n, "n_others_changed": 0}
+    about = counts | {"run": "run", "n_issues": [5, 4], "noise_rate": [0.2, 0.1]}
+    assert describe_decisions(about) == [
+        f"{text}, 0 of which nobody looked at; labels that look wrong 5 -> 4, estimated noise 20.0% -> 10.0%."
+    ]

@@ -91,3 +91,17 @@ def test_the_dataset_is_the_cleaned_table(folder, tmp_path):
     code, _, err = run_cli(["data", "import", tmp_path / "clean", tmp_path / "again.csv"])  # and we read it again
     assert code == 0, err
     assert pd.read_csv(tmp_path / "again.csv")["label"].tolist() == labels
+
+
+@pytest.mark.skipif(MISSING, reason="needs the extra hf")
+def test_the_dataset_in_this_folder_is_fitted_and_exported_under_its_name(folder, tmp_path):
+    words = ["export", folder / "run", tmp_path / "mine", "--to", "hf", "--table", folder / "labels.csv"]
+    assert run_cli(words)[0] == 0
+    with contextlib.chdir(tmp_path / "mine"):
+        code, out, err = run_cli(["fit", ".", "--no-x", "-q"])
+        assert code == 0, err
+        assert "Report: runs/mine/report.html" in out
+        assert (tmp_path / "mine" / ".pidual.key").is_file()
+        code, out, err = run_cli(["export", "runs/mine", "--to", "csv"])
+        assert code == 0, err
+        assert (tmp_path / "mine" / "mine.clean.csv").is_file()

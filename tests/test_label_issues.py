@@ -402,6 +402,7 @@ def test_a_gate_on_probabilities(files):
         (["--labels", "y.npy", "--probs", "p.npy", "--annotator", "who"], 2, "who does not exist"),
         (["--labels", "t.csv", "--probs", "p.npy", "--annotator", "none"], 2, "has no column 'none'"),
         (["--labels", "t.csv", "--probs", "p.npy", "--classes", "ape,bee"], 1, "labels have 2 classes (ape, bee)"),
+        (["--labels", "t.csv", "--probs", "p.npy", "--classes", "a,b,c,d,e,f"], 1, "6 classes (a, b, c, d, e, f)"),
     ],
 )
 def test_files_that_cannot_be_used(files, tmp_path, words, exit_code, sentence):

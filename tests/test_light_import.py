@@ -48,6 +48,8 @@ WRONG = {  # words of a command: what it says
     "fit labels.csv --x x.npy --out .": ". exists and is not a run directory",
     "fit labels.csv --x x.npy --force --resume": "give one of them",
     "fit labels.csv --x x.npy --method pi-dual": "There is no method 'pi-dual'; use one of ce, ",
+    "fit labels.csv --no-x --method pidual": "There is no method 'pidual'; use one of ce, ",
+    "fit labels.csv --no-x --method ce": "--no-x needs the method latent_truth",
     "fit labels.csv --x x.npy --network cnn": "There is no network 'cnn'; choose one of mlp, ",
     "fit labels.csv --x x.npy --network timm:": "There is no network 'timm:'; choose one of mlp, ",
     "fit labels.csv --x x.npy --epochs 0": "epochs must be a whole number of at least 1, not 0",

@@ -119,6 +119,11 @@ def test_choices_that_cannot_be(options, words):
 def test_names_that_are_not_there():
     with pytest.raises(UsageError, match="There is no class 'cow'; known are cat, dog, owl"):
         list_labels(MARKED, Choice(classes=("cow",)))
+    with pytest.raises(UsageError, match=r"There is no annotator 'zed'; known are 7, ann, bob\.$"):
+        list_labels(MARKED, Choice(annotators=("zed",)))
+    hidden = MARKED.frame.assign(annotator=pd.Categorical(["a-0123456789ab"] * len(MARKED)))
+    with pytest.raises(UsageError, match="these are pseudonyms, and `pidual annotators RUN --names` says whose"):
+        list_labels(Predictions(hidden, CLASSES), Choice(annotators=("ann",)))
     without = Predictions(MARKED.frame.drop(columns="annotator"), CLASSES)
     with pytest.raises(UsageError, match="Nothing is known about annotators"):
         list_labels(without, Choice(annotators=("ann",)))

@@ -1,5 +1,7 @@
 """A fit that cannot be trusted says so, and one that can does not cry wolf."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -105,6 +107,63 @@ def test_a_whole_class_is_named():
     assert verdict.find_whole_class({"classes": records}) is None
     records[1] |= {"given": 5, "issues": 5}
     assert verdict.find_whole_class({"classes": records}) is None
+
+
+def spelled(given, consensus, classes, is_issue=None, predicted=None):
+    """Labels, all of which look wrong if not said otherwise, and the consensus on their items."""
+    label = pd.Categorical(given, classes)
+    made = Predictions.build(
+        pd.DataFrame({"item": pd.Categorical(range(len(given))), "label": label}),
+        classes,
+        predicted=label.codes if predicted is None else pd.Categorical(predicted, classes).codes,
+        predicted_probability=np.ones(len(given)),
+        label_quality=np.full(len(given), 0.1),
+        consensus=pd.Categorical(consensus, classes).codes,
+        consensus_quality=np.full(len(given), 0.9),
+    )
+    return made.with_issues(np.ones(len(given), bool) if is_issue is None else is_issue)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("cat", "Cat"), ("cat  flap", "Cat flap"), ("1", "1.0"), ("STRASSE", "Straße")]
+)
+def test_labels_that_differ_from_the_consensus_in_spelling_alone_are_doubtful(one, other):
+    classes = [other, "dog", one]
+    found = verdict.find_spellings(spelled([one, one, "dog"], [other, "dog", one], classes))
+    assert found is not None
+    assert found.startswith("In 1 of 3 labels that look wrong, ")
+    assert f"such as {one!r} and {other!r}; if these are one class" in found
+
+
+def test_where_a_label_is_the_consensus_what_the_classifier_says_counts():
+    classes = ["Cat", "cat", "dog"]
+    found = spelled(["cat", "cat"], ["cat", "dog"], classes, predicted=["Cat", "Cat"])  # the second is a dog
+    assert "In 1 of 2 labels" in verdict.find_spellings(found)
+
+
+def test_two_spellings_that_make_no_label_look_wrong_are_no_doubt():
+    classes = ["Cat", "cat", "dog"]
+    assert verdict.find_spellings(spelled(["cat", "Cat", "dog"], ["dog", "dog", "cat"], classes)) is None
+    nothing = spelled(["cat", "Cat"], ["Cat", "cat"], classes, np.zeros(2, bool))
+    assert verdict.find_spellings(nothing) is None
+    many = spelled(["cat"] + ["dog"] * 99, ["Cat"] + ["cat"] * 99, classes)
+    assert "In 1 of 100 labels" in verdict.find_spellings(many)
+    more = spelled(["cat"] + ["dog"] * 100, ["Cat"] + ["cat"] * 100, classes)
+    assert verdict.find_spellings(more) is None
+
+
+@pytest.mark.parametrize("spellings", [("Cat", "cat"), ("cat", "cat")])
+def test_a_run_with_two_spellings_of_a_class_is_doubtful(spellings):
+    truth = RNG.integers(0, 3, 150)
+    label = np.array(["Cat", "dog", "fox"])[np.repeat(truth, 3)].astype(object)
+    cats = np.flatnonzero(label == "Cat")
+    label[cats] = RNG.choice(spellings, len(cats))
+    answers = pd.DataFrame({"item": np.repeat(np.arange(150), 3), "label": label, "annotator": list("abc") * 150})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of the table, about the same
+        found = judge(answers).summary["verdict"]
+    assert found["status"] == ("doubtful" if spellings[0] == "Cat" else "ok")
+    assert not found["reasons"] or ["differ in spelling alone" in reason for reason in found["reasons"]] == [True]
 
 
 def test_a_list_that_is_mostly_right_is_doubtful():

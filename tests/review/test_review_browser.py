@@ -79,6 +79,15 @@ def until(page, check):
     raise AssertionError(f"{page.text_content('#progress')}; {page.text_content('#error')}")
 
 
+def test_a_probability_is_never_called_certain(looked_at, open_page):
+    page = open_page(looked_at)
+    texts = [page.evaluate(f"likely({share})") for share in ("null", 1, 0.9999, 0.996, 0.5)]
+    assert texts == ["", "over 99.9%", "over 99.9%", "99.6%", "50%"]
+    assert page.evaluate("percent(1)") == "100%"  # of decisions
+    assert page.text_content("#sure") == page.evaluate("likely(state.current.suggested_probability)")
+    assert page.text_content("#predicted-sure") == page.evaluate("likely(state.current.predicted_probability)")
+
+
 def press(page, key, *, decided=None):
     """Press a key and wait for what it does: another label, or this many that are decided."""
 

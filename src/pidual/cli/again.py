@@ -43,7 +43,7 @@ def data_again(run: "Run", table: Path | None, options: dict[str, Any]) -> Path:
     table = table or Path(source["table"])
     if options["key_file"] is not None:
         options["key_file"] = Path(options["key_file"])
-    key = options["key_file"] or table.with_name(KEY_NAME)
+    key = options["key_file"] or table.parent / KEY_NAME
     if about["n_annotators"] and not options["keep_ids"] and not key.exists():
         raise UsageError(
             f"There is no key of the pseudonyms at {key}; say where the key of the run is with --key-file."

@@ -178,6 +178,11 @@ def share_between(found: dict[str, float], digits: int) -> str:
     return f"{rate} ({low} to {high})"
 
 
+def name_of(table: Path) -> str:
+    """The name of a table or folder without its endings; `.` is called what its folder is called."""
+    return Path(os.path.abspath(table)).name.lstrip(".").split(".")[0]
+
+
 def in_percent(share: float) -> str:
     """A share in whole per cent that says all, or nothing, only where it is."""
     if 0 < share < 0.005 or 0.995 <= share < 1:

@@ -78,7 +78,7 @@ def import_(
         raise UsageError(f"{out} exists; choose another name, or replace it with --force.")
     listed = [unquoted(part)[0] for part in annotators or []]
     opened = open_source(table, format=format, label=label, annotators=listed)
-    key = functools.cache(lambda: load_key(key_file or table.with_name(KEY_NAME)))
+    key = functools.cache(lambda: load_key(key_file or table.parent / KEY_NAME))
     frame = long_frame(opened, None if keep_ids else key, item=item, label=label, annotator=annotator)
     write_table(frame, out)
     made = describe(frame, opened.guess, out)

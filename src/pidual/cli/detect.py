@@ -59,7 +59,12 @@ if TYPE_CHECKING:
     help="List the N labels (or this share) of lowest quality in each given class instead, rare ones included.",
 )
 @click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels of this class; repeatable.")
-@click.option("--by", multiple=True, metavar="ID", help="List only labels by this annotator; repeatable.")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="ID",
+    help="List only labels by this annotator, named as in `pidual annotators`; repeatable.",
+)
 @click.option(
     "--fail-over",
     metavar="PERCENT",
@@ -195,11 +200,18 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
         say(f"Warning: the fit {how}: {' '.join(verdict.get('reasons', []))}")
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
-        expected = in_percent(precision)
-        about = expected if expected.startswith(("over", "under")) else f"about {expected}"
-        say(f"{len(listed):,} {labels} listed; {about} expected to be wrong{_between(summary, choice)}.")
+        expected = describe_expected(precision)
+        say(f"{len(listed):,} {labels} listed; {expected} expected to be wrong{_between(summary, choice)}.")
     if found.calibration is not None:
         say(describe_calibration(found.calibration))
+
+
+def describe_expected(share: float) -> str:
+    """An estimated share, for people."""
+    text = in_percent(share)
+    if text in ("0%", "100%"):
+        return "none" if share < 0.5 else "all"
+    return text if text.startswith(("over", "under")) else f"about {text}"
 
 
 def _between(summary: Mapping[str, Any], choice: "Choice") -> str:

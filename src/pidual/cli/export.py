@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
+from .common import name_of
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -63,7 +64,7 @@ def export(
     if (to in ("onnx", "torch") or soft) and (sure or table):
         raise UsageError("--sure and --table are for the table with corrected labels; leave them out.")
     opened = Run.open(run)
-    name = Path(opened.config["data"]["table"]).name.split(".")[0]
+    name = name_of(Path(opened.config["data"]["table"]))
     out = out or Path(f"{name}.{ENDINGS.get(to) or ('soft.' if soft else 'clean.') + to}")
     beside = _beside(out, to, soft)
     for path in (out, *([beside] if beside else [])):

@@ -10,7 +10,16 @@ from ..errors import UsageError
 from ..run.lifecycle import check_directory
 from ..run.notes import collected_warnings
 from .again import data_again, fit_again, next_name
-from .common import describe_shares, in_percent, is_first_process, say, stop_signals, terminal_progress, writing
+from .common import (
+    describe_shares,
+    in_percent,
+    is_first_process,
+    name_of,
+    say,
+    stop_signals,
+    terminal_progress,
+    writing,
+)
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
 OK = {"status": "ok", "reasons": []}  # of a run without a verdict
@@ -91,7 +100,7 @@ def fit(
         before = Run.open(from_run)
         table = data_again(before, table, options)
     assert table is not None
-    out = out or (Path("runs") / table.name.split(".")[0] if from_run is None else next_name(from_run))
+    out = out or (Path("runs") / name_of(table) if from_run is None else next_name(from_run))
     check_directory(out, force=force, resume=resume)
     if not quiet and table.is_file() and table.stat().st_size > LONG_TABLE:
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
@@ -116,7 +125,7 @@ def fit(
             truth=known,
             from_run=before,
             source=source if truth is None else source | {"truth": str(truth)},
-            reads=[options["key_file"] or table.with_name(KEY_NAME), *([truth] if truth else [])],
+            reads=[options["key_file"] or table.parent / KEY_NAME, *([truth] if truth else [])],
             notes=notes,
             force=force,
             resume=resume,
@@ -185,10 +194,11 @@ def describe_decisions(about: dict[str, Any]) -> list[str]:
     unsure = f" ({about['n_unsure']:,} undecided)" if about["n_unsure"] else ""
     n, others = about["n_consensus_changed"], about["n_others_changed"]
     (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
+    decisions, were = ("decision", "was") if about["n_decisions"] == 1 else ("decisions", "were")
     used = (
-        f"{about['n_decisions']:,} decisions on {about['run']} were used{unsure}: the consensus of {n:,} items "
-        f"changed, {others:,} of which nobody looked at; labels that look wrong {issues:,} -> {now:,}, estimated noise "
-        f"{rate:.1%} -> {rate_now:.1%}."
+        f"{about['n_decisions']:,} {decisions} on {about['run']} {were} used{unsure}: the consensus of {n:,} "
+        f"{'item' if n == 1 else 'items'} changed, {others:,} of which nobody looked at; labels that look wrong "
+        f"{issues:,} -> {now:,}, estimated noise {rate:.1%} -> {rate_now:.1%}."
     )
     calibration = about.get("calibration")
     return [used] if calibration is None else [used, describe_shares(calibration)]

@@ -188,8 +188,8 @@ def check_options(options: dict[str, Any]) -> None:
     from ..options import Training
     from ..run.settings import split_settings
 
-    check_inputs_given_once(options)
     check_method_name(options["method"] or "auto", "auto")
+    check_inputs_given_once(options)
     network = options["network"]
     library, _, inner = (network or "").partition(":")
     if (

@@ -10,7 +10,7 @@ import click
 
 from ..errors import UsageError
 from ..paper.grids import GRID_NAMES
-from .common import command_line, parse_value, say, stop_signals, terminal_progress, writing
+from .common import command_line, name_of, parse_value, say, stop_signals, terminal_progress, writing
 from .job import NAMED, check_given_once, check_method_name, data_options, load_job, table_argument, training_options
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
@@ -110,7 +110,7 @@ def sweep(
     benchmark`. To continue after Ctrl-C or a kill, start the command again with --resume; to share the work, start it
     several times, on any machines that reach --storage.
     """
-    name = table.name.split(".")[0] if data is None else f"{table.name.replace(':', '-')}-{scale}"
+    name = name_of(table) if data is None else f"{table.name.replace(':', '-')}-{scale}"
     options["method"] = options["method"] or "pi_dual"  # latent truth chooses among its settings itself
     study = study or f"{name}-{options['method']}"
     out = out or Path("sweeps") / study
@@ -135,7 +135,7 @@ def sweep(
             storage=storage,
             study=study,
             source=job.source,
-            reads=[options["key_file"] or table.with_name(KEY_NAME)],
+            reads=[options["key_file"] or table.parent / KEY_NAME],
             fit_command=command,
             force=force,
             resume=resume,

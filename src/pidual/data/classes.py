@@ -89,6 +89,12 @@ def _warn_of_alike(source: Source, name: str, classes: list[str], sense: Callabl
         )
 
 
+def sense(text: str) -> float | str:
+    """What a class is but for the way it is written: two classes with the same sense look the same."""
+    number = _number(text)
+    return number if isinstance(number, float) else _spelling(text)
+
+
 def _spelling(text: str) -> str:
     return " ".join(text.casefold().split())
 

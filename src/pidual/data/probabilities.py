@@ -41,7 +41,7 @@ def check_columns(array: NDArray[Any], classes: Sequence[str | int] | int, sourc
     n = classes if isinstance(classes, int) else len(classes)
     if array.ndim != 2 or array.shape[1] != n:
         has = f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
-        named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes], 5)})"
+        named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes])})"
         raise DataError(
             f"{source} has {has} and the labels have {n} classes{named}; give one column of probabilities for each "
             "class, in this order."

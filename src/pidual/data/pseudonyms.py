@@ -10,7 +10,7 @@ import shlex
 import stat
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,18 @@ def pseudonym(name: str, key: bytes) -> str:
     return "a-" + hashlib.blake2b(name.encode(), key=key, digest_size=6).hexdigest()
 
 
+def are_pseudonyms(names: Iterable[str]) -> bool:
+    """Whether all names are pseudonyms already."""
+    return all(_MADE.fullmatch(name) for name in names)
+
+
 def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
     """Keyed hashes of the ids, which cannot be undone or made again without the key; not `whole`: of addresses only.
 
     Ids that are all pseudonyms already stay as they are.
     """
     names = ids.to_pylist()
-    if key is None or all(_MADE.fullmatch(name) for name in names):  # of a table that was imported
+    if key is None or are_pseudonyms(names):  # of a table that was imported
         return ids
     made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
     if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..data.pseudonyms import are_pseudonyms
 from ..errors import UsageError
 from ..errors.messages import listed, quoted
 from ..predictions import Predictions
@@ -119,7 +120,9 @@ def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.ND
     known = {str(name): code for code, name in enumerate(column.cat.categories)}
     for name in names:
         if str(name) not in known:
-            raise UsageError(f"There is no {what} {quoted(str(name))}; known are {listed(list(known), 10)}.")
+            hidden = what == "annotator" and are_pseudonyms(known)
+            hint = "; these are pseudonyms, and `pidual annotators RUN --names` says whose" if hidden else ""
+            raise UsageError(f"There is no {what} {quoted(str(name))}; known are {listed(list(known), 10)}{hint}.")
     chosen = np.zeros(len(known), dtype=bool)
     chosen[[known[str(name)] for name in names]] = True
     return np.asarray(chosen[column.cat.codes.to_numpy()])

@@ -233,10 +233,14 @@ def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
         only = f"says {predicted}" if against else "says the same as this one" if same else "says something else again"
         return f"The only other label of this item {only}."
     if max(against, same) == others:
-        return f"All {others} other labels of this item say {predicted if against else 'the same as this one'}."
+        return f"{_all(others)} other labels of this item say {predicted if against else 'the same as this one'}."
     say, agree = ("says" if against == 1 else "say"), ("agrees" if same == 1 else "agree")
     first = f"{against or 'none'} of {others} other labels of this item {say} {predicted}"
     return f"{first[0].upper()}{first[1:]}, {same or 'none'} {agree} with this one."
+
+
+def _all(others: int) -> str:
+    return "Both" if others == 2 else f"All {others}"
 
 
 def _support_text(others: int, same: int) -> str:
@@ -244,7 +248,7 @@ def _support_text(others: int, same: int) -> str:
     if others == 1:
         return f"The only other label of this item {'says the same as this one' if same else 'says something else'}."
     if same == others:
-        return f"All {others} other labels of this item say the same as this one."
+        return f"{_all(others)} other labels of this item say the same as this one."
     return (
         f"{same or 'None'} of {others} other labels of this item {'say' if same > 1 else 'says'} the same as this one."
     )

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..data.classes import sense
 from ..errors.messages import quoted
 from ..metrics import detection_auc
 from ..predictions import Predictions
@@ -29,6 +30,7 @@ FEW_ANSWERS = 1.5  # mean answers to an item, below which f alone can contradict
 CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must disagree with held-out labels
 GIVEN_BACK, GIVEN_BACK_LABELS = 0.999, 300  # share of labels that probabilities favour, of at least so many
 WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
+SPELLINGS = 0.01  # share of the labels that look wrong for which another spelling of the same class is likelier
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 WIDE = 0.3  # interval of the noise rate
 DIVIDED, DIVIDED_LABELS = 1.0, 0.01  # labels that networks are divided on, of those that look wrong and of all
@@ -173,6 +175,24 @@ def find_whole_class(findings: dict[str, Any]) -> str | None:
                 "recognise this class; check some of them before you change any."
             )
     return None
+
+
+def find_spellings(predictions: Predictions) -> str | None:
+    """Whether labels look wrong because their class is written in two ways.
+
+    A label is compared with the consensus or, where it is the consensus itself, with what f says alone.
+    """
+    classes, given, is_issue = predictions.classes, predictions.given, predictions.is_issue
+    senses = np.unique([str(sense(str(one))) for one in classes], return_inverse=True)[1]
+    likelier = np.where(predictions.suggested == given, predictions.predicted, predictions.suggested)
+    alike = np.flatnonzero(is_issue & (likelier != given) & (senses[likelier] == senses[given]))
+    if not len(alike) or len(alike) < SPELLINGS * is_issue.sum():
+        return None
+    one, other = (quoted(classes[codes[alike[0]]]) for codes in (given, likelier))
+    return (
+        f"In {len(alike):,} of {is_issue.sum():,} labels that look wrong, the given label and the likelier one differ "
+        f"in spelling alone, such as {one} and {other}; if these are one class, write it the same way and fit again."
+    )
 
 
 def find_low_precision(findings: dict[str, Any]) -> str | None:

@@ -120,7 +120,7 @@ def find_verdict(
             given_back,
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
-            verdict.find_whole_class(findings),
+            verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_division(scores.against, predictions.is_issue),
             verdict.find_contradiction(disagrees, noise["rate"], per_item),

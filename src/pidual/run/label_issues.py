@@ -158,7 +158,7 @@ def find_verdict(
         [
             verdict.find_few_labels(n),
             verdict.find_given_back(judged.predicted == given, 1.0),
-            verdict.find_whole_class(findings),
+            verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_contradiction(judged.predicted != given, noise["rate"], 1.0),
             verdict.find_wide_interval(noise),

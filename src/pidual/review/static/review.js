@@ -57,6 +57,7 @@ async function working(work) {
 // --- what is shown ---
 
 const percent = share => (share > 0.999 && share < 1 ? "over 99.9%" : `${(100 * share).toFixed(share > 0.99 && share < 1 ? 1 : 0)}%`);
+const likely = share => (share === null ? "" : share > 0.999 ? "over 99.9%" : percent(share)); // never certain
 const count = number => number.toLocaleString("en");
 const short = (text, most = 80) => (text.length > most ? `${text.slice(0, most)}…` : text);
 const measured = value => (value === null ? "–" : String(Number(value.toPrecision(4))));
@@ -134,10 +135,10 @@ function showSaid(label) {
   put("who", label.annotator === null ? "" : `by ${label.annotator}`);
   put("by-what", label.by_consensus ? "Consensus" : "Predicted");
   put("suggested", classes[label.suggested]);
-  put("sure", label.suggested_probability === null ? "" : percent(label.suggested_probability));
+  put("sure", likely(label.suggested_probability));
   at("predicted-row").hidden = !label.by_consensus || !state.hasInputs;
   put("predicted", classes[label.predicted]);
-  put("predicted-sure", label.predicted_probability === null ? "" : percent(label.predicted_probability));
+  put("predicted-sure", likely(label.predicted_probability));
   const quality = label.quality < 0.001 ? "under 0.001" : label.quality.toFixed(label.quality < 0.01 ? 3 : 2);
   put("quality", `${quality}${label.looks_wrong ? "" : " (does not look wrong)"}`);
   at("answers-row").hidden = !label.answers.length;
