@@ -83,6 +83,7 @@ def test_the_dataset_is_the_cleaned_table(folder, tmp_path):
     assert sum(source != "given" for source in read["label_source"]) == told["n_changed"]
     assert run_cli(words)[0] == 2  # it is there
     assert run_cli([*words, "--force"])[0] == 0
+    assert list(tmp_path.glob(".*")) == []
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").touch()
     words[2] = tmp_path / "other"
@@ -91,3 +92,21 @@ def test_the_dataset_is_the_cleaned_table(folder, tmp_path):
     code, _, err = run_cli(["data", "import", tmp_path / "clean", tmp_path / "again.csv"])  # and we read it again
     assert code == 0, err
     assert pd.read_csv(tmp_path / "again.csv")["label"].tolist() == labels
+
+
+@pytest.mark.skipif(MISSING, reason="needs the extra hf")
+def test_no_bars_of_another_library_are_shown(folder, tmp_path, monkeypatch):
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    monkeypatch.delenv("HF_DATASETS_DISABLE_PROGRESS_BARS", raising=False)
+    words = ["export", folder / "run", tmp_path / "clean", "--to", "hf", "--table", folder / "labels.csv", "--force"]
+    enable_progress_bars()
+    code, _, err = run_cli(words)
+    assert (code, err) == (0, "")
+    assert not are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        assert run_cli(words)[0] == 0
+        assert are_progress_bars_disabled()
+    finally:
+        enable_progress_bars()
