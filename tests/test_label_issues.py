@@ -337,7 +337,7 @@ def test_probabilities_that_say_nothing_pass_no_gate(files):
     assert f"y.npy cannot be judged by {files / 'other.npy'}. The probabilities say nothing about the labels" in err
     code, _, err = detect(files, *asked)
     assert code == 0
-    assert err.startswith("Warning: the fit failed: The probabilities say nothing about the labels")
+    assert err.startswith("Warning: the judgement failed: The probabilities say nothing about the labels")
     assert json.loads(detect(files, *asked, "--json")[1])["verdict"]["status"] == "failed"
 
 
