@@ -79,7 +79,7 @@ def find_chance(
     answers_alone : bool
         Whether items have several answers, which count without f.
     what : str
-        What f goes by: inputs, or given probabilities.
+        What f reads, for the message: "inputs", or given "probabilities".
     """
     auc, error = ranks_above(own, given, shuffled, shuffled_labels)
     if not auc <= 0.5 + AT_CHANCE * error or not auc + SURELY * error < WEAK:

@@ -166,7 +166,7 @@ def find_verdict(
 
 
 def warn_of_verdict(found: Mapping[str, Any]) -> None:
-    """Say so where the list should not be used, or not alone."""
+    """Warn if the issues should not be used, or not alone."""
     words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
     if found["status"] in words:
         text = f"{words[found['status']]}. {' '.join(found['reasons'])}"
