@@ -15,8 +15,8 @@ class WithPI(Method):
     Parameters
     ----------
     pi_weight_decay : bool
-        Whether weight decay also applies to the networks of PI, of a tower to its hidden layers (the papers: no on
-        CIFAR, yes on ImageNet-PI).
+        Apply weight decay to networks of PI too; in a tower, to its hidden layers (the papers: no on CIFAR, yes on
+        ImageNet-PI).
     """
 
     needs_pi = True
