@@ -31,7 +31,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
     run : RunFiles
         The run.
     frame : DataFrame
-        Its table with the labels corrected, one row per annotation.
+        Its table, one row per annotation.
     changes : DataFrame
         What was changed, as `decide` has it.
     out : Path
@@ -74,17 +74,18 @@ def with_sources(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame) -> p
     """The table with four columns more: given_label, label_source, label_quality and consensus_quality.
 
     The source is "given" for a label that stays, else that of the change. A column of the table that has one of these
-    names is called table_<name>.
+    names is called table_<name>. Labels are the names of the classes, however the table spells them (2.0 for 2).
     """
     about = run.predictions.frame.set_index("row")
-    source = np.full(len(frame), "given", object)
-    source[changes["row"].to_numpy(np.int64)] = changes["source"].astype(str)
+    given, changed = about["given_label"].astype(str), changes["row"].to_numpy(np.int64)
+    label, source = given.to_numpy(object).copy(), np.full(len(frame), "given", object)
+    label[changed], source[changed] = changes["new_label"].astype(str), changes["source"].astype(str)
     more: dict[str, Any] = {
-        "given_label": about["given_label"].astype(str),
+        "given_label": given,
         "label_source": source,
         "label_quality": about["label_quality"],
         "consensus_quality": about["consensus_quality"],
     }
     frame = frame.rename(columns={name: f"table_{name}" for name in frame.columns if name in more})
-    frame = frame.assign(label=frame["label"].astype(str))
+    frame = frame.assign(label=label)
     return frame.assign(**{name: pd.Series(values, index=frame.index) for name, values in more.items()})
