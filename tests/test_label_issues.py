@@ -60,7 +60,7 @@ def test_probabilities_of_other_rows_are_told():
     rows = np.random.default_rng(1).permutation(len(PROBS))
     with pytest.warns(DataWarning, match=r"^Do not use these issues\. The probabilities say nothing about the labels"):
         find_label_issues(LABELS, PROBS[rows])
-    with pytest.warns(DataWarning, match=r"AUC 0.50\); check that probabilities and labels are in the same order, row"):
+    with pytest.warns(DataWarning, match=r"AUC 0.50\); check that probabilities and labels have rows and classes"):
         find_label_issues(LABELS, np.full_like(PROBS, 1 / 3))
     with pytest.warns(DataWarning, match="^Do not use these issues"):
         find_label_issues(LABELS, PROBS[:, [1, 2, 0]])  # columns of other classes

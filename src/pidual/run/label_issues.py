@@ -141,22 +141,12 @@ def find_verdict(
     predictions: Predictions, judged: Judged, noise: dict[str, float], findings: dict[str, Any]
 ) -> Verdict:
     """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
-    n, given = len(predictions), predictions.given
-    at = np.arange(0, n, max(1, n // verdict.SAMPLE))
-    chance: str | None = None
-    if n >= verdict.FEW_LABELS:
-        chance, _ = verdict.find_chance(
-            judged.confidence[at],
-            given[at],
-            judged.shuffled[at],
-            judged.shuffled_labels[at],
-            answers_alone=False,
-            what="probabilities",
-        )
+    given, shuffled = predictions.given, (judged.shuffled, judged.shuffled_labels)
+    chance, _ = verdict.find_chance(judged.confidence, given, *shuffled, answers_alone=False, what="probabilities")
     return Verdict.of(
         [chance],
         [
-            verdict.find_few_labels(n),
+            verdict.find_few_labels(len(predictions)),
             verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_contradiction(judged.predicted != given, noise["rate"], 1.0),
