@@ -123,6 +123,10 @@ def test_where_nothing_can_be_found():
     assert find_misleading(log_f, log_p[:, first], item[first], [1.0], [1.0]) is None  # one answer each
     same = torch.full_like(log_f, math.log(1 / K))
     assert find_misleading(same, log_p, item, [1.0], [1.0]) is None  # no input
+    folds = (torch.arange(log_f.shape[1]) % 5)[:, None] * torch.linspace(-0.1, 0.1, K)
+    assert find_misleading((same + folds).log_softmax(-1), log_p, item, [1.0], [1.0]) is None  # of five folds
+    shuffled = log_f[:, torch.randperm(log_f.shape[1], generator=torch.Generator().manual_seed(0))]
+    assert find_misleading(shuffled, log_p, item, [1.0], [1.0]) is None  # that of other items
     many = [torch.nn.functional.pad(part, (0, 40), value=-20.0) for part in (log_f, log_p)]
     assert find_misleading(*many, item, [1.0], [1.0]) is None  # too many classes
     with mock.patch.object(misleading, "CLEAR", 20 * misleading.CLEAR):

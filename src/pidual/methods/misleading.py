@@ -10,7 +10,8 @@ without items that mislead.
 Where f and most answers disagree, either may be wrong. The other answers show which: if f is wrong they are scattered,
 if the item misleads they are of f's class. So there is a rival explanation: f is wrong at some rate however sure it is,
 (1 - rate) f + rate (1 - f) / (K - 1), and all answers come from the truth. Items are taken to mislead only if that
-makes held-out answers more likely than the rival does, by CLEAR standard errors.
+makes held-out answers more likely than the rival does, by CLEAR standard errors. Before that, f itself must make them
+more likely, by as much, than the same class shares for all items do: an f that knows nothing contradicts nobody.
 """
 
 import math
@@ -117,46 +118,61 @@ def find_misleading(
 ) -> Misleading | None:
     """Whether items mislead, by held-out items: G settings with their tau and their share in judging decide together.
 
-    None where they do not, clearly; where items have one answer each or f is the same for all; for more than
+    None where they do not, clearly; where items have one answer each or f does not predict the answers; for more than
     FULL_CLASSES classes; and where a member has diverged.
     """
     g, n, k = log_f.shape
     if len(item) <= n or not 2 <= k <= FULL_CLASSES or not (log_f.isfinite().all() and log_p.isfinite().all()):
         return None
-    if torch.isclose(log_f, log_f[:, :1]).all():
-        return None
     log_f, log_p, item = some_items(log_f, log_p, item, MOST_NUMBERS // (k * k))
-    tries = [likelihoods(log_f[at], log_p[at], item, tau[at]) for at in range(g) if shares[at] > 0]
-    weights = [share for share in shares if share > 0]
-
-    def gain_of(pair: tuple[float, float]) -> Float[Tensor, " b"]:
-        """Over the rival, of each item: the mean over settings."""
-        gains = [w * (found[pair][0] - rival).double() for w, (rival, found) in zip(weights, tries, strict=True)]
-        return torch.stack(gains).sum(0)
-
-    best = max(tries[0][1], key=lambda pair: float(gain_of(pair).sum()))
-    gain = gain_of(best)
-    if not gain.mean() > CLEAR * gain.std() / math.sqrt(len(gain)):
+    counting = [at for at in range(g) if shares[at] > 0]
+    weights = torch.tensor([shares[at] for at in counting], dtype=torch.float64)[:, None]
+    flat = log_f.exp().mean(1, keepdim=True).log().expand_as(log_f)
+    rivals, unaided = (
+        torch.stack([rival(log[at], log_p[at], item, tau[at]) for at in counting]) for log in (log_f, flat)
+    )
+    if not is_clear((weights * (rivals - unaided)).sum(0)):
         return None
-    sharpness = iter(found[best][1] for _, found in tries)
-    return Misleading(*best, [next(sharpness) if share > 0 else 1.0 for share in shares])
+    tries = [likelihoods(log_f[at], log_p[at], item, tau[at]) for at in counting]
+    gains = {pair: (weights * (torch.stack([found[pair][0] for found in tries]) - rivals)).sum(0) for pair in tries[0]}
+    best = max(gains, key=lambda pair: float(gains[pair].sum()))
+    if not is_clear(gains[best]):
+        return None
+    sharpness = dict(zip(counting, (found[best][1] for found in tries), strict=True))
+    return Misleading(*best, [sharpness.get(at, 1.0) for at in range(g)])
+
+
+def is_clear(gain: Float[Tensor, " b"]) -> bool:
+    """Whether items gain on average, by CLEAR standard errors."""
+    return bool(gain.mean() > CLEAR * gain.std() / math.sqrt(len(gain)))
+
+
+def rival(
+    log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"], tau: float
+) -> Float[Tensor, " B"]:
+    """log-likelihood of all answers to an item by the rival, at the best sharpness of f and rate of its mistakes."""
+    plain = log_posterior(torch.zeros_like(log_f), log_p, item, tau)
+    tries = [item_likelihood(wrong_at(f, rate), plain) for f in sharpened(log_f).values() for rate in (0.0, *RATES)]
+    return max(tries, key=lambda made: float(made.sum()))
 
 
 def likelihoods(
     log_f: Float[Tensor, "B K"], log_p: Float[Tensor, "R K"], item: Int[Tensor, " R"], tau: float
-) -> tuple[Float[Tensor, " B"], dict[tuple[float, float], tuple[Float[Tensor, " B"], float]]]:
-    """Of all answers to an item: by the rival, and by each rate and follow with the best sharpness of f."""
-    sharpened = {s: (log_f * s).log_softmax(-1) for s in SHARPNESS}
-    plain = log_posterior(torch.zeros_like(log_f), log_p, item, tau)
-    rivals = [item_likelihood(wrong_at(f, rate), plain) for f in sharpened.values() for rate in (0.0, *RATES)]
-    found = {}
+) -> dict[tuple[float, float], tuple[Float[Tensor, " B"], float]]:
+    """The same by each rate and follow of items that mislead, with the best sharpness of f."""
+    by_sharpness, found = sharpened(log_f), {}
     for follow in FOLLOWS:
         right, wrong = split_evidence(evidence(tau * pair_likelihoods(log_p, follow), item, len(log_f)))
         for rate in RATES:
             by_answers = answers_by_truth(right, wrong, rate)
-            tries = [(item_likelihood(f, by_answers), s) for s, f in sharpened.items()]
+            tries = [(item_likelihood(f, by_answers), s) for s, f in by_sharpness.items()]
             found[rate, follow] = max(tries, key=lambda made: float(made[0].sum()))
-    return max(rivals, key=lambda made: float(made.sum())), found
+    return found
+
+
+def sharpened(log_f: Float[Tensor, "B K"]) -> dict[float, Float[Tensor, "B K"]]:
+    """log f at every sharpness."""
+    return {s: (log_f * s).log_softmax(-1) for s in SHARPNESS}
 
 
 def wrong_at(log_f: Float[Tensor, "B K"], rate: float) -> Float[Tensor, "B K"]:
