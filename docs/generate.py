@@ -93,7 +93,12 @@ The table lists the defaults of the code. `pidual fit` replaces some of them dep
 ## Training
 """,
         table(["option", "default", "meaning"], rows),
-        "\n## Methods\n",
+        """
+## Methods
+
+In brackets: *authors* are those of the method, in their paper or released code; *the paper* is that of Pi-DUAL, and *the code base* the one it was built on, google/uncertainty-baselines.
+A share of the run is a share of its epochs: 0.1 of 30 epochs is 3.
+""",
     ]
     for name, method in METHODS.items():
         own = option_rows(method)

@@ -602,6 +602,8 @@ def test_the_first_line_of_a_fit_says_how_far_its_list_can_be_trusted():
     assert describe_precision(found) == ", of which 84% are expected to be (61% to 98%)."
     sure = {"expected_precision": 0.9987, "precision_low": 0.9926, "precision_high": 1.0}
     assert describe_precision(sure) == ", of which over 99% are expected to be (99% to 100%)."
+    level = {"expected_precision": 0.842, "precision_low": 0.838, "precision_high": 0.98}
+    assert describe_precision(level) == ", of which 84% are expected to be (84% to 98%)."
     assert describe_precision(sure | {"precision_low": 0.9961}) == ", of which over 99% are expected to be."
     assert describe_precision(dict.fromkeys(found)) == "."
 

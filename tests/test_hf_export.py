@@ -83,6 +83,7 @@ def test_the_dataset_is_the_cleaned_table(folder, tmp_path):
     assert sum(source != "given" for source in read["label_source"]) == told["n_changed"]
     assert run_cli(words)[0] == 2  # it is there
     assert run_cli([*words, "--force"])[0] == 0
+    assert list(tmp_path.glob(".*")) == []
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").touch()
     words[2] = tmp_path / "other"
@@ -105,3 +106,41 @@ def test_the_dataset_in_this_folder_is_fitted_and_exported_under_its_name(folder
         code, out, err = run_cli(["export", "runs/mine", "--to", "csv"])
         assert code == 0, err
         assert (tmp_path / "mine" / "mine.clean.csv").is_file()
+
+
+@pytest.mark.skipif(MISSING, reason="needs the extra hf")
+def test_whole_numbers_that_are_written_as_floats_are_classes(folder, tmp_path):
+    from datasets import load_from_disk
+
+    frame = pd.read_csv(folder / "labels.csv")
+    frame["label"] = frame["label"].map({"cat": 0.0, "dog": 1.0, "owl": 2.0})
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    with contextlib.chdir(tmp_path):
+        assert run_cli(["fit", "labels.csv", "--no-x", "-q", "--out", "run"])[0] == 0
+        code, _, err = run_cli(["export", "run", "clean", "--to", "hf"])
+    assert code == 0, err
+    read = load_from_disk(str(tmp_path / "clean"))
+    assert read.features["label"].names == ["0", "1", "2"]
+    changed = np.asarray(read["label_source"][:]) != "given"
+    assert changed.any()
+    labels = np.asarray(read["label"][:])
+    np.testing.assert_array_equal(labels[~changed], frame["label"][~changed])
+    assert (labels[changed] != frame["label"][changed]).all()
+
+
+@pytest.mark.skipif(MISSING, reason="needs the extra hf")
+def test_no_bars_of_another_library_are_shown(folder, tmp_path, monkeypatch):
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    monkeypatch.delenv("HF_DATASETS_DISABLE_PROGRESS_BARS", raising=False)
+    words = ["export", folder / "run", tmp_path / "clean", "--to", "hf", "--table", folder / "labels.csv", "--force"]
+    enable_progress_bars()
+    code, _, err = run_cli(words)
+    assert (code, err) == (0, "")
+    assert not are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        assert run_cli(words)[0] == 0
+        assert are_progress_bars_disabled()
+    finally:
+        enable_progress_bars()

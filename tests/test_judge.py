@@ -412,3 +412,16 @@ def test_items_that_mislead_are_said_to_and_the_probabilities_count_there(tmp_pa
     assert code == 0, err
     assert "of the items seem to mislead" in out + err
     assert "of the items seem to mislead" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_no_item_misleads_where_no_input_says_otherwise(given):
+    """Answers from the truth: without an input, and with probabilities that say nothing."""
+    for seed, (n, k, each) in enumerate([(200, 4, 3), (50, 3, 3), (40, 2, 2)]):
+        rng = np.random.default_rng([6, 8, 1][seed])
+        y, item = rng.integers(0, k, n), np.repeat(np.arange(n), each)
+        who = np.array([rng.permutation(8)[:each] for _ in range(n)]).ravel()
+        right = rng.random(n * each) < rng.uniform(0.6, 0.95, 8)[who]
+        frame = pd.DataFrame({"item": item, "label": np.where(right, y[item], rng.integers(0, k, n * each))})
+        judged = pidual.judge(frame.assign(annotator=who), rng.dirichlet(np.full(k, 3.0), n) if given else None)
+        assert "misleading_rate" not in judged.summary["model_selection"][0]

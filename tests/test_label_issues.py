@@ -60,7 +60,7 @@ def test_probabilities_of_other_rows_are_told():
     rows = np.random.default_rng(1).permutation(len(PROBS))
     with pytest.warns(DataWarning, match=r"^Do not use these issues\. The probabilities say nothing about the labels"):
         find_label_issues(LABELS, PROBS[rows])
-    with pytest.warns(DataWarning, match=r"AUC 0.50\); check that probabilities and labels are in the same order, row"):
+    with pytest.warns(DataWarning, match=r"AUC 0.50\); check that probabilities and labels have rows and classes"):
         find_label_issues(LABELS, np.full_like(PROBS, 1 / 3))
     with pytest.warns(DataWarning, match="^Do not use these issues"):
         find_label_issues(LABELS, PROBS[:, [1, 2, 0]])  # columns of other classes
@@ -337,7 +337,7 @@ def test_probabilities_that_say_nothing_pass_no_gate(files):
     assert f"y.npy cannot be judged by {files / 'other.npy'}. The probabilities say nothing about the labels" in err
     code, _, err = detect(files, *asked)
     assert code == 0
-    assert err.startswith("Warning: the fit failed: The probabilities say nothing about the labels")
+    assert err.startswith("Warning: the judgement failed: The probabilities say nothing about the labels")
     assert json.loads(detect(files, *asked, "--json")[1])["verdict"]["status"] == "failed"
 
 

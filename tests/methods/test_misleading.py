@@ -1,13 +1,15 @@
 """Items that mislead: the posterior against plain loops, its limits, and when held-out answers speak for it."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
+from pidual.methods import misleading
 from pidual.methods.held_out import answer_quality, log_posterior
-from pidual.methods.misleading import CLEAR, find_misleading, judge_answers, some_items, wrong_at
+from pidual.methods.misleading import find_misleading, judge_answers, some_items, wrong_at
 
 RATE, FOLLOW, TAU = 0.2, 0.85, 0.6
 K = 4
@@ -121,8 +123,14 @@ def test_where_nothing_can_be_found():
     assert find_misleading(log_f, log_p[:, first], item[first], [1.0], [1.0]) is None  # one answer each
     same = torch.full_like(log_f, math.log(1 / K))
     assert find_misleading(same, log_p, item, [1.0], [1.0]) is None  # no input
+    folds = (torch.arange(log_f.shape[1]) % 5)[:, None] * torch.linspace(-0.1, 0.1, K)
+    assert find_misleading((same + folds).log_softmax(-1), log_p, item, [1.0], [1.0]) is None  # of five folds
+    shuffled = log_f[:, torch.randperm(log_f.shape[1], generator=torch.Generator().manual_seed(0))]
+    assert find_misleading(shuffled, log_p, item, [1.0], [1.0]) is None  # that of other items
     many = [torch.nn.functional.pad(part, (0, 40), value=-20.0) for part in (log_f, log_p)]
-    assert find_misleading(*many, item, [1.0], [1.0]) is None
+    assert find_misleading(*many, item, [1.0], [1.0]) is None  # too many classes
+    with mock.patch.object(misleading, "CLEAR", 20 * misleading.CLEAR):
+        assert find_misleading(log_f, log_p, item, [1.0], [1.0]) is None  # not clear enough
 
 
 def test_settings_decide_together_and_those_without_a_share_do_not_count():
@@ -141,11 +149,12 @@ def test_a_part_of_the_items_decides_where_there_are_many():
     step = log_f.shape[1] // few_f.shape[1]
     assert torch.equal(few_f[:, 1], log_f[:, step])
     assert torch.equal(few_p[:, few == 1], log_p[:, item == step])
-    assert some_items(log_f, log_p, item, len(item))[2] is not None
+    for whole, part in zip((log_f, log_p, item), some_items(log_f, log_p, item, len(item)), strict=True):
+        assert torch.equal(whole, part)
 
 
 def test_an_f_that_is_wrong_at_a_rate():
     log_f = torch.tensor([[0.7, 0.2, 0.1]]).log()
     wanted = [0.9 * p + 0.1 * (1 - p) / 2 for p in (0.7, 0.2, 0.1)]
     assert wrong_at(log_f, 0.1).exp()[0].tolist() == pytest.approx(wanted, rel=1e-6)
-    assert CLEAR >= 2
+    assert wrong_at(log_f, 0.0).exp()[0].tolist() == pytest.approx([0.7, 0.2, 0.1], rel=1e-6)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import os
 import shutil
 from pathlib import Path
@@ -116,6 +117,21 @@ def test_what_the_table_says_where_there_are_no_inputs(folder, inside):
     assert [each["column"] for each in seen["columns"]] == ["text", "size", "weight"]  # nobody's name
     assert seen["columns"][0]["value"] == "bill money 3 by (e-mail address)\nend"
     assert "person" not in str(seen)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_columns_of_lists_and_objects_are_left_out(folder, inside, ending):
+    """Of the page, and of tasks for Label Studio."""
+    frame = pd.read_csv(folder / "labels.csv")
+    frame["tags"] = [["a", "b"][: 1 + i % 2] for i in frame["item"]]
+    frame["more"] = [{"k": i} for i in frame["item"]]
+    path = inside / f"labels.{ending}"
+    frame.to_parquet(path) if ending == "parquet" else frame.to_json(path, orient="records", lines=True)
+    run, items = fit(folder, inside, path.name, "--no-x")
+    assert {each["column"] for each in Originals(run).show(7, items[7])["columns"]} == {"text", "size", "weight"}
+    code, _, err = run_cli(["export", "run", "tasks.json", "--to", "label-studio"])
+    assert code == 0, err
+    assert {*json.loads(Path("tasks.json").read_text())[0]["data"]} >= {"text", "size", "weight"}
 
 
 def test_pictures_of_a_folder(folder, inside):

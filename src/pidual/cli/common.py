@@ -184,7 +184,12 @@ def name_of(table: Path) -> str:
 
 
 def in_percent(share: float) -> str:
-    """A share in whole per cent that says all, or nothing, only where it is."""
+    """A share in whole per cent; "0%" and "100%" are exact."""
     if 0 < share < 0.005 or 0.995 <= share < 1:
         return "under 1%" if share < 0.5 else "over 99%"
     return f"{share:.0%}"
+
+
+def ends_in_percent(low: float | None, high: float | None) -> list[str]:
+    """Both ends of an interval of shares; none where it is unknown, or all of it is over 99%."""
+    return [] if low is None or high is None or low >= 0.995 else [in_percent(low), in_percent(high)]

@@ -13,6 +13,7 @@ from ..errors import RunError, TooManyIssues, UsageError
 from .common import (
     check_ending,
     describe_shares,
+    ends_in_percent,
     in_percent,
     names,
     print_table,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..detect import Choice
     from ..predictions import Predictions
-    from ..run import Run
 
 
 @click.command()
@@ -104,7 +104,9 @@ def detect(
         )
     check_source(run, files)
     with said_warnings():
-        found = of_run(run, gate=limit is not None) if run is not None else of_files(**files, gate=limit is not None)
+        found = of_run(run) if run is not None else of_files(**files)
+    if limit is not None and found.failure:
+        raise RunError(found.failure)
     listed = list_labels(found.predictions, choice)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
     if out is not None:
@@ -121,10 +123,25 @@ def detect(
 
 @dataclass(frozen=True)
 class Found:
-    """What is known about all labels, and how."""
+    """What is known about all labels.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    summary : mapping
+        As that of a run.
+    what : str
+        What the verdict is about: a fit, or a judgement without one.
+    failure : str, optional
+        Why the labels must not be counted.
+    calibration : dict, optional
+        Estimates from decisions of reviewers.
+    """
 
     predictions: "Predictions"
     summary: Mapping[str, Any]
+    what: str
+    failure: str | None
     calibration: dict[str, Any] | None = None
 
 
@@ -142,20 +159,20 @@ def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
         )
 
 
-def of_run(path: Path, *, gate: bool) -> Found:
-    """What a run has found; a `gate` lets no failed fit pass."""
+def of_run(path: Path) -> Found:
+    """What a run has found."""
     from ..run import Run
 
-    run = Run.open(path)
-    if gate:
-        refuse_failed(run)
-    return Found(run.predictions, run.summary, run.calibration)
+    run, failure = Run.open(path), None
+    verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
+    if verdict.get("status") == "failed" or guard.get("collapsed"):
+        why = [*verdict.get("reasons", []), "training collapsed"][0]
+        failure = f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again."
+    return Found(run.predictions, run.summary, "fit", failure, run.calibration)
 
 
-def of_files(
-    labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None, *, gate: bool
-) -> Found:
-    """What a classifier's probabilities say; a `gate` lets none pass that say nothing."""
+def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
+    """What a classifier's probabilities say."""
     from ..data.given import read_given
     from ..data.given_files import read_values
     from ..run.label_issues import judge_given
@@ -168,18 +185,10 @@ def of_files(
         items=None if items is None else read_values(items, "items", labels),
         source=labels,
     )
-    found = Found(*judge_given(given))
-    if gate and found.summary["verdict"]["status"] == "failed":
-        raise RunError(f"{labels} cannot be judged by {probs}. {found.summary['verdict']['reasons'][0]}")
-    return found
-
-
-def refuse_failed(run: "Run") -> None:
-    """Refuse to count what a failed fit found."""
-    verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
-    if verdict.get("status") == "failed" or guard.get("collapsed"):
-        why = [*verdict.get("reasons", []), "training collapsed"][0]
-        raise RunError(f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again.")
+    predictions, summary = judge_given(given)
+    failed = summary["verdict"]["status"] == "failed"
+    failure = f"{labels} cannot be judged by {probs}. {summary['verdict']['reasons'][0]}" if failed else None
+    return Found(predictions, summary, "judgement", failure)
 
 
 def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
@@ -197,7 +206,7 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     verdict = summary.get("verdict") or {}
     if verdict.get("status", "ok") != "ok":
         how = "failed" if verdict["status"] == "failed" else f"is {verdict['status']}"
-        say(f"Warning: the fit {how}: {' '.join(verdict.get('reasons', []))}")
+        say(f"Warning: the {found.what} {how}: {' '.join(verdict.get('reasons', []))}")
     if precision is not None:
         labels = "label" if len(listed) == 1 else "labels"
         expected = describe_expected(precision)
@@ -217,10 +226,8 @@ def describe_expected(share: float) -> str:
 def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
     """How far the expectation can be trusted, where the labels that look wrong are listed."""
     known = summary.get("detection") or {}
-    low = known.get("precision_low")
-    if choice != type(choice)() or low is None or low >= 0.995:
-        return ""
-    return f" (between {in_percent(low)} and {in_percent(known['precision_high'])})"
+    ends = ends_in_percent(known.get("precision_low"), known.get("precision_high"))
+    return f" (between {' and '.join(ends)})" if ends and choice == type(choice)() else ""
 
 
 def parse_cutoff(text: str | None, run: Path | None) -> float | None:

@@ -12,6 +12,7 @@ from ..run.notes import collected_warnings
 from .again import data_again, fit_again, next_name
 from .common import (
     describe_shares,
+    ends_in_percent,
     in_percent,
     is_first_process,
     name_of,
@@ -22,7 +23,7 @@ from .common import (
 )
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
-OK = {"status": "ok", "reasons": []}  # of a run without a verdict
+NO_VERDICT = {"status": "ok", "reasons": []}  # of an older run
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
@@ -133,14 +134,18 @@ def fit(
             progress=progress,
             stop=stop,
         )
-    if not is_first_process():
-        return
+    if is_first_process():
+        print_result(run, as_json=as_json)
+        if run.summary.get("verdict", NO_VERDICT)["status"] == "failed" and not keep_going:
+            raise click.exceptions.Exit(1)
+
+
+def print_result(run: Any, *, as_json: bool) -> None:
+    """What a run found, as JSON or for people."""
     if as_json:
-        click.echo(json.dumps({"run": str(out), **run.summary}, indent=2))
+        click.echo(json.dumps({"run": str(run.path), **run.summary}, indent=2))
     else:
         print_summary(run)
-    if run.summary.get("verdict", OK)["status"] == "failed" and not keep_going:
-        raise click.exceptions.Exit(1)
 
 
 def print_summary(run: Any) -> None:
@@ -148,7 +153,7 @@ def print_summary(run: Any) -> None:
     summary, data = run.summary, run.config["data"]
     precision = describe_precision(summary["detection"]) if "detection" in summary else "."
     lines = [
-        *describe_verdict(summary.get("verdict", OK)),
+        *describe_verdict(summary.get("verdict", NO_VERDICT)),
         f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong{precision}",
     ]
     if noise := summary.get("noise"):
@@ -175,10 +180,9 @@ def describe_precision(found: dict[str, Any]) -> str:
     """The share of the labels that look wrong that should be, for people; nothing where none does."""
     if found["expected_precision"] is None:
         return "."
-    expected, low, high = (
-        in_percent(found[name]) for name in ("expected_precision", "precision_low", "precision_high")
-    )
-    return f", of which {expected} are expected to be{'' if low == expected else f' ({low} to {high})'}."
+    ends = ends_in_percent(found["precision_low"], found["precision_high"])
+    interval = f" ({' to '.join(ends)})" if ends else ""
+    return f", of which {in_percent(found['expected_precision'])} are expected to be{interval}."
 
 
 def describe_verdict(verdict: dict[str, Any]) -> list[str]:
@@ -206,6 +210,8 @@ def describe_decisions(about: dict[str, Any]) -> list[str]:
 
 def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """What held-out answers chose among the settings of a population, by how much, and what it cost; for people."""
+    from ..report.headline import describe_misleading
+
     records = summary.get("model_selection") or []
     misled = describe_misleading(records)
     if len(records) < 2:
@@ -223,15 +229,4 @@ def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str
         f"Best and worst setting differ by {gap:.3f} in log-likelihood per answer; the exponent of answers is "
         f"{best['tau']:g}.",
         *misled,
-    ]
-
-
-def describe_misleading(records: list[dict[str, Any]]) -> list[str]:
-    """How many items seem to mislead, where any do; for people."""
-    rate = records[0].get("misleading_rate") if records else None
-    if not rate:
-        return []
-    return [
-        f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. There "
-        "the input counts for more than the majority."
     ]

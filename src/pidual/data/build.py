@@ -91,15 +91,15 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
 
 
 def warn_of_copies(source: Source, frame: pd.DataFrame, pi: Sequence[str]) -> None:
-    """Say so when rows repeat others: copies of an answer count as answers.
+    """Warn if rows repeat others, because copies of an answer count as answers.
 
-    Somebody may give an answer twice. So it needs known PI of many values, which would differ, or a table of which each
-    row is there twice or more.
+    People may give the same answer twice. So rows count as copies only if they share a PI value that two answers hardly
+    share by chance, or if at least half of all rows are repeated.
     """
     repeated = frame.duplicated().to_numpy()
-    telling = [name for name in pi if name != "annotator" and len(frame[name].unique()) >= MANY_VALUES]
+    informative = [name for name in pi if name != "annotator" and len(frame[name].unique()) >= MANY_VALUES]
     if 2 * np.count_nonzero(repeated) < len(frame):
-        repeated = repeated & frame[telling].notna().any(axis=1).to_numpy()
+        repeated = repeated & frame[informative].notna().any(axis=1).to_numpy()
     copies = np.flatnonzero(repeated)
     if len(copies):
         rows = "repeats" if len(copies) == 1 else f"and {len(copies) - 1:,} more repeat"

@@ -1,5 +1,6 @@
 """The table of a run, opened again as it was read then, and what it says about items."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,12 @@ def reopen_table(
 def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
     """What a table says about its items: columns that are the same in all rows of an item, without people.
 
+    Columns of lists or objects are left out.
+
     Yields
     ------
     str, str
-        What the file calls the column, and what the source does.
+        The name of the column in the file, and in the source.
     """
     if isinstance(source, Long):
         named = {name: called for name, called in source.fields.items() if not names_people(called)}
@@ -68,7 +71,11 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
     first = np.unique(item, return_index=True)[1][item] if item is not None else None
     for name, called in named.items():
         pa.default_memory_pool().release_unused()
-        hashes = None if first is None or isinstance(source, Long) else _hashes(source.batches(name))
+        batches = source.batches(name)
+        begin = [*itertools.islice(batches, 1)]
+        if any(pa.types.is_nested(batch.type) for batch in begin):
+            continue
+        hashes = None if first is None or isinstance(source, Long) else _hashes(itertools.chain(begin, batches))
         if hashes is None or (hashes == hashes[first]).all():
             yield called, name
 

@@ -71,7 +71,7 @@ class Judged:
     predicted_probability, consensus_quality, confidence : array (N,)
         Probabilities of these, and the classifier's of the given label.
     shuffled, shuffled_labels : arrays (N,)
-        The classifier's probability of another label, and that: the given labels, shuffled among the rows.
+        The classifier's probability of a random guess, and that guess: the given labels, shuffled among the rows.
     """
 
     quality: Floats

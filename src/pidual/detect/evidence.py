@@ -93,9 +93,10 @@ def _overall(rows: Ints, agrees: Array, annotator: Array, judge: str) -> Part:
 
 
 def own_record(rows: Ints, names: Array, given: Ints, suggested: Ints, annotator: Array) -> list[str]:
-    """How this annotator does on the suggested class, where this is not their only mistake and clearly below all.
+    """How often this annotator is right on the suggested class, if that is clearly below all annotators together.
 
-    A fact, and no charge.
+    Nothing is said where this label is their only mistake on the class. Chance is not excluded: it is a fact to look
+    at, which has no weight among the reasons.
     """
     k = len(names)
     keys, index, n = np.unique(annotator.astype(np.int64) * k + suggested, return_inverse=True, return_counts=True)

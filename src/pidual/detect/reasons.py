@@ -41,7 +41,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
     """
     pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
     by_consensus = predictions.has_consensus
-    beside = by_consensus and predictions.has_input
+    name_input = by_consensus and predictions.has_input
     return find_reason_parts(
         is_issue,
         classes=predictions.classes,
@@ -50,7 +50,7 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
         label_quality=predictions.label_quality,
         predicted_probability=predictions.suggested_probability,
         by_consensus=by_consensus,
-        by_input=(predictions.predicted, predictions.predicted_probability) if beside else None,
+        by_input=(predictions.predicted, predictions.predicted_probability) if name_input else None,
         item=predictions.item,
         annotator=predictions.annotator,
         pi=pi,

@@ -1,6 +1,8 @@
 """The table with its labels corrected as a dataset of Hugging Face, which `datasets.load_from_disk` reads."""
 
-import shutil
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ..errors import RunError, UsageError
+from ..files import replacing_folder
 from ..run.files import RunFiles
 
 INFO = "dataset_info.json"
+BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
 
 
 def check_place(out: Path) -> None:
@@ -27,7 +31,7 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
     run : RunFiles
         The run.
     frame : DataFrame
-        Its table with the labels corrected, one row per annotation.
+        Its table, one row per annotation.
     changes : DataFrame
         What was changed, as `decide` has it.
     out : Path
@@ -41,37 +45,47 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
         ) from error
     check_place(out)
     names = [str(name) for name in run.predictions.classes]
-    made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
-    made = made.cast_column("label", ClassLabel(names=names))
-    beside, old = (out.with_name(f".{out.name}.{ending}") for ending in ("new", "old"))
+    with without_progress_bars():
+        made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
+        made = made.cast_column("label", ClassLabel(names=names))
+        try:
+            with replacing_folder(out) as new:
+                made.save_to_disk(str(new))
+        except OSError as error:
+            raise RunError(f"Cannot write {out} ({error.strerror or error}); choose another place.") from error
+
+
+@contextlib.contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Let `datasets` show no bars of its own, unless the user has set its environment variable for them."""
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    if are_progress_bars_disabled() or BARS in os.environ:
+        yield
+        return
+    disable_progress_bars()
     try:
-        shutil.rmtree(beside, ignore_errors=True)
-        made.save_to_disk(str(beside))
-        if out.exists():
-            out.rename(old)
-        beside.rename(out)
-    except OSError as error:
-        raise RunError(f"Cannot write {out} ({error.strerror or error}); choose another place.") from error
+        yield
     finally:
-        for folder in (beside, old):
-            shutil.rmtree(folder, ignore_errors=True)
+        enable_progress_bars()
 
 
 def with_sources(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     """The table with four columns more: given_label, label_source, label_quality and consensus_quality.
 
     The source is "given" for a label that stays, else that of the change. A column of the table that has one of these
-    names is called table_<name>.
+    names is called table_<name>. Labels are the names of the classes, however the table spells them (2.0 for 2).
     """
     about = run.predictions.frame.set_index("row")
-    source = np.full(len(frame), "given", object)
-    source[changes["row"].to_numpy(np.int64)] = changes["source"].astype(str)
+    given, changed = about["given_label"].astype(str), changes["row"].to_numpy(np.int64)
+    label, source = given.to_numpy(object).copy(), np.full(len(frame), "given", object)
+    label[changed], source[changed] = changes["new_label"].astype(str), changes["source"].astype(str)
     more: dict[str, Any] = {
-        "given_label": about["given_label"].astype(str),
+        "given_label": given,
         "label_source": source,
         "label_quality": about["label_quality"],
         "consensus_quality": about["consensus_quality"],
     }
     frame = frame.rename(columns={name: f"table_{name}" for name in frame.columns if name in more})
-    frame = frame.assign(label=frame["label"].astype(str))
+    frame = frame.assign(label=label)
     return frame.assign(**{name: pd.Series(values, index=frame.index) for name, values in more.items()})

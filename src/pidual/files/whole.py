@@ -1,4 +1,4 @@
-"""Files that exist either in full or not at all; and maps of files that are read once."""
+"""Files and folders that exist either in full or not at all; and maps of files that are read once."""
 
 import contextlib
 import hashlib
@@ -7,6 +7,7 @@ import mmap
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,6 +32,32 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside `path`; when the block ends well it takes the place of `path`, or where that links to.
+
+    If that fails, the earlier folder is back in its place.
+    """
+    path = path.resolve()
+    new, old = (path.with_name(f".{path.name}.{ending}") for ending in ("new", "old"))
+    for left in (new, old):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        new.mkdir(parents=True)
+        yield new
+        if path.exists():
+            path.rename(old)
+        try:
+            new.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

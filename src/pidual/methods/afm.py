@@ -27,9 +27,9 @@ class AFM(WithPI):
     Parameters
     ----------
     width : int
-        Width of the tower (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
+        Hidden units per layer of the tower that reads PI (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
     draws : int
-        Number S of PI vectors averaged over (the code base: 1000).
+        Number of PI vectors of training rows that a prediction is averaged over (the code base: 1000).
     **pi
         Whether the hidden layers of the tower decay (`WithPI`).
     """

@@ -28,9 +28,9 @@ class CoTeaching(Method):
     noise_rate : float
         Share tau of wrong labels (authors: the true one, which has to be known; 0.2 is the lowest they tried).
     ramp : float
-        Share T_k of the run over which the kept share falls (authors: 10 of 200 epochs). The first epoch keeps all.
+        Share T_k of the run over which fewer rows are kept (authors: 10 of 200 epochs). The first epoch keeps all.
     exponent : float
-        c (authors: 1).
+        In the end, noise_rate to this power c of the rows are left out (authors: 1).
     """
 
     title = "Co-teaching"

@@ -28,11 +28,11 @@ class CORES(Method):
     Parameters
     ----------
     beta : float
-        Strength of the confidence regulariser in the end (authors: 2).
+        Final strength of the term that makes f confident; 0 leaves it out (authors: 2).
     ramp : two float
-        Between these shares of the run beta grows linearly from 0 (authors: epochs 10 to 40 of 100).
+        Two shares of the run, between which beta grows linearly from 0 (authors: epochs 10 to 40 of 100).
     sieve_from : float
-        Share of the run after which rows are left out (authors: after epoch 30 of 100).
+        Share of the run after which rows that look wrong are left out (authors: after epoch 30 of 100).
     """
 
     title = "CORES"

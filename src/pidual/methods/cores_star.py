@@ -27,11 +27,11 @@ class CORESStar(WeakAndStrong):
     Parameters
     ----------
     consistency : float
-        Weight of the consistency of dropped rows (authors: 0.2 at 20% wrong labels, 0.4 at 40%, 0.9 at 60%).
+        Weight of the consistency on dropped rows (authors: 0.2 at 20% wrong labels, 0.4 at 40%, 0.9 at 60%).
     record_at : float
-        Share of CORES's run after which the epoch begins whose sieve counts (authors: epoch 40 of 100, from 0).
+        Share of CORES's run after which its sieve decides which rows are dropped (authors: epoch 40 of 100, from 0).
     beta, ramp, sieve_from
-        As in CORES.
+        As in CORES, which is the first stage.
     """
 
     title = "CORES*"

@@ -25,14 +25,14 @@ class DistillPI(Method):
     Parameters
     ----------
     lam : float
-        Weight of the teacher's answers, from 0 to 1 (the code base: 0.5).
+        Share of the teacher's answers in the loss; 0 is cross-entropy on the given labels (the code base: 0.5).
     temperature : float
-        T, by which the teacher's logits are divided (the code base: 1 on CIFAR, 3 on ImageNet).
+        Divides the teacher's logits: above 1, its answers are softer (the code base: 1 on CIFAR, 3 on ImageNet).
     draws : int
-        PI vectors over which the teacher's validation accuracy is averaged (ours). It chooses the teacher's epoch; the
-        code base keeps the last.
+        Number of PI vectors that the teacher's validation accuracy, which chooses its epoch, is averaged over (ours;
+        the code base keeps the last epoch).
     width, pi_weight_decay
-        Of the teacher's PI tower, as in AFM.
+        Hidden units of the teacher's tower, and whether it has weight decay, as in AFM.
     """
 
     title = "Distillation-PI"

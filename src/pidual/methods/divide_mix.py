@@ -42,19 +42,19 @@ class DivideMix(Method):
     Parameters
     ----------
     warmup : float
-        Share of the run before the division (authors: 10 epochs of 300 for CIFAR-10, 30 for CIFAR-100).
+        Share of the run that trains on all labels first (authors: 10 epochs of 300 for CIFAR-10, 30 for CIFAR-100).
     threshold : float
-        Rows with a higher w are labelled (authors: 0.5). Where none has, the likelier half of the rows is.
+        Labels that are clean with a higher probability are used (authors: 0.5); if none is, the likelier half.
     lam : float
-        Final weight of the unlabelled rows (authors: 25, from 0 to 150 by kind and share of noise).
+        Final weight of rows whose label is not used (authors: 25, from 0 to 150 by kind and share of noise).
     ramp : float
-        Share of the run in which lambda grows from 0 (authors: 16 epochs of 300).
+        Share of the run in which that weight grows from 0 (authors: 16 epochs of 300).
     alpha : float
-        Of the mixing weight l ~ Beta(alpha, alpha) (authors: 4).
+        Strength of mixup: the mixing weight is drawn from Beta(alpha, alpha) (authors: 4).
     temperature : float
-        T of the sharpening (authors: 0.5).
+        Guessed labels are sharpened by the power 1 / temperature; 1 leaves them as they are (authors: 0.5).
     asymmetric : bool
-        Whether the warm-up punishes confidence, by the negative entropy (authors: for asymmetric noise).
+        Penalise confident predictions in the warm-up, by the negative entropy (authors: for asymmetric noise).
     """
 
     title = "DivideMix"

@@ -26,9 +26,9 @@ class ELR(Remembers):
     Parameters
     ----------
     beta : float
-        How slowly the targets move (authors, CIFAR-10: 0.7; the Pi-DUAL paper tunes over 0.5, 0.7, 0.9).
+        Weight of earlier predictions in a row's target (authors, CIFAR-10: 0.7; the paper tunes over 0.5, 0.7, 0.9).
     lam : float
-        Strength of the pull (authors, CIFAR-10: 3; the Pi-DUAL paper tunes over 1, 3, 7).
+        Strength of the pull towards that target (authors, CIFAR-10: 3; the paper tunes over 1, 3, 7).
     **memory
         Where the targets are kept, and how they are stored (`Remembers`).
     """

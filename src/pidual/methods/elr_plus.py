@@ -40,18 +40,18 @@ class ELRPlus(Remembers):
     Parameters
     ----------
     beta : float
-        How slowly the targets move (authors, CIFAR-10: 0.7; CIFAR-100: 0.9).
+        Weight of earlier predictions in a row's target (authors, CIFAR-10: 0.7; CIFAR-100: 0.9).
     lam : float
-        Strength of the pull (authors, CIFAR-10: 3; CIFAR-100: 7).
+        Strength of the pull towards that target (authors, CIFAR-10: 3; CIFAR-100: 7).
     alpha : float
-        Of the mixing weight l ~ Beta(alpha, alpha) (authors: 1).
+        Strength of mixup: the mixing weight is drawn from Beta(alpha, alpha) (authors: 1).
     ema : float
-        How slowly the averages move in the end (authors: 0.997).
+        How slowly the averaged networks follow the trained ones in the end; 1 would stop them (authors: 0.997).
     ramp : float
-        Share of the run in which r grows to 1 (authors: 40,000 of 78,000 steps on CIFAR-10, of
-        97,750 on CIFAR-100).
+        Share of the run in which `ema` reaches its value, and `lam` too with `refine_labels` (authors: 40,000 of 78,000
+        steps on CIFAR-10, of 97,750 on CIFAR-100).
     refine_labels : bool
-        Whether targets refine the labels and lam grows with r (authors: for CIFAR-100).
+        Correct labels by their targets, and let `lam` grow from about 0 (authors: for CIFAR-100).
     **memory
         As in ELR, twice the room.
     """

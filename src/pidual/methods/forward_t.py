@@ -30,10 +30,10 @@ class ForwardT(Method):
     Parameters
     ----------
     outlier_filter : bool
-        Whether anchors lie strictly below the 97th percentile (authors: yes, but not on CIFAR-100). A class with fewer
-        than 3 % of the rows has no rows of its own below it: turn the filter off where there are many classes.
+        Leave out the surest 3 % of the rows when the example of a class is chosen (authors: yes, but not on CIFAR-100).
+        Turn it off with many classes: a class with fewer than 3 % of the rows then has none of its own left.
     smoothing : float
-        alpha of T <- alpha I + (1 - alpha) T (authors: 0).
+        Share of the identity, which means no confusions, that is mixed into the estimated T (authors: 0).
     """
 
     title = "Forward-T"

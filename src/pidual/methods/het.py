@@ -26,12 +26,12 @@ class HET(Method):
     Parameters
     ----------
     rank : int, optional
-        Rank R of the covariance, at most K; 3, or K where that is less, by default (the paper: 3 on CIFAR-10H and
-        -10N, 6 on CIFAR-100N, 15 on ImageNet-PI).
+        Rank of the covariance between classes; by default 3, or the number of classes if that is less (the paper: 3 on
+        CIFAR-10H and -10N, 6 on CIFAR-100N, 15 on ImageNet-PI).
     tau : float
-        Temperature (the code base: 1.3 on CIFAR; the paper tunes over 0.25 to 5 there, and uses 3 on ImageNet-PI).
+        Temperature of the logits (the code base: 1.3 on CIFAR; the paper tunes over 0.25 to 5 there, 3 on ImageNet-PI).
     draws : int
-        Monte-Carlo draws S (the code base: 10,000 on CIFAR, 1,000 on ImageNet; not stated in the paper).
+        Random draws to average over (the code base: 10,000 on CIFAR, 1,000 on ImageNet; not stated in the paper).
     """
 
     title = "HET"

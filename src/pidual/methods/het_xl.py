@@ -29,12 +29,12 @@ class HETXL(Method):
     Parameters
     ----------
     rank : int, optional
-        Rank R of the covariance, at most D; 3, or D where that is less, by default (not stated in the paper).
+        Rank of the covariance between features; by default 3, or their number if less (not stated in the paper).
     tau_min, tau_max : float
-        Bounds of the learned temperature, which begins half-way (edward2: 0.3 and 3; those of the HET-XL paper are
-        not known to us).
+        The learned temperature is between `tau_min` and `tau_max`, and begins half-way (edward2: 0.3 and 3; the bounds
+        of the HET-XL paper are not known to us).
     draws : int
-        Monte-Carlo draws S (not stated).
+        Random draws to average over (not stated in the paper).
     """
 
     title = "HET-XL"

@@ -41,20 +41,20 @@ class LatentTruth(CrossFitted):
     Parameters
     ----------
     population : sequence of (weight decay, input dropout, tau)
-        Settings: f's regularisation, and the power of the answers in L. None takes f and its training options as they
-        are, with tau = 1; only an MLP can have others.
+        Settings to train: weight decay, input dropout, and tau, the exponent of the answers in L. [] is one setting,
+        the network and its training options as they are, with tau = 1; only an MLP can have others.
     folds : int
-        F: parts of the items, each kept from one member of every setting; 1 keeps nothing apart.
+        Number of parts of the items; each is judged by networks not trained on it. 1 trains all networks on all items.
     own_confusions : bool, optional
-        Whether annotators have confusions of their own; by default for up to 16 classes and OWN_BELOW numbers.
+        Learn each annotator's confusions; by default for up to 16 classes and 131,072 numbers (annotators x classes^2).
     base_skill : float
-        The skill that annotators begin with, as a logit.
+        Skill of every annotator at the start, as a logit; higher trusts answers more.
     width : int
-        Hidden units of the answer model's network of PI.
+        Hidden units of the small network that reads PI other than the annotator.
     answers_lr : float
-        Learning rate of the answer model, which Adam moves; also of f, where it only recalibrates what is given.
+        Learning rate of the answer model, by Adam; also of f, if that only recalibrates given probabilities.
     items_per_epoch : int, optional
-        Not more items than this are visited in an epoch, others in each; None sets no limit.
+        Largest number of items in an epoch, each time other ones; None uses all.
     """
 
     title = "Latent truth"

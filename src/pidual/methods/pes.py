@@ -44,14 +44,14 @@ class PES(Method):
     Parameters
     ----------
     t1 : float
-        Share of the run that trains on all rows (authors, CIFAR-10: 25 epochs of 200).
+        Share of the run that trains all layers on all rows (authors, CIFAR-10: 25 epochs of 200).
     t2, t3 : float
-        Shares that train the last stage, and the classifier (authors: 7 and 5 epochs of 200); 0 leaves one out.
+        `t2` of the run then trains a new last stage, `t3` a new classifier (authors: 7 and 5 epochs of 200); 0 skips.
     refine_lr : float
-        Rate of Adam in both (authors: 1e-4). Phases of fewer steps than the authors' 2,000 have a higher rate, by as
-        much and up to 0.05: new layers that are still random would choose the confident rows at random.
+        Learning rate of Adam in both (authors: 1e-4). A phase of fewer steps than the authors' 2,000 has a rate that is
+        higher in proportion, up to 0.05: layers still random would choose the confident rows at random.
     train_new_layers : bool
-        Whether the last stage and the classifier keep learning afterwards (released code: they do not).
+        Let the new last stage and classifier keep learning in the rest of the run (released code: they do not).
     """
 
     title = "PES"

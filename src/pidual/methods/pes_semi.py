@@ -34,17 +34,17 @@ class PESSemi(PES):
     Parameters
     ----------
     t1, t2 : float
-        Shares of the run that train on all rows, and the new classifier (authors, CIFAR-10: 20 and 5 epochs of 300).
+        `t1` of the run trains on all rows, then `t2` a new classifier (authors, CIFAR-10: 20 and 5 epochs of 300).
     lam : float
-        Final weight of the unlabelled rows (authors: 5 for CIFAR-10N, 75 for CIFAR-100N).
+        Final weight of the loss on rows that are not confident (authors: 5 for CIFAR-10N, 75 for CIFAR-100N).
     ramp : float
-        Share of the run in which lambda grows from 0 (authors: 16 epochs of 300).
+        Share of the run in which that weight grows from 0 (authors: 16 epochs of 300).
     alpha, late_alpha : float
-        Of the mixing weights, in the first and in the second half of the run (authors: 4, 0.75).
+        Mixup weights are from Beta(`alpha`, `alpha`), in the second half of the run of `late_alpha` (authors: 4, 0.75).
     temperature : float
-        T of the sharpening (authors: 0.5).
+        Guessed labels are sharpened by the power 1 / temperature; 1 leaves them as they are (authors: 0.5).
     weight_cap : float
-        Largest weight of a class (authors: 3).
+        Largest weight of a class; rare classes have larger weights (authors: 3).
     refine_lr, train_new_layers
         As in PES.
     """

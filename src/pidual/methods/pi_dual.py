@@ -28,11 +28,11 @@ class PiDual(WithPI):
     Parameters
     ----------
     width, depth : int
-        Of the noise and gate networks (the paper: 1024 or 2048, and 3 linear layers, the shared first one included).
+        `width` units in `depth` layers of noise and gate network, first layer shared (the paper: 1024 or 2048, in 3).
     random_pi : int
         Length of the random vector appended to every row's PI (the paper: tuned over 4, 8, 12, 16; 30 on ImageNet-PI).
     gate_bias : float
-        Initial bias of the gate's last layer; 0 begins with a gate near 1/2 (the paper does not say), -2 near 0.1.
+        Initial bias of the gate: 0 begins with a gate near 1/2 (the paper does not say), -2 near 0.1.
     **pi
         Whether the noise and gate networks decay (`WithPI`).
     """

@@ -29,13 +29,13 @@ class PiDualPlus(WeakAndStrong, PiDual):
     Parameters
     ----------
     smoothing : float
-        Share of the label spread over all classes (the paper tunes over 0 and 0.4).
+        Label smoothing: the share of a label that is spread over all classes (the paper tunes over 0 and 0.4).
     lam : float
-        Weight of the consistency term (the paper tunes over 0.5 and 1).
+        Weight of the term that makes f predict the same on both views (the paper tunes over 0.5 and 1).
     detach : bool
-        Whether the prediction on the weak view is a fixed target (our reading).
+        Use the prediction on the weak view as a fixed target, without gradient (our reading).
     strong_policy : "uda" or "autoaugment"
-        How images are strongly augmented: as UDA does, or as SOP+ and CORES* do.
+        How images are strongly augmented: uda as UDA does, autoaugment as SOP+ and CORES* do.
     **options
         Those of Pi-DUAL; random PI of length 4 or 8 in the paper.
     """

@@ -13,9 +13,9 @@ class Remembers(Method):
     Parameters
     ----------
     memory : "auto", "memory" or "disk"
-        Where it is kept; "auto" puts more than a gigabyte into a file.
+        Where the numbers of each row are stored: "memory", "disk", or "auto", which is disk above a gigabyte.
     memory_dtype : "float32", "float16" or "bfloat16"
-        How numbers are stored; float16 cannot hold 1e-8.
+        Number format of these: float32, float16 or bfloat16. float16 cannot hold 1e-8, with which SOP starts.
     """
 
     def __init__(self, f: nn.Module, spec: Spec, *, memory: str = "auto", memory_dtype: str = "float32"):

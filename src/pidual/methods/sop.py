@@ -31,10 +31,10 @@ class SOP(Remembers):
     Parameters
     ----------
     lr_u, lr_v : float
-        Rates of u and v; the loss is a mean over the batch, so a row moves by rate / B (authors, CIFAR-100 and
-        symmetric noise: 1 and 10; the Pi-DUAL paper tunes over 1 to 100 and 1 to 1000).
+        Learning rates of u and v, the numbers that explain a wrong label of a row, which moves by rate / batch size
+        (authors, CIFAR-100 and symmetric noise: 1 and 10; the paper tunes over 1 to 100 and 1 to 1000).
     std : float
-        Standard deviation of the initial u and v (authors: 1e-8). At 0 they would never move.
+        Standard deviation of u and v at the start (authors: 1e-8). At 0 they would never move.
     **memory
         Where u and v are kept, and how they are stored (`Remembers`).
     """

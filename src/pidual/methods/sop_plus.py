@@ -28,7 +28,7 @@ class SOPPlus(WeakAndStrong, SOP):
     Parameters
     ----------
     consistency, balance : float
-        Weights of the consistency between the views (authors: 0.9) and of the class balance (authors: 0.1).
+        `consistency` is the weight of equal predictions on both views (authors: 0.9), `balance` of class balance (0.1).
     **options
         Those of SOP.
     """

@@ -25,13 +25,13 @@ class TRAM(WithPI):
     Parameters
     ----------
     width : int
-        Width of the tower (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
+        Hidden units per layer of the tower that reads PI (the Pi-DUAL paper: 1024 on CIFAR, 2048 on ImageNet-PI).
     head_weight : float
-        Weight w of the head's loss: in effect, a factor of its learning rate (the code base: 1).
+        Weight of the loss of the head that predicts: in effect, a factor of its learning rate (the code base: 1).
     residual : bool
-        Whether the tower adds its first to its second layer (the code base: in its network for CIFAR only).
+        Add the first hidden layer of the tower to the second (the code base: in its network for CIFAR only).
     random_pi : int
-        Length of the random PI (plain TRAM: none).
+        Length of a random vector appended to every row's PI (plain TRAM: none).
     **pi
         Whether the hidden layers of the tower decay (`WithPI`).
     """

@@ -23,9 +23,9 @@ class TRAMPlusPlus(TRAM):
     Parameters
     ----------
     head_weight : float
-        Weight w of the head's loss (the paper tunes over 0.1 and 0.5 on CIFAR; 0.5 on ImageNet-PI).
+        Weight of the loss of the head that predicts (the paper tunes over 0.1 and 0.5 on CIFAR; 0.5 on ImageNet-PI).
     random_pi : int
-        Length of the random PI (the paper tunes over 8, 14, 28 on CIFAR; 30 on ImageNet-PI).
+        Length of the random vector of every row (the paper tunes over 8, 14, 28 on CIFAR; 30 on ImageNet-PI).
     **options
         Those of TRAM; `width` is tuned over 512 to 4096 on CIFAR and 2048 on ImageNet-PI in the Pi-DUAL paper.
     """

@@ -1,4 +1,4 @@
-"""What methods have in common that show f two views of every input, one of them strongly augmented.
+"""WeakAndStrong: what all methods share that show f two views of every input, one of them strongly augmented.
 
 For images the strong view is AutoAugment's CIFAR-10 policy, then crop and flip, then Cutout 16 (`strong_policy` names
 another). Other inputs have no strong augmentation, and the two passes differ by dropout alone.

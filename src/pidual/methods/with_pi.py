@@ -1,4 +1,4 @@
-"""What methods have in common whose networks read PI."""
+"""WithPI: what all methods with networks of PI share."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ class WithPI(Method):
     Parameters
     ----------
     pi_weight_decay : bool
-        Whether weight decay also applies to the networks of PI, of a tower to its hidden layers (the papers: no on
-        CIFAR, yes on ImageNet-PI).
+        Apply weight decay to networks of PI too; in a tower, to its hidden layers (the papers: no on CIFAR, yes on
+        ImageNet-PI).
     """
 
     needs_pi = True
@@ -31,7 +31,7 @@ class WithPI(Method):
         return PILinear(spec.cardinalities, spec.n_numbers + self.random_pi, width, sparse=sparse)
 
     def pi_networks(self) -> list[nn.Module]:
-        """What `pi_weight_decay` is about: everything but f, of a tower its hidden layers."""
+        """The networks that `pi_weight_decay` decides on: everything but f; of a tower only its hidden layers."""
         beside_f = [child for name, child in self.named_children() if name != "f"]
         return [part for child in beside_f for part in (child.hidden if isinstance(child, PITower) else [child])]
 
@@ -40,12 +40,13 @@ class WithPI(Method):
         networks = self.pi_networks()
         layers = [layer for network in networks for layer in network.modules() if isinstance(layer, PILinear)]
         tables = [layer.table for layer in layers if layer.sparse]
-        sparse, of_pi = {id(table) for table in tables}, [p for network in networks for p in network.parameters()]
-        known = {id(parameter) for parameter in of_pi}
-        others = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
+        of_pi = {id(p): p for network in networks for p in network.parameters()}
+        others = [p for p in self.parameters() if p.requires_grad and id(p) not in of_pi]
+        for table in tables:
+            del of_pi[id(table)]
         decay: dict[str, Any] = {} if self.pi_weight_decay else {"weight_decay": 0.0}
         return [
             {"params": others},
-            {"params": [p for p in of_pi if id(p) not in sparse], **decay},
+            {"params": [*of_pi.values()], **decay},
             *({"params": [table], "sparse": True} for table in tables),
         ]

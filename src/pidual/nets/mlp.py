@@ -29,9 +29,9 @@ class MLP(Network):
     in_dim, n_classes : int
         Numbers per input; classes.
     width, depth : int
-        Units per hidden layer and number of hidden layers; depth 0 is a linear classifier.
+        `depth` hidden layers of `width` units each; depth 0 is a linear classifier.
     dropout : float
-        Share of the units of each hidden layer dropped while training.
+        Share of the units of each hidden layer that is dropped at random while training; 0 drops none.
     standardize : Standardize, optional
         Applied to the input first.
     """

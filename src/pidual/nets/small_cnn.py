@@ -18,7 +18,7 @@ class SmallCNN(Network):
     width : int
         Channels of the first block; the second has twice, the third four times as many.
     convs : int
-        3 x 3 convolutions per block, each followed by batch normalisation and ReLU; each block ends in 2 x 2 max
+        Number of 3 x 3 convolutions per block, each with batch normalisation and ReLU. A block ends in 2 x 2 max
         pooling, the last in global average pooling.
     standardize : Standardize, optional
         Applied to the input first.

@@ -30,9 +30,9 @@ class WideResNet(Network):
     n_classes, in_channels : int
         Classes; colour channels.
     depth : int
-        Number of convolution layers on the main path plus the head: 6 n + 4.
+        Number of layers, which must be 6 n + 4: the convolutions on the main path and the head.
     widen : int
-        Channels are 16, 32 and 64 times this in the three groups.
+        Factor of the width: the three groups have 16, 32 and 64 times this many channels.
     standardize : Standardize, optional
         Applied to the input first.
     """

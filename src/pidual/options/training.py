@@ -19,63 +19,66 @@ class Training:
     Parameters
     ----------
     epochs : int
-        Passes over the training rows.
+        Number of passes over the training rows; time grows in proportion.
     batch_size : int
-        Rows per step over all processes together, or items where the method judges all answers of an item together;
-        the last partial batch of an epoch is dropped.
+        Rows per step, over all processes together. If the method judges all answers to an item together, it counts
+        items. The last partial batch of an epoch is dropped.
     lr : float
-        Learning rate of SGD.
+        Learning rate of SGD. Lower it if training diverges or collapses.
     momentum : float
-        Momentum of SGD.
+        Momentum of SGD, from 0 to below 1.
     weight_decay : float
-        Weight decay of SGD; `decay_convention` says what of.
+        Weight decay of SGD, which keeps weights small; `decay_convention` says how it is counted.
     nesterov : bool
-        Whether momentum is Nesterov's.
+        Use Nesterov's momentum instead of plain momentum.
     lr_scale_batch : int or None
-        Multiply `lr` by batch_size / this; None uses `lr` as it is, whatever the batch size.
+        Batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any
+        batch size.
     decay_convention : "pytorch" or "keras"
-        What `weight_decay` means: the gradient weight_decay * w, or that of the penalty weight_decay * w^2, which is
-        twice as large.
+        How `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds twice that, the
+        gradient of the penalty weight_decay * w^2; use it with values from code written in Keras.
     decay_norms : bool
-        Whether gains and biases of normalisation layers decay. All other parameters do but those of the PI networks,
-        which have the method option `pi_weight_decay` for it.
+        Apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those
+        of PI networks, which the method option `pi_weight_decay` decides on.
     momentum_convention : "pytorch" or "keras"
-        Whether the learning rate is outside the velocity or inside, where past gradients keep the rate they came with.
-        They differ for some steps after the rate changes.
+        Where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In "keras" past gradients
+        keep the rate they came with. The two differ only for some steps after the rate changes.
     schedule : "cosine", "steps" or "constant"
-        "steps" multiplies the rate by `lr_decay` after each epoch of `milestones`.
+        How the learning rate changes during the run: "cosine" lowers it smoothly to `lr_end`, "steps" multiplies it by
+        `lr_decay` at each of the `milestones`, "constant" keeps it.
     milestones : sequence of int
-        Epochs of "steps", counted from 0.
+        For schedule "steps": the numbers of epochs after which the rate drops, such as [36, 72].
     lr_decay : float
-        Factor of "steps".
+        For schedule "steps": the factor by which the rate is multiplied at each milestone.
     lr_end : float
-        Share of the rate at which "cosine" ends.
+        For schedule "cosine": the last learning rate, as a share of `lr`; 0 ends at zero.
     warmup_epochs : float
-        The rate grows linearly from 0 over this many epochs before the schedule begins.
+        Number of epochs in which the rate grows linearly from 0, before the schedule begins; 0 leaves this out.
     clip : float or None
-        Largest global norm of the gradient.
+        Largest norm of the gradient over all parameters; larger gradients are scaled down to it. None does not clip.
     crop_pad : int
-        Images only: random crop after padding by this many pixels on each side.
+        For images: pad each side by this many pixels, then crop to the old size at a random place. 0 does not crop.
     resized_crop : bool
-        Images only: a random crop of 8% to 100% of the image, of width / height 3/4 to 4/3, scaled to the image's size.
-        Images that are read when needed are cropped as they are on disk; those in memory
-        as they were read. Evaluation sees images as they are read: `load_inputs(..., centre_crop=True)`.
+        For images: crop a random part of 8% to 100% of the area, with width / height from 3/4 to 4/3, and scale it to
+        the size of the image. Images that are read when needed are cropped as they are on disk, those in memory as they
+        were read. Evaluation uses images as they are read; `load_inputs(..., centre_crop=True)` reads their centre.
     flip : bool
-        Images only: random horizontal flip.
+        For images: flip left and right at random.
     precision : str
-        A Lightning Fabric precision, such as "32-true" or "bf16-mixed".
+        Number format of the calculations, by its name in Lightning Fabric, such as "32-true" or "bf16-mixed".
     select : "best", "lowest_loss" or "last"
-        Keep the epoch with the best accuracy on the noisy validation rows, the one with the lowest loss there, or the
-        last one, which is saved in any case.
+        Epoch whose weights predict: "best" has the highest accuracy on the noisy validation rows, "lowest_loss" the
+        lowest loss there, "last" is the last one. The last weights are saved in any case.
     valid_whole_batches : bool
-        Leave out the last rows of the noisy validation set that do not fill a batch: of 400 rows, 256 are seen at a
-        batch of 256. A set smaller than a batch is used whole.
+        Leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
+        used. A set smaller than a batch is used whole.
     guard : "recover", "watch" or "off"
-        Watch for collapse: start again with a smaller rate when it happens, or only record it.
+        What to do if training collapses, so that the classifier learns nothing: "recover" starts again with a smaller
+        learning rate, "watch" only records it, "off" does not check.
     loader_workers : int
-        Processes that read inputs which do not fit in memory.
+        Number of processes that read inputs which do not fit in memory.
     seed : int
-        Of initialisation, order, augmentation and random PI.
+        Random seed for initial weights, order of rows, augmentation and random PI.
     """
 
     epochs: int = 30

@@ -155,7 +155,18 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
                 f"According to clean labels, used for checking only, {count(hits)} of the {count(int(flagged.sum()))} "
                 "flagged labels that can be checked really are wrong."
             )
-    return found
+    return [*found, *describe_misleading(records(summary.get("model_selection")))]
+
+
+def describe_misleading(settings: list[Context]) -> list[str]:
+    """How many items seem to mislead, where any do."""
+    rate = number(settings[0].get("misleading_rate")) if settings else None
+    if not rate:
+        return []
+    return [
+        f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. There "
+        "the input counts for more than the majority."
+    ]
 
 
 def _decided(about: Context) -> list[str]:

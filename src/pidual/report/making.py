@@ -110,13 +110,7 @@ def chosen(tried: list[Context]) -> Context | None:
     ]
     counting = sum((row["share"] or 0) >= LITTLE for row in rows)
     shown = rows[:MAX_CHOSEN]
-    return {
-        "names": [name.replace("_", " ") for name in names],
-        "rows": shown,
-        "n": len(rows),
-        "counting": counting,
-        "misleading": number(tried[0].get("misleading_rate")),
-    }
+    return {"names": [name.replace("_", " ") for name in names], "rows": shown, "n": len(rows), "counting": counting}
 
 
 def made_by(run: RunFiles) -> str:

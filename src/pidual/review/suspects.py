@@ -74,8 +74,8 @@ class Suspects:
     store : Store
         Its decisions.
     sample : int
-        So many labels, spread over those that look wrong and half as many beyond, come first: see
-        `detect.calibrated.spread_sample`.
+        This many labels, spread over those that look wrong and half as many beyond, come first: see
+        `detect.calibrated.spread_sample`. 0 shows the worst first.
     """
 
     def __init__(self, run: RunFiles, store: Store, sample: int = 0):

@@ -107,17 +107,23 @@ def fit_table(
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
             if fabric.global_rank == 0:
-                results = judge(job, fitted, predict(job, fitted, fabric))
-                if before is not None:
-                    results.summary["from_run"] = describe_change(before, results.items, results.summary)
-                for text in results.summary["warnings"][len(job.warnings) :]:
-                    progress.note(f"Warning: {text}")
-                results.summary["seconds_total"] = time.monotonic() - started
-                write_run(folder, job, fitted, results)
-                del results  # the report reads what it needs from the files
+                judge_into(folder, job, fitted, fabric, before, progress, started)
     if before is not None and fabric.global_rank == 0:
         copy_decisions(before, Run(out))
     return Run(out)
+
+
+def judge_into(
+    folder: Path, job: Job, fitted: Fitted, fabric: Fabric, before: Run | None, progress: Progress, started: float
+) -> None:
+    """Judge the labels and write the files of the run; `before` is the run that it fits again."""
+    results = judge(job, fitted, predict(job, fitted, fabric))
+    if before is not None:
+        results.summary["from_run"] = describe_change(before, results.items, results.summary)
+    for text in results.summary["warnings"][len(job.warnings) :]:
+        progress.note(f"Warning: {text}")
+    results.summary["seconds_total"] = time.monotonic() - started
+    write_run(folder, job, fitted, results)
 
 
 def check_kinds(table: Any, inputs: Any, callbacks: Sequence[Any]) -> None:

@@ -101,7 +101,7 @@ def find_verdict(
     held_out = np.flatnonzero(find_held_out(job, fitted))
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
     chance: tuple[str | None, str | None] = None, None
-    if job.inputs.kind != "none" and len(held_out) >= verdict.FEW_LABELS:
+    if job.inputs.kind != "none":
         chance = verdict.find_chance(
             scores.confidence[held_out],
             predictions.given[held_out],

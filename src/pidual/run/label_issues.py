@@ -141,22 +141,12 @@ def find_verdict(
     predictions: Predictions, judged: Judged, noise: dict[str, float], findings: dict[str, Any]
 ) -> Verdict:
     """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
-    n, given = len(predictions), predictions.given
-    at = np.arange(0, n, max(1, n // verdict.SAMPLE))
-    chance: str | None = None
-    if n >= verdict.FEW_LABELS:
-        chance, _ = verdict.find_chance(
-            judged.confidence[at],
-            given[at],
-            judged.shuffled[at],
-            judged.shuffled_labels[at],
-            answers_alone=False,
-            what="probabilities",
-        )
+    given, shuffled = predictions.given, (judged.shuffled, judged.shuffled_labels)
+    chance, _ = verdict.find_chance(judged.confidence, given, *shuffled, answers_alone=False, what="probabilities")
     return Verdict.of(
         [chance],
         [
-            verdict.find_few_labels(n),
+            verdict.find_few_labels(len(predictions)),
             verdict.find_given_back(judged.predicted == given, 1.0),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
@@ -167,7 +157,7 @@ def find_verdict(
 
 
 def warn_of_verdict(found: Mapping[str, Any]) -> None:
-    """Say so where the list should not be used, or not alone."""
+    """Warn if the issues should not be used, or not alone."""
     words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
     if found["status"] in words:
         text = f"{words[found['status']]}. {' '.join(found['reasons'])}"

@@ -5,7 +5,6 @@ model.safetensors      weights
 label_issues.parquet   one row per training row; items.parquet; annotators.parquet
 """
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from ..batch import Spec
 from ..engine.checkpoint import load_tensors, misfit, save_tensors
 from ..errors import RunError, UsageError
 from ..errors.messages import first_line
-from ..files import write_json
+from ..files import replacing_folder, write_json
 from ..files.schemas import (
     FORMAT,
     MODEL,
@@ -104,27 +103,17 @@ def save_fitted(
     """Write a folder; an earlier one of its kind is replaced when the new one is complete."""
     if folder.exists() and not (folder.is_dir() and ((folder / DESCRIBED).exists() or not any(folder.iterdir()))):
         raise UsageError(f"{folder} exists and is not a saved classifier; choose another place.")
-    place = folder.resolve()  # where a link leads
-    if place == Path.cwd():
+    if folder.resolve() == Path.cwd():
         raise UsageError("A classifier needs a folder of its own, not the one you are in; name one to be made.")
-    beside, old = place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
-    shutil.rmtree(beside, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
     try:
-        beside.mkdir(parents=True)
-        save_tensors(beside / WEIGHTS, {f"method.{name}": value for name, value in method.state_dict().items()}, {})
-        for name, frame in frames.items():
-            if frame is not None:
-                write_with_index(beside / f"{name}.parquet", frame)
-        write_json(beside / DESCRIBED, {"format": FORMAT, **described})
-        if place.exists():
-            place.rename(old)
-        beside.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
+        with replacing_folder(folder) as new:
+            save_tensors(new / WEIGHTS, {f"method.{name}": value for name, value in method.state_dict().items()}, {})
+            for name, frame in frames.items():
+                if frame is not None:
+                    write_with_index(new / f"{name}.parquet", frame)
+            write_json(new / DESCRIBED, {"format": FORMAT, **described})
     except OSError as error:
         raise RunError(f"Cannot write {folder} ({error.strerror or error}); choose another place.") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def write_with_index(path: Path, frame: pd.DataFrame) -> None:

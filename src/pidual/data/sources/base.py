@@ -67,7 +67,7 @@ class Source:
         return found
 
     def batches(self, column: str) -> Iterator[Any]:
-        """The Arrow arrays of a column one after the other, where that can be without having all of them in memory."""
+        """The Arrow arrays of a column, one after the other; a source that can does not hold all of them in memory."""
         yield from self.read([column])[column].chunks
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ...encode.random_pi import derive_seed
 from ...errors import UsageError
 
 BLOCK = 2**20  # numbers handled at a time
-LEAST_PROBABILITY = 1e-5
+MIN_PROBABILITY = 1e-5
 MIN_DIAGONAL = 1e-3
 
 
@@ -59,7 +59,7 @@ def covariance(factors: Tensor, diagonal: Tensor, rank: int) -> tuple[Tensor, Te
 
 
 def log_mean_probability(
-    logits: Callable[..., Tensor], per_row: int, *draws: Tensor, floor: float = LEAST_PROBABILITY
+    logits: Callable[..., Tensor], per_row: int, *draws: Tensor, floor: float = MIN_PROBABILITY
 ) -> Tensor:
     """log of `mean_probability`, of which the softmax is that mean; no probability is below `floor`."""
     return mean_probability(logits, per_row, *draws).clamp(min=floor).log()
