@@ -387,7 +387,9 @@ def test_methods_by_name():
     assert choose_methods(["main"])[0] == "ce"
     assert choose_methods(["all"]) == list(METHODS)
     assert choose_methods(["elr", "ce", "elr"]) == ["elr", "ce"]
-    with pytest.raises(UsageError, match="no method 'elf'; there are ce, "):
+    with pytest.raises(
+        UsageError, match=r"no method 'elf', did you mean 'elr'. Use one of ce, .*latent_truth, main, all."
+    ):
         choose_methods(["elf"])
 
 
@@ -580,7 +582,7 @@ def test_what_there_is_is_listed():
     [
         ([], "Name a dataset: cifar10h, cifar10n, "),
         (["mnist"], "There is no dataset 'mnist'; there are cifar10h, "),
-        (["digits_pi", "--methods", "elf"], "There is no method 'elf'; there are ce, "),
+        (["digits_pi", "--methods", "elf"], "There is no method 'elf', did you mean 'elr'? Use one of ce, "),
         (["digits_pi", "--analysis", "luck"], "There is no analysis 'luck'; there are dynamics, "),
     ],
 )

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ..errors import UsageError
+from ..errors.messages import no_method
 from ..paper.grids import METHOD_GRIDS
 from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_settings, unquoted
@@ -160,8 +161,7 @@ training_options = together(
 def check_method_name(name: str, *groups: str) -> None:
     """Refuse a method that does not exist, without loading torch; a method added in Python has loaded it already."""
     if "pidual.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
-        and_groups = f"; or {' or '.join(groups)}" if groups else ""
-        raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHOD_GRIDS)}{and_groups}.")
+        raise UsageError(no_method(name, METHOD_GRIDS, groups))
 
 
 def check_inputs_given_once(options: dict[str, Any]) -> None:

@@ -28,7 +28,8 @@ def methods(as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     for name, method in METHODS.items():
-        facts = [f"{method.networks} networks"] if method.networks > 1 else []
+        facts = ["the default"] if name == "latent_truth" else []
+        facts += [f"{method.networks} networks"] if method.networks > 1 else []
         facts += [f"{method.stages} stages"] if method.stages > 1 else []
         facts += ["uses PI"] if method.needs_pi else []
         facts += [f"keeps {method.per_row_state} per row"] if method.per_row_state else []

@@ -5,7 +5,8 @@ printable(text)     on a terminal: nothing in it can move the cursor or turn the
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
 _CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_BIDI}]")
@@ -23,6 +24,14 @@ def listed(names: Sequence[object], limit: int = 30) -> str:
     """The first of several names, each cut where it is long, and how many there are beyond them."""
     shown = [name if len(name) <= 60 else name[:57] + "..." for name in (str(name)[:61] for name in names[:limit])]
     return ", ".join(shown) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def no_method(name: str, methods: Iterable[str], groups: Sequence[str] = ()) -> str:
+    """What to say to a name that no method has: which may be meant, and all there are; groups are allowed as well."""
+    methods = list(methods)
+    close = get_close_matches(name, methods, 1)
+    hint = f", did you mean {quoted(close[0])}? Use" if close else "; use"
+    return f"There is no method {quoted(name)}{hint} one of {', '.join([*methods, *groups])}."
 
 
 def first_line(error: object) -> str:

@@ -1,6 +1,7 @@
 """The methods, by name. A new one is tested, listed and runnable the moment its line joins METHODS."""
 
 from ..errors import UsageError
+from ..errors.messages import no_method
 from .afm import AFM
 from .base import Method
 from .ce import CE
@@ -52,8 +53,7 @@ METHODS: dict[str, type[Method]] = {
 def check_method(name: str, *groups: str) -> None:
     """Refuse a name that no method has; `groups` are further names that were allowed."""
     if name not in METHODS:
-        and_groups = f"; or {' or '.join(groups)}" if groups else ""
-        raise UsageError(f"There is no method '{name}'; use one of {', '.join(METHODS)}{and_groups}.")
+        raise UsageError(no_method(name, METHODS, groups))
 
 
 __all__ = [

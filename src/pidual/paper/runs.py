@@ -23,6 +23,7 @@ from ..engine import make_fabric
 from ..engine.checkpoint import StateStore
 from ..engine.progress import Progress
 from ..errors import RunError, UsageError
+from ..errors.messages import no_method
 from ..files import read_json, write_json, write_text
 from ..files.locks import lock
 from ..methods import METHODS
@@ -129,7 +130,7 @@ def choose_methods(names: Sequence[str]) -> list[str]:
     groups: dict[str, Iterable[str]] = {"main": MAIN_METHODS, "all": METHODS}
     unknown = [name for name in names if name not in (*groups, *METHODS)]
     if unknown:
-        raise UsageError(f"There is no method '{unknown[0]}'; there are {', '.join(METHODS)}, main and all.")
+        raise UsageError(no_method(unknown[0], METHODS, list(groups)))
     return list(dict.fromkeys(method for name in names for method in groups.get(name, [name])))
 
 
