@@ -4,32 +4,21 @@ import math
 
 import pytest
 import torch
+from small_networks import Smooth
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from toy import Largest
 
 from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.engine.predict import evaluate
 from pidual.methods import AFM
 from pidual.methods.parts import monte_carlo
-from pidual.nets import MLP, Network
+from pidual.nets import MLP
 
 D, K, W, S, B = 5, 4, 6, 9, 7
 SIZES, NUMBERS = (3, 2), 2
 SPEC = Spec(100, K, SIZES, NUMBERS)
 ROWS_SPEC = Spec(240, 3, (6,), 2)  # of the `rows` fixture
-
-
-class Net(Network):
-    """head(tanh(body(x))): smooth, and of the type of its input."""
-
-    def __init__(self):
-        super().__init__(D, K, None)
-        self.body = nn.Linear(3, D)
-
-    def features(self, x):
-        return torch.tanh(self.body(x))
 
 
 def random_rows(n, dtype):
@@ -39,7 +28,7 @@ def random_rows(n, dtype):
 
 def build(dtype=torch.float64, **options):
     """A small method with random weights and random stored draws."""
-    method = AFM(Net(), SPEC, **{"width": W, "draws": S, **options}).to(dtype).eval()
+    method = AFM(Smooth(D, K), SPEC, **{"width": W, "draws": S, **options}).to(dtype).eval()
     for parameter in method.parameters():
         nn.init.normal_(parameter)
     drawn = random_rows(len(method.codes), dtype)
@@ -118,17 +107,6 @@ def test_answers_differ_with_the_draws_and_not_with_their_order():
     assert torch.allclose(method.logits(x), before, rtol=0, atol=1e-12)
     method.numbers[0] += 1
     assert not torch.allclose(method.logits(x), before, atol=1e-4)
-
-
-class Largest(TorchDispatchMode):
-    """Numbers in the largest tensor that any operation made."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        self.numel = max([self.numel, *(leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor))])
-        return out
 
 
 def test_memory_of_a_prediction_does_not_grow_with_inputs_times_draws(monkeypatch):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
-from toy import batch_of
+from toy import batch_of, finite_difference
 
 from pidual.batch import Spec
 from pidual.methods import CORES
@@ -66,16 +66,6 @@ def shares(counts):
 
 def counts_of(labels):
     return [sum(label == k for label in labels) for k in range(K)]
-
-
-def finite_difference(function, rows, i, k, step=1e-5):
-    """Derivative of a function of a list of lists by entry (i, k)."""
-    values = []
-    for sign in (1, -1):
-        moved = [list(row) for row in rows]
-        moved[i][k] += sign * step
-        values.append(function(moved))
-    return (values[0] - values[1]) / (2 * step)
 
 
 def test_a_hundred_epochs_equal_plain_loops():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
-from torch import nn
+from small_networks import Linear
 from torch.nn import functional as F
 from toy import batch_of_views
 
@@ -20,21 +20,8 @@ from pidual.nets import MLP, SmallCNN
 N, K, B, T = 24, 4, 8, 0.5
 
 
-class Linear(nn.Module):
-    """Logits W x; remembers what came, with and without gradient, in which mode."""
-
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(K, K, bias=False)
-        self.seen = []
-
-    def forward(self, x):
-        self.seen.append((torch.is_grad_enabled(), self.training))
-        return self.head(x)
-
-
 def make(epochs=300, **options):
-    return DivideMix(Linear(), Spec(N, K, epochs=epochs), **options)
+    return DivideMix(Linear(K), Spec(N, K, epochs=epochs), **options)
 
 
 def begin(method, epoch, x, labels):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from toy import batch_of
+from toy import batch_of, finite_difference
 
 from pidual.batch import Spec
 from pidual.methods import ELR
@@ -58,16 +58,6 @@ def follow_by_loops(method, batch, table):
     targets = [list(table[i]) for i in index]
     logs = method(batch)
     return logs, lambda logits: loss_by_loops(logits, batch.y_noisy.tolist(), targets, batch.weight.tolist())
-
-
-def finite_difference(function, rows, i, k, step=1e-5):
-    """Derivative of a function of a list of lists by entry (i, k)."""
-    values = []
-    for sign in (1, -1):
-        moved = [list(row) for row in rows]
-        moved[i][k] += sign * step
-        values.append(function(moved))
-    return (values[0] - values[1]) / (2 * step)
 
 
 def test_loss_and_targets_equal_plain_loops_over_repeated_visits():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from contract import SPEC, TRAINING, everything, make_rows, resumed
-from torch import nn
+from small_networks import Linear
 from toy import batch_of
 
 from pidual.batch import Spec
@@ -18,21 +18,8 @@ from pidual.nets import MLP, SmallCNN
 N, K, B = 12, 4, 6
 
 
-class Linear(nn.Module):
-    """Logits W x; remembers with or without gradient, in which mode."""
-
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(K, K, bias=False)
-        self.seen = []
-
-    def forward(self, x):
-        self.seen.append((torch.is_grad_enabled(), self.training))
-        return self.head(x)
-
-
 def make(epochs=200, **options):
-    return ELRPlus(Linear(), Spec(N, K, epochs=epochs), **options)
+    return ELRPlus(Linear(K), Spec(N, K, epochs=epochs), **options)
 
 
 def a_batch():

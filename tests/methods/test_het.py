@@ -5,35 +5,24 @@ import math
 
 import pytest
 import torch
+from small_networks import Smooth
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from toy import Largest
 
 from pidual.batch import PI, Batch, Spec
 from pidual.errors import UsageError
 from pidual.methods import HET, HETXL
 from pidual.methods.parts import monte_carlo
-from pidual.nets import Network, ResNet50
+from pidual.nets import ResNet50
 
 D, K, R, S, B = 5, 4, 2, 7, 6
 SPEC = Spec(100, K)
 BOTH = pytest.mark.parametrize("kind", [HET, HETXL])
 
 
-class Net(Network):
-    """head(tanh(body(x))): smooth, and of the type of its input."""
-
-    def __init__(self, n_classes=K):
-        super().__init__(D, n_classes, None)
-        self.body = nn.Linear(3, D)
-
-    def features(self, x):
-        return torch.tanh(self.body(x))
-
-
 def build(kind, **options):
     """A small method whose covariance and classes are far from trivial."""
-    method = kind(Net(), SPEC, **{"rank": R, "draws": S, **options}).eval()
+    method = kind(Smooth(D, K), SPEC, **{"rank": R, "draws": S, **options}).eval()
     for parameter in method.parameters():
         nn.init.normal_(parameter)
     return method
@@ -214,17 +203,6 @@ def test_pieces_do_not_change_the_answer(kind, monkeypatch):
         assert torch.allclose(parameter.grad, gradient, rtol=0, atol=1e-12)
 
 
-class Largest(TorchDispatchMode):
-    """Numbers in the largest tensor that any operation made."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        self.numel = max([self.numel, *(leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor))])
-        return out
-
-
 @BOTH
 def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatch):
     monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
@@ -244,23 +222,23 @@ def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatc
 
 
 def test_two_classes_need_no_option():
-    assert HET(Net(2), Spec(10, 2)).rank == 2
-    assert HET(Net(5), Spec(10, 5)).rank == 3
+    assert HET(Smooth(D, 2), Spec(10, 2)).rank == 2
+    assert HET(Smooth(D, 5), Spec(10, 5)).rank == 3
 
 
 @BOTH
 def test_rank_is_at_least_one_and_at_most_what_it_is_the_rank_of(kind):
     full = K if kind is HET else D
-    kind(Net(), SPEC, rank=full)
+    kind(Smooth(D, K), SPEC, rank=full)
     for rank in (0, full + 1):
         with pytest.raises(UsageError, match=rf"rank must be between 1 and .*{full}, not {rank}"):
-            kind(Net(), SPEC, rank=rank)
+            kind(Smooth(D, K), SPEC, rank=rank)
 
 
 @BOTH
 def test_needs_draws_and_a_network_with_features_and_a_head(kind):
     with pytest.raises(UsageError, match="draws must be at least 1, not 0"):
-        kind(Net(), SPEC, rank=R, draws=0)
+        kind(Smooth(D, K), SPEC, rank=R, draws=0)
     with pytest.raises(UsageError, match="linear `head`"):
         kind(nn.Linear(3, K), SPEC, rank=R)
 
@@ -280,7 +258,7 @@ def test_parameter_counts_of_the_paper():
 
 
 def test_het_xl_adds_no_parameters_for_more_classes():
-    few, many = (HETXL(Net(n_classes), Spec(1, n_classes), rank=R) for n_classes in (K, 50))
+    few, many = (HETXL(Smooth(D, n_classes), Spec(1, n_classes), rank=R) for n_classes in (K, 50))
     assert count(few) - count(few.f) == count(many) - count(many.f) == (D + 1) * D * R + (D + 1) * D + 1
 
 
@@ -288,12 +266,12 @@ def test_het_xl_adds_no_parameters_for_more_classes():
 
 
 def test_temperature_begins_half_way_and_stays_within_its_bounds():
-    method = HETXL(Net(), SPEC, rank=R)
+    method = HETXL(Smooth(D, K), SPEC, rank=R)
     assert method.tau().item() == pytest.approx(1.65)
     for rho, tau in ((-200.0, 0.3), (200.0, 3.0)):
         nn.init.constant_(method.rho, rho)
         assert method.tau().item() == pytest.approx(tau)
-    other = HETXL(Net(), SPEC, rank=R, tau_min=1.0, tau_max=2.0)
+    other = HETXL(Smooth(D, K), SPEC, rank=R, tau_min=1.0, tau_max=2.0)
     assert other.tau().item() == pytest.approx(1.5)
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from small_networks import Smooth
 from torch import nn
 from torch.nn import functional as F
 
@@ -11,7 +12,7 @@ from pidual.batch import PI, Batch, Spec
 from pidual.engine import Training, fit, make_fabric
 from pidual.errors import UsageError
 from pidual.methods import TRAM, TRAMPlusPlus
-from pidual.nets import MLP, Network, ResNet50
+from pidual.nets import MLP, ResNet50
 
 D, K, W, B = 5, 4, 6, 7
 SIZES, NUMBERS = (3, 2), 2
@@ -19,20 +20,9 @@ SPEC = Spec(100, K, SIZES, NUMBERS)
 BOTH = pytest.mark.parametrize("kind", [TRAM, TRAMPlusPlus])
 
 
-class Net(Network):
-    """head(tanh(body(x))): smooth, and of the type of its input."""
-
-    def __init__(self):
-        super().__init__(D, K, None)
-        self.body = nn.Linear(3, D)
-
-    def features(self, x):
-        return torch.tanh(self.body(x))
-
-
 def build(kind=TRAM, **options):
     """A small method in float64 whose biases are not zero."""
-    method = kind(Net(), SPEC, **{"width": W, **options}).double()
+    method = kind(Smooth(D, K), SPEC, **{"width": W, **options}).double()
     for parameter in method.parameters():
         nn.init.normal_(parameter)
     return method
@@ -198,7 +188,7 @@ def test_parameter_count_formula(kind):
 
 
 def test_random_pi_of_tram_plus_plus_enters_the_first_layer():
-    assert TRAM(Net(), SPEC).random_pi == 0
+    assert TRAM(Smooth(D, K), SPEC).random_pi == 0
     method = build(TRAMPlusPlus, random_pi=14)
     assert (method.random_pi, method.head_weight) == (14, 0.5)
     assert method.tower.first.dense.shape == (NUMBERS + 14, W)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from small_networks import Smooth
 from tiny_benchmark import crowd, tiny_fit
 from torch import nn
 from torch.nn import functional as F
@@ -13,7 +14,6 @@ from pidual.batch import PI, Batch, Rows, Spec
 from pidual.encode import EncodedPI
 from pidual.errors import UsageError
 from pidual.methods import PiDual
-from pidual.nets import Network
 from pidual.paper.ablations import OF_THE_DATA, PiDualAblation, PiDualPlusAblation, PIEdits, ablate
 from pidual.paper.score import prepare_data
 
@@ -33,17 +33,6 @@ DEFAULTS = {
 }
 
 
-class Net(Network):
-    """head(tanh(body(x))): smooth, and of the type of its input."""
-
-    def __init__(self):
-        super().__init__(D, K, None)
-        self.body = nn.Linear(3, D)
-
-    def features(self, x):
-        return torch.tanh(self.body(x))
-
-
 def split(options):
     """Changes of the PI, and the other options."""
     edits = PIEdits(SPEC, **{name: value for name, value in options.items() if name in OF_THE_DATA}, seed=5)
@@ -53,7 +42,7 @@ def split(options):
 def build(dtype=torch.float64, **options):
     """A small method whose biases are not zero, for PI with the changes."""
     edits, options = split(options)
-    method = PiDualAblation(Net(), edits.spec, **{"width": W, "random_pi": L, **options}).to(dtype)
+    method = PiDualAblation(Smooth(D, K), edits.spec, **{"width": W, "random_pi": L, **options}).to(dtype)
     for parameter in method.parameters():
         nn.init.normal_(parameter, std=0.7)
     return method
@@ -150,7 +139,7 @@ def test_defaults_are_plain_pi_dual_bitwise():
     methods = []
     for kind, options in ((PiDual, {}), (PiDualAblation, split(DEFAULTS)[1])):
         torch.manual_seed(7)
-        methods.append(kind(Net(), SPEC, width=W, random_pi=L, **options))
+        methods.append(kind(Smooth(D, K), SPEC, width=W, random_pi=L, **options))
     plain, explicit = methods
     assert plain.state_dict().keys() == explicit.state_dict().keys()
     assert all(torch.equal(value, explicit.state_dict()[key]) for key, value in plain.state_dict().items())
