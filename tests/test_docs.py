@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_the_page_of_files_has_every_field_of_a_run(crowd_files):
     logged = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
     assert set(logged) >= fields["metrics.jsonl"] - {"stage"}  # of a fit of several stages; a method may log more
     Store(Run.open(out)).close()
-    with sqlite3.connect(out / "reviews.sqlite") as reviews:
+    with closing(sqlite3.connect(out / "reviews.sqlite")) as reviews:
         assert {row[1] for row in reviews.execute("PRAGMA table_info(decisions)")} == fields["reviews.sqlite"]
 
 
