@@ -46,3 +46,12 @@ def test_a_link_stays_one(tmp_path):
     write(tmp_path / "link", "two")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "here" / "a.txt").read_text() == "two"
+
+
+def test_the_old_folder_comes_back_after_a_kill_between_the_two_moves(tmp_path):
+    write(tmp_path / "here", "one")
+    (tmp_path / "here").rename(tmp_path / ".here.old")
+    with pytest.raises(TypeError):
+        write(tmp_path / "here", 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    assert (tmp_path / "here" / "a.txt").read_text() == "one"

@@ -42,7 +42,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """
     path = path.resolve()
     new, old = (path.with_name(f".{path.name}.{ending}") for ending in ("new", "old"))
-    for left in (new, old):  # by a process that was killed
+    if old.exists() and not path.exists():  # a process was killed between the two moves
+        old.rename(path)
+    for left in (new, old):
         shutil.rmtree(left, ignore_errors=True)
     try:
         new.mkdir(parents=True)
