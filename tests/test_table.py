@@ -391,6 +391,9 @@ def test_copies_of_rows_are_told(tmp_path):
     assert said([*rows, "1,ann,cat,9.9,1"], "seconds") == []  # answered again
     assert said([*rows, rows[1]], "tool") == said([*rows, rows[1]]) == []  # perhaps too
     assert len(said(rows * 2)) == 1
+    numbered = [f"{row[:-1]}{n}" for n, row in enumerate([*rows, rows[1]])]
+    assert "in all columns that are used but tool; each counts" in said(numbered, "seconds", "tool")[0]  # an id
+    assert said([f"{row}{n}" for n, row in enumerate(rows * 2)], "tool") == []
 
 
 def test_classes_written_alike_are_told():

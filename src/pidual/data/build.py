@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, DataWarning, UsageError
-from ..errors.messages import quoted
+from ..errors.messages import listed, quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
 from .exports.wide import hint
@@ -94,18 +94,22 @@ def warn_of_copies(source: Source, frame: pd.DataFrame, pi: Sequence[str]) -> No
     """Warn if rows repeat others, because copies of an answer count as answers.
 
     People may give the same answer twice. So rows count as copies only if they share a PI value that two answers hardly
-    share by chance, or if at least half of all rows are repeated.
+    share by chance, or if at least half of all rows are repeated. A column that differs in every row, such as the id of
+    the answer, is not compared.
     """
-    repeated = frame.duplicated().to_numpy()
-    informative = [name for name in pi if name != "annotator" and len(frame[name].unique()) >= MANY_VALUES]
+    repeated, ids = frame.duplicated().to_numpy(), []
     if 2 * np.count_nonzero(repeated) < len(frame):
-        repeated = repeated & frame[informative].notna().any(axis=1).to_numpy()
+        others = [name for name in pi if name != "annotator"]
+        ids = [name for name in others if frame[name].is_unique]
+        informative = [name for name in others if name not in ids and len(frame[name].unique()) >= MANY_VALUES]
+        repeated = frame.drop(columns=ids).duplicated().to_numpy() & frame[informative].notna().any(axis=1).to_numpy()
     copies = np.flatnonzero(repeated)
     if len(copies):
         rows = "repeats" if len(copies) == 1 else f"and {len(copies) - 1:,} more repeat"
+        but = f" but {listed(ids)}" if ids else ""
         warnings.warn(
-            f"{source.place(int(copies[0]))}: this row {rows} an earlier one in all columns that are used; each counts "
-            "as an answer, so delete the copies.",
+            f"{source.place(int(copies[0]))}: this row {rows} an earlier one in all columns that are used{but}; each "
+            "counts as an answer, so delete the copies.",
             DataWarning,
             stacklevel=4,
         )
