@@ -193,6 +193,7 @@ def read_table(
     annotators: Sequence[str] | None = None,
     keep_ids: bool = False,
     key_file: str | Path | None = None,
+    new_key: bool = True,
 ) -> AnnotationTable:
     """Read an annotation table from a CSV, TSV, Parquet, JSON or JSON Lines file, or an export of a labelling tool.
 
@@ -221,6 +222,8 @@ def read_table(
     key_file : str or Path, optional
         Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table. Only
         its owner may be able to read it. A new key is announced by a `KeyNotice` and listed in `.gitignore` beside it.
+    new_key : bool
+        Make a key if one is needed and there is none; otherwise that is an error.
 
     Returns
     -------
@@ -238,7 +241,8 @@ def read_table(
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
     key = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
-    return AnnotationTable(*build_parts(source, roles, None if keep_ids else functools.cache(lambda: load_key(key))))
+    secret = functools.cache(lambda: load_key(key, make=new_key))
+    return AnnotationTable(*build_parts(source, roles, None if keep_ids else secret))
 
 
 def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:
