@@ -236,7 +236,7 @@ def read_table(
         A file, column or option that is missing or is used twice.
     DataError
         Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
-        and labels that are e-mail addresses are among them unless ids are kept: items and labels are never replaced.
+        and labels with e-mail addresses in them are among these unless ids are kept: they are never replaced.
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
