@@ -70,8 +70,8 @@ def find_roles(
         taken_by = next((role for role, column in found.items() if column and column == source.find("label")), "pi")
         why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
-            f"{source.name} {why}; name the column that holds the labels with label= (--label). "
-            f"Its columns: {listed(source.columns)}{hint(source, None) or '.'}"
+            f"{source.name} {why}; name the column that holds the labels with label= (--label)"
+            f"{hint(source, None) or f'. Its columns: {listed(source.columns)}.'}"
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
