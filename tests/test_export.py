@@ -243,7 +243,7 @@ def test_names_of_annotators(fitted, folder):
     (folder / "labels.csv").write_bytes((fitted / "labels.csv").read_bytes())
     code, _, err = run_cli([*words, "--names"])
     assert code == 2
-    assert "there is no key at .pidual.key" in err
+    assert "There is no key of the pseudonyms at .pidual.key" in err
     assert not (folder / ".pidual.key").exists()
     write_key(folder)
     (folder / ".pidual.key").write_text("77" * 32)

@@ -1,12 +1,15 @@
 """`pidual fit --from RUN`: once more, with what reviewers decided."""
 
 import contextlib
+import json
+import os
 import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from attack import reseal
 from command_line import run_cli, write_crowd
 
 from pidual.data import AnnotationTable, load_inputs, no_inputs, read_table
@@ -209,6 +212,58 @@ def test_other_data_is_refused(folder):
     )
     assert "TABLE is missing" in run_cli(["fit"])[2]
     assert "--truth and --from" in run_cli(["fit", "--from", "run", "--truth", "labels.csv"])[2]
+
+
+@pytest.mark.parametrize(
+    ("data", "source", "said"),
+    [
+        ({"n_annotators": 0}, {"asked": {"key_file": "victim/new.key"}}, "There is no key of the pseudonyms at victim"),
+        ({"n_annotators": None}, {"table": "victim/labels.csv"}, "There is no key of the pseudonyms at victim"),
+        ({}, {"asked": {"key_file": "/dev/zero"}}, "/dev/zero is not a regular file"),
+        ({}, {"asked": {"key_file": "victim/fifo"}}, "victim/fifo is not a regular file"),
+        ({}, {"asked": {"key_file": "victim/labels.csv"}}, "victim/labels.csv is not a key file"),
+        ({}, {"asked": {"key_file": 5}}, "config.json cannot be used: source.asked.key_file must be text, not 5"),
+        ({}, {"asked": ["key_file"]}, "config.json cannot be used: source.asked must be an object"),
+        ({}, {"read": {"annotators": "ab"}}, "config.json cannot be used: source.read.annotators must be a list"),
+        ({}, {"table": "victim/fifo"}, "victim/fifo is not a regular file"),
+        ({}, {"table": None}, "config.json cannot be used: source.table must be text"),
+        ({}, {"truth": "/dev/zero"}, "/dev/zero is not a regular file"),
+    ],
+)
+def test_a_strangers_run_makes_no_file_anywhere_else(folder, data, source, said):
+    (folder / "victim").mkdir()
+    shutil.copy("labels.csv", "victim")
+    os.mkfifo("victim/fifo")
+    config = json.loads((folder / "run" / "config.json").read_text())
+    config["data"] |= data
+    for name, value in source.items():
+        config["source"][name] = config["source"][name] | value if isinstance(value, dict) else value
+    (folder / "run" / "config.json").write_text(json.dumps(config))
+    reseal(folder / "run")
+    before = sorted(folder.rglob("*"))
+    code, _, err = run_cli(["fit", "--from", "run", "-q"])
+    assert (code in (1, 2), said in err, err.count("\n")) == (True, True, 1), err
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "said"),
+    [
+        ("timm:resnet18", {"pretrained": True}, r"\(network.pretrained\); say which to begin with"),
+        ("timm:resnet18", {"checkpoint_path": "evil.pth"}, r"\(network.checkpoint_path\); say which"),
+        ("timm:hf-hub:somebody/evil", {}, "is not a name of a network"),
+    ],
+)
+def test_a_strangers_run_fetches_no_weights(folder, network, options, said):
+    config = json.loads((folder / "run" / "config.json").read_text())
+    config["network"] |= {"name": network, "options": options}
+    (folder / "run" / "config.json").write_text(json.dumps(config))
+    reseal(folder / "run")
+    with pytest.raises((UsageError, RunError), match=said):
+        options_again(Run.open("run"), options={"network.weights": None})
+    for name in options:
+        again = options_again(Run.open("run"), options={f"network.{name}": None})
+        assert again.options[f"network.{name}"] is None
 
 
 def test_only_the_default_method_can_be_told(folder):

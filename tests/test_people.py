@@ -7,12 +7,22 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from command_line import run_cli
 
 from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
-from pidual.data.people import has_address, holds_people, is_address, names_annotator, names_people, shown
+from pidual.data.people import (
+    MAYBE_ADDRESS,
+    has_address,
+    holds_people,
+    is_address,
+    names_annotator,
+    names_people,
+    shown,
+)
 from pidual.estimator.people import make_table
 
 SECRET = "secretperson"
@@ -77,6 +87,29 @@ def test_who_may_not_have_given_the_label(name):
 )
 def test_what_is_in_a_column_counts_too(name, values, people):
     assert holds_people(name, pd.Series(values)) == people
+
+
+def test_what_looks_like_an_address_and_is_none():
+    addresses = [
+        *("img/ann@b.org/3.png", r"c:\img\ann@b.org", "ann@b.org_3.png", "ann@b.org.png", "ann@163.com", "ann@b.org3"),
+        *("ann@b.md", "ann@пример.рф", "ann@b.xn--p1ai", "https://ann@b.org/x", "@ann@b.social", "legit@github.com"),
+    ]
+    others = [
+        *(
+            "icon@2x.png",
+            "scan@home.dcm",
+            "package@1.2",
+            "package@1.2.3-beta.rc",
+            "package@v2.0.alpha",
+            "P@1.5",
+            "a@b.c",
+        ),
+        *("git@github.com:ann/b.git", "https://site.org/@ann.b", "x.org/package@18.2.0/index.js", "12345@N00.jpg"),
+    ]
+    assert [text for text in addresses if not is_address(text)] == []
+    assert [text for text in others if has_address(text)] == []
+    found = pc.match_substring_regex(pa.array(addresses), MAYBE_ADDRESS)
+    assert found.to_pylist() == [True] * len(addresses)
 
 
 def test_addresses_and_messages():
@@ -165,15 +198,15 @@ def test_numbers_stay_numbers():
         (
             {"item": "q7"},
             DataError,
-            "column 'q7': the item is an e-mail address in most rows.*number the items.*--keep-ids",
+            r"row 0 .*, column 'q7': the item has an e-mail address in it.*number the items.*--keep-ids",
         ),
         (
             {"item": "annotator"},
             UsageError,
             "'annotator' of table says who gave the label and is not an item; .*--item",
         ),
-        ({"label": "q7"}, DataError, "column 'q7': the label is an e-mail address in most rows.*--label"),
-        ({"y": "q7"}, DataError, "column 'q7': the clean label is an e-mail address"),
+        ({"label": "q7"}, DataError, "column 'q7': the label has an e-mail address in it.*rename the class.*--label"),
+        ({"y": "q7"}, DataError, "column 'q7': the clean label has an e-mail address in it"),
         ({"split": "q7"}, DataError, r"column 'q7': the value \(not shown: personal data\) is not a split"),
         ({"split": "annotator"}, DataError, r"column 'annotator': the value \(not shown"),
         (
@@ -200,20 +233,35 @@ def pi_frame(pi, n, keep_ids=False):
     return table.frame[table.pi_columns]
 
 
+@pytest.mark.filterwarnings("ignore::pidual.DataWarning")
+@pytest.mark.parametrize("option", ["item", "label", "annotator", "pi", "y", "split", "x-columns", "x-text"])
+def test_columns_called_by_addresses_are_not_used(tmp_path, option):
+    column = f"{SECRET}@example.org"
+    frame = crowd("annotator").assign(item=range(60), f=0.5, **{column: ["train", "test"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["fit", tmp_path / "t.csv", f"--{option}", column, "--out", tmp_path / "run"]
+    code, out, err = run_cli([*fit, *([] if option.startswith("x-") else ["--no-x"])])
+    assert (code, "named by an e-mail address" in err) == (2, True), err
+    assert SECRET not in out + err
+    assert not (tmp_path / "run").exists()
+    if not option.startswith("x-"):
+        asked = [column] if option == "pi" else column
+        assert len(AnnotationTable.from_frame(frame, keep_ids=True, **{option: asked})) == 60
+
+
 def test_columns_called_by_addresses_are_no_pi_and_no_inputs(tmp_path):
     column = f"{SECRET}@example.org"
     frame = crowd("annotator").assign(item=range(60), f=0.5, **{column: np.arange(60) % 3})
-    with pytest.raises(UsageError, match="is named by an e-mail address"):
-        AnnotationTable.from_frame(frame, pi=[column])
-    assert AnnotationTable.from_frame(frame, pi=[column], keep_ids=True).pi_columns == [column]
     with pytest.raises(UsageError, match="is named by an e-mail address"):
         pi_frame(frame[[column]], 60)
     frame.to_csv(tmp_path / "x.csv", index=False)
     with pytest.warns(DataWarning) as caught:
         assert load_inputs(tmp_path / "x.csv").schema["columns"] == ["f"]
     assert SECRET not in " ".join(str(warning.message) for warning in caught)
-    with pytest.raises(UsageError, match="holds people"):
+    with pytest.raises(UsageError, match=r"a column named by an e-mail address of .* holds people"):
         load_inputs(tmp_path / "x.csv", columns=["f", column])
+    code, out, err = run_cli(["data", "import", tmp_path / "x.csv", tmp_path / "out.csv"])
+    assert (code, "is named by an e-mail address" in err, SECRET in out + err) == (2, True, False)
 
 
 def test_items_that_are_addresses_can_be_kept():
@@ -384,6 +432,21 @@ def test_a_new_key_is_announced_by_the_command_that_makes_it(tmp_path):
     assert "key" not in (tmp_path / "run" / "summary.json").read_text()
     code, _, err = run_cli([*fit, "--x", tmp_path / "x.npy", "--force"])
     assert (code, "secret key" in err) == (0, False)
+
+
+def test_a_classifier_refuses_classes_and_features_that_are_addresses():
+    rng = np.random.default_rng(0)
+    x, y = (
+        pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"]),
+        np.array(["cat", "dog", "owl"])[np.arange(60) % 3],
+    )
+    who = f"{SECRET}@example.org"
+    for X, labels in ((x.rename(columns={"b": who}), y), (x, np.where(y == "owl", who, y))):
+        with pytest.raises((UsageError, DataError), match=r"e-mail address.*keep_ids=True") as caught:
+            PiDualClassifier("ce", epochs=1).fit(X, labels)
+        assert SECRET not in str(caught.value)
+        model = PiDualClassifier("ce", epochs=1, keep_ids=True).fit(X, labels)
+        assert who in [*model.classes_, *model.feature_names_in_]
 
 
 def test_kinds_that_do_not_fit_people_show_nobody():

@@ -502,8 +502,13 @@ def test_arrays_hold_pseudonyms_unless_ids_are_kept():
         ({"item": [1, 2, None, 3]}, DataError, "table, row 2 .*, column 'item': the item is missing"),
         ({"label": pd.Categorical(["a", None, "b", "a"])}, DataError, "table, row 1 .*: the label is missing"),
         ({"label": [0, 0, 0, 1]}, DataError, "the class 1 has this one row only"),
-        ({"item": ["a@b.org", "c@d.org", "e@f.org", "g@h.org"]}, DataError, "the item is an e-mail address"),
-        ({"label": pd.Categorical(["a@b.org", "c@d.org"] * 2)}, DataError, "the label is an e-mail address"),
+        (
+            {"item": ["a@b.org", "c@d.org", "e@f.org", "g@h.org"]},
+            DataError,
+            "row 0 .*: the item has an e-mail address in it",
+        ),
+        ({"item": ["a", "b", "img/c@d.org/1.png", "d"]}, DataError, "row 2 .*: the item has an e-mail address in it"),
+        ({"label": pd.Categorical([0, 1, 0, 1], [0, 1, "c@d.org"])}, DataError, "table, column 'label': the label has"),
         ({"pi": {"a@b.org": [1, 2, 3, 4]}}, UsageError, "is named by an e-mail address"),
     ],
 )

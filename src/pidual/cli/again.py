@@ -26,28 +26,21 @@ def given(name: str) -> bool:
 
 def data_again(run: "Run", table: Path | None, options: dict[str, Any]) -> Path:
     """Fill in the options that say how the data of a run was read; where its table is."""
-    from ..data import KEY_NAME
-
     for name in options:
         if name not in FREE and given(name):
             raise UsageError(f"--{name.replace('_', '-')} is that of the run with --from; leave it out.")
     source, about = run.config["source"], run.config["data"]
     asked, read = source.get("asked"), source.get("read")
-    if asked is None or read is None:
+    if asked is None or read is None or "table" not in source:
         raise UsageError(
             f"{run.path} does not say how its data was read: it was made in Python, where fit_table(..., from_run=...) "
             "takes it, or by an older pidual; fit its table again, with --truth."
         )
     options |= {name: asked.get(name) for name in ASKED if not (name in MOVED and given(name))}
-    options |= {name: read.get(name) for name in READ} | {"keep_ids": about.get("keep_ids", False)}
+    options |= {name: read.get(name) for name in READ} | {"keep_ids": about.get("keep_ids", False), "new_key": False}
     table = table or Path(source["table"])
     if options["key_file"] is not None:
         options["key_file"] = Path(options["key_file"])
-    key = options["key_file"] or table.parent / KEY_NAME
-    if about["n_annotators"] and not options["keep_ids"] and not key.exists():
-        raise UsageError(
-            f"There is no key of the pseudonyms at {key}; say where the key of the run is with --key-file."
-        )
     options["annotators"] = annotators_again(table, read)
     return table
 

@@ -251,7 +251,8 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     here = [*columns, *([text] if text else [])] if x is None else None
     if here:
         expect_inputs(opened, options["item"], columns, text)
-    read = read_table(opened, pi=pi, x_columns=here, **{key: options[key] for key in keys})
+    new_key = options.get("new_key", True)
+    read = read_table(opened, pi=pi, x_columns=here, new_key=new_key, **{key: options[key] for key in keys})
     if x is not None:
         inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
     elif columns or text:

@@ -1,7 +1,7 @@
 """From the columns of a source to the frame of an annotation table: read, check, put together."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..errors.messages import listed, quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
 from .exports.wide import hint
-from .people import HIDDEN, has_address, holds_people, is_address, names_annotator, shown
+from .people import HIDDEN, MAYBE_ADDRESS, has_address, holds_people, is_address, names_annotator, shown
 from .pseudonyms import pseudonyms
 from .roles import Roles
 from .sources import Source
@@ -49,12 +49,12 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
     frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
     people: dict[str, Keys] = {}
     if key is not None:
-        refuse_people_as_columns(source.name, roles.pi)
+        refuse_people_as_columns(source.name, [*roles[:5], *roles.pi])
     label = complete(source, roles.label, columns.pop(roles.label), "label")
     y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
     if key is not None:
-        refuse_people(source.name, roles.label, label, "label")
-        refuse_people(source.name, roles.y, y, "y")
+        refuse_people(source, roles.label, label, "label")
+        refuse_people(source, roles.y, y, "y")
     frame["label"], clean = as_classes(label, y)
     if roles.y is not None and clean is not None:
         warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
@@ -77,7 +77,7 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
         pa.default_memory_pool().release_unused()
         items = complete(source, roles.item, columns.pop(roles.item), "item")
         if key is not None:
-            refuse_people(source.name, roles.item, items, "item")
+            refuse_people(source, roles.item, items, "item")
         pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
         frame["item"] = items.categorical()
     for name, ids in people.items():
@@ -141,32 +141,38 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
     return found
 
 
-def refuse_people_as_columns(source: str, columns: Sequence[str]) -> None:
-    """Raise for PI columns that are called by e-mail addresses: names of columns are kept as they are."""
-    for column in columns:
-        if has_address(column):
-            raise UsageError(
-                f"a PI column of {source} is named by an e-mail address, which would be written to every file of a "
-                "run; rename it, or keep ids with keep_ids=True (--keep-ids)."
-            )
+def refuse_people_as_columns(source: str, columns: Iterable[object]) -> None:
+    """Raise for columns that are called by e-mail addresses: names of columns are kept as they are."""
+    if any(map(has_address, columns)):
+        raise UsageError(
+            f"a column of {source} that is to be used is named by an e-mail address, which would be kept as it is; "
+            "rename it, list it with annotators= (--annotators) if it holds one annotator's answers, or keep ids with "
+            "keep_ids=True (--keep-ids)."
+        )
 
 
-def refuse_people(source: str, name: str | None, found: Keys | None, what: str) -> None:
+def refuse_people(source: Source, name: str | None, found: Keys | None, what: str) -> None:
     """Raise for items or labels that are people: they are kept as they are, in all that is made of the table."""
     if name is None or found is None:
         return
     said = "clean label" if what == "y" else what
     way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
     if what == "item" and names_annotator(name):
-        raise UsageError(f"column {name!r} of {source} says who gave the label and is not an {what}; {way_out}")
+        raise UsageError(f"column {name!r} of {source.name} says who gave the label and is not an {what}; {way_out}")
     if not len(found.names) or not pa.types.is_string(found.names.type):
         return
-    likely = found.names.filter(pc.match_substring(found.names, "@"))  # few, mostly; Python looks at these
-    if 2 * len(likely) > len(found.names) and 2 * sum(map(is_address, likely.to_pylist())) > len(found.names):
-        number = " (number the items instead)" if what == "item" else ""
+    likely = pc.indices_nonzero(
+        pc.match_substring_regex(found.names, MAYBE_ADDRESS)
+    )  # few, mostly; Python looks at these
+    texts = found.names.take(likely).to_pylist()
+    code = next((code for code, text in zip(likely.to_numpy(), texts, strict=True) if is_address(text)), None)
+    if code is not None:
+        rows = np.flatnonzero(found.codes == code)
+        where = source.place(int(rows[0])) if len(rows) else source.name  # a category may have no row
+        other = "number the items" if what == "item" else "rename the class"
         raise DataError(
-            f"{source}, column {name!r}: the {said} is an e-mail address in most rows, and would be written as it "
-            f"is to every file of a run{number}; {way_out}"
+            f"{where}, column {name!r}: the {said} has an e-mail address in it, and would be written as it is to every "
+            f"file of a run; {other}, {way_out}"
         )
 
 

@@ -82,7 +82,8 @@ def _meaning(name: Any) -> Any:
 def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
     """Numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories.
 
-    A column of categories, as pandas and Arrow have them, stays one, whatever the categories are.
+    A column of categories, as pandas and Arrow have them, stays one, whatever the categories are. Whole numbers from
+    2**63 on are uint64.
     """
     if pa.types.is_dictionary(column.type):
         return keys(source, name, column).categorical()
@@ -98,8 +99,9 @@ def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categori
             moments = _moments(array)
             return moments if moments is not None else keys(source, name, array).categorical()
         if pa.types.is_integer(numbers.type) and numbers.null_count == 0:
-            with contextlib.suppress(pa.ArrowInvalid):  # from 2**63 on
+            with contextlib.suppress(pa.ArrowInvalid):
                 return _own(numbers.cast(pa.int64()))
+            return _own(numbers)  # from 2**63 on, where floats would make many values one
         return _own(as_floats(numbers))
 
 
@@ -174,7 +176,7 @@ def _text_numbers(array: Any) -> Any:
     text = _present(array)
     if text.null_count == len(text) or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py():
         return None
-    for kind in pa.int64(), pa.float64():
+    for kind in pa.int64(), pa.uint64(), pa.float64():
         with contextlib.suppress(pa.ArrowInvalid):
             return text.cast(kind)
     return None

@@ -57,7 +57,7 @@ def inputs_from_source(
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
-        _refuse_people(source, [text] if names_annotator(text) or addresses else [])
+        _refuse_people(source, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
         _warn_of_ids(source, data)
     names, rows = None, None  # rows None: all
@@ -172,9 +172,10 @@ def _holds_people(source: Source, column: str) -> bool:
 def _refuse_people(source: Source, people: list[str]) -> None:
     """Raise for columns of people asked for as input."""
     if people:
+        what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
         raise UsageError(
-            f"column {people[0]!r} of {source.name} holds people, and people are not an input; leave it out (--pi is "
-            "the place for it), or rename it if it holds no people."
+            f"{what} of {source.name} holds people, and people are not an input; leave it out (--pi is the place for "
+            "it), or rename it if it holds no people."
         )
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError
-from .build import complete, refuse_people
+from .build import complete, refuse_people, refuse_people_as_columns
 from .columns import Keys, as_text, keys, values
 from .people import holds_people, is_address, names_people
 from .pseudonyms import pseudonyms
@@ -43,6 +43,8 @@ def long_frame(
     named = {"item": roles.item, "label": roles.label, "annotator": roles.annotator, "y": roles.y, "split": roles.split}
     own = {column: name for name, column in named.items() if column is not None}
     others = [column for column in dict.fromkeys(source.columns) if column not in own]
+    if key is not None:
+        refuse_people_as_columns(source.name, source.columns)
     data = source.read([*own, *others])
     if not len(data[roles.label]):
         raise DataError(f"{source.name} has no rows; there is nothing to import.")
@@ -51,7 +53,7 @@ def long_frame(
         if name in ("item", "label", "annotator"):
             checked = complete(source, column, data[column], name)
             if key is not None and name != "annotator":
-                refuse_people(source.name, column, checked, name)
+                refuse_people(source, column, checked, name)
         found[name] = data[column]
     if roles.item is None:
         found = {"item": pa.chunked_array([pa.array(np.arange(len(data[roles.label])))])} | found

@@ -36,9 +36,11 @@ def parts_of_arrays(label: Any, item: Any, pi: Any, split: Any, key: Callable[[]
     columns = read_pi(pi, n, source)
     people = tuple(name for name, column in columns.items() if _whole(name, column) or has_addresses(column))
     if key is not None:
-        refuse_people(source, "label", Keys(labels.codes, pa.array(map(str, labels.categories), pa.string())), "label")
-        refuse_people(source, "item", items, "item")
-        refuse_people_as_columns(source, list(columns))
+        place = Source()
+        place.name = source
+        refuse_people(place, "label", Keys(labels.codes, pa.array(map(str, labels.categories), pa.string())), "label")
+        refuse_people(place, "item", items, "item")
+        refuse_people_as_columns(source, columns)
         columns |= {name: _pseudonymous(source, columns[name], key, _whole(name, columns[name])) for name in people}
     used = np.ones(n, bool) if splits is None else splits.codes != SPLITS.index("test")
     frame: dict[str, Any] = {"item": items.categorical(), "label": labels}

@@ -50,7 +50,17 @@ _NOT_WHO = _set(  # done by something else than a person
     "sorted ordered grouped split stratified caused driven triggered followed multiplied divided sampled clustered"
 )
 _FLAGS = _set("0 1 true false yes no y n t f")
-_ADDRESS = re.compile(r"[^@\s<>,;:\"'()]+@[^@\s<>,;:\"'()]+\.\w+")
+_ENDINGS = (
+    "png|jpe?g|gif|webp|bmp|svg|tiff?|ppm|pdf|txt|[ct]sv|jsonl?|xml|html?|css|js|wav|flac|ogg|avi|npy|npz|dcm|nii"
+)
+_LOCAL = r"[^@\s<>,;:\"'()/\\]"
+_ADDRESS = re.compile(  # not icon@2x.png, package@1.2.rc, git@github.com or site.org/@user.name
+    rf"(?<!{_LOCAL})(?!git@){_LOCAL}+@(?!v?\d+\.\d)[\w-]+(?:\.[\w-]+)*"
+    rf"\.(?!(?:{_ENDINGS})(?![^\W_]))(?:xn--[a-z0-9-]+|[^\W\d_]{{2,}}(?![^\W\d_]))"
+)
+MAYBE_ADDRESS = (
+    r"[^@\s/]@[^@\s/]+\.\pL\pL"  # what Arrow looks for in many texts: in all that have an address, and few more
+)
 MOST_SIGNS = 100
 HIDDEN = "the value (not shown: personal data)"
 

@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from ..errors import DataError, KeyNotice, UsageError
 from .people import has_address
+from .sources import check_file
 
 KEY_NAME = ".pidual.key"
+LONGEST_KEY = 200  # bytes of a file that are read
 _MADE = re.compile("a-[0-9a-f]{12}")
 
 
@@ -50,35 +52,46 @@ def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bo
     return pa.array(made, pa.string())
 
 
-def load_key(path: Path) -> bytes:
-    """The key in `path`, made first if there is none."""
+def load_key(path: Path, *, make: bool = True) -> bytes:
+    """Read the key in `path`; if there is none, make it, or raise an error unless `make`."""
     try:
-        if not path.exists() and _make_key(path):
-            _announce(path, _keep_from_git(path))
-        text = path.read_text(encoding="utf-8").strip()
-        others = _others_can_read(path)
-    except UnicodeDecodeError:
-        text, others = "", False
+        if not path.exists():
+            if not make:
+                raise UsageError(
+                    f"There is no key of the pseudonyms at {path}; say where the key of the run is with key_file= "
+                    "(--key-file)."
+                )
+            if _make_key(path):
+                _announce(path, _keep_from_git(path))
+        check_file(path)
+        with path.open("rb") as file:
+            key = _parse_key(file.read(LONGEST_KEY))
+        others = key is not None and _others_can_read(path)
     except OSError as error:
         raise UsageError(
             f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); name another "
             "place with key_file= (--key-file), or keep the ids as they are with keep_ids=True (--keep-ids)."
         ) from None
+    if key is None:
+        raise UsageError(
+            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
+            "remove it to create a new key."
+        )
     if others:
         raise UsageError(
             f"{path} can be read by others, who could find out with it whose pseudonym is whose; restrict it with "
             f"chmod 600 {shlex.quote(str(path))}, or name another key with key_file= (--key-file)."
         )
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != 32:
-        raise UsageError(
-            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
-            "remove it to create a new key."
-        )
     return key
+
+
+def _parse_key(text: bytes) -> bytes | None:
+    """Return the key that a file with this text holds; None if it is none."""
+    try:
+        key = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return None
+    return key if len(key) == 32 else None
 
 
 def _make_key(path: Path) -> bool:

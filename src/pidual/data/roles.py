@@ -8,7 +8,7 @@ import pandas as pd
 from ..errors import UsageError
 from .columns import values
 from .exports.wide import hint
-from .people import holds_people, listed, names_annotator
+from .people import holds_people, listed, names_annotator, shown
 from .sources import Source
 
 INDEX_COLUMNS = ("", "Unnamed: 0", "__index_level_0__")  # what pandas writes for a frame's index
@@ -70,8 +70,8 @@ def find_roles(
         taken_by = next((role for role, column in found.items() if column and column == source.find("label")), "pi")
         why = f"uses its column 'label' as {taken_by}" if source.find("label") else "has no column 'label'"
         raise UsageError(
-            f"{source.name} {why}; name the column that holds the labels with label= (--label). "
-            f"Its columns: {listed(source.columns)}{hint(source, None) or '.'}"
+            f"{source.name} {why}; name the column that holds the labels with label= (--label)"
+            f"{hint(source, None) or f'. Its columns: {listed(source.columns)}.'}"
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
@@ -132,7 +132,7 @@ def _check_used_once(source: Source, found: dict[str, str | None], pi: list[str]
     for column, role in uses:
         if column in seen:
             raise UsageError(
-                f"column {column!r} of {source.name} is used twice, as {seen[column]} and as {role}; "
+                f"column {shown('', column)} of {source.name} is used twice, as {seen[column]} and as {role}; "
                 "name a different column for one of them."
             )
         seen[column] = role

@@ -193,6 +193,7 @@ def read_table(
     annotators: Sequence[str] | None = None,
     keep_ids: bool = False,
     key_file: str | Path | None = None,
+    new_key: bool = True,
 ) -> AnnotationTable:
     """Read an annotation table from a CSV, TSV, Parquet, JSON or JSON Lines file, or an export of a labelling tool.
 
@@ -221,6 +222,8 @@ def read_table(
     key_file : str or Path, optional
         Where the secret key of the pseudonyms is, or is to be made; by default `.pidual.key` beside the table. Only
         its owner may be able to read it. A new key is announced by a `KeyNotice` and listed in `.gitignore` beside it.
+    new_key : bool
+        Make a key if one is needed and there is none; otherwise that is an error.
 
     Returns
     -------
@@ -233,12 +236,13 @@ def read_table(
         A file, column or option that is missing or is used twice.
     DataError
         Contents that cannot be used; the message names file, line, column and, unless it may be an id, value. Items
-        and labels that are e-mail addresses are among them unless ids are kept: items and labels are never replaced.
+        and labels with e-mail addresses in them are among these unless ids are kept: they are never replaced.
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
     key = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
-    return AnnotationTable(*build_parts(source, roles, None if keep_ids else functools.cache(lambda: load_key(key))))
+    secret = functools.cache(lambda: load_key(key, make=new_key))
+    return AnnotationTable(*build_parts(source, roles, None if keep_ids else secret))
 
 
 def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:

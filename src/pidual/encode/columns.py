@@ -202,6 +202,15 @@ class PIEncoder:
         if self.raw and kind != "category" and name not in self.kinds:
             kind = "raw"
         if kind != "category":
+            number = quantity(values, "number")
+            if number.min() == number.max() and values.notna().all():  # not so before they became floats
+                warnings.warn(
+                    f"PI column '{name}' of {source} has numbers so large that their differences are lost and is left "
+                    f"out; if they are ids, pass {name}:category (pi_kinds in Python), else subtract the smallest.",
+                    DataWarning,
+                    stacklevel=3,
+                )
+                return None
             return fit_number(name, kind, values, source)
         if name not in self.kinds and name != "annotator":
             warn_of_numbers(name, values, source)

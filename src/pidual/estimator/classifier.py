@@ -17,6 +17,7 @@ from torch import nn
 
 from ..batch import stored
 from ..data import AnnotationTable, Inputs
+from ..data.build import refuse_people_as_columns
 from ..data.in_memory import pi_columns, pi_names
 from ..engine import Callback, Fitted, make_fabric, predicting_fabric
 from ..engine.predict import predict_probabilities
@@ -82,7 +83,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold ids of people. They are personal
         data: by default a copy numbers the annotators in `annotators_`, and people in the index of `label_issues_`.
         People in further columns of PI (by name, such as "reviewer", or because they are e-mail addresses) are
-        numbered on reading.
+        numbered on reading. Classes and names of columns that are e-mail addresses are refused.
     accelerator : str, default="auto"
         A Lightning Fabric accelerator.
     threads : int, default=None
@@ -204,6 +205,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_callbacks(self.callbacks)
         index = row_index(X, y)
         warn_of_order(X, y, pi)
+        if not self.keep_ids:
+            refuse_people_as_columns("X", getattr(X, "columns", ()))
         check_complete(y)
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_min_samples=2)
         check_classification_targets(y)

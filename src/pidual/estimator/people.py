@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable
 from ..data.build import refuse_people_as_columns
 from ..data.in_memory import in_order
-from ..data.people import has_address, holds_people
+from ..data.people import has_address, holds_people, is_address
+from ..errors import DataError
 
 
 def make_table(
@@ -26,6 +27,11 @@ def make_table(
     if keep_ids:
         return table
     refuse_people_as_columns("pi", table.pi_columns)
+    if any(map(is_address, label.categories)):
+        raise DataError(
+            "a class of y has an e-mail address in it, which every copy of the classifier would hold; rename the "
+            "class, or keep ids with keep_ids=True."
+        )
     others = {name: without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
     ordered = {name: in_order(column, weight > 0) for name, column in others.items()}
     return replace(table, frame=table.frame.assign(**ordered))

@@ -21,11 +21,6 @@ def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | Non
     if roles.annotator is None:
         raise UsageError(f"{source.name} does not say who gave the labels.")
     path = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
-    if not path.exists():
-        raise UsageError(
-            f"there is no key at {path}, and without the key of the run pseudonyms cannot be traced back; pass it "
-            "with key_file= (--key-file)."
-        )
-    key = load_key(path)
+    key = load_key(path, make=False)
     names = as_text(keys(source, roles.annotator, source.read([roles.annotator])[roles.annotator]).names).to_pylist()
     return {name: name for name in names} | {pseudonym(name, key): name for name in names}

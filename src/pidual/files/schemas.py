@@ -8,7 +8,7 @@ made of smaller ones:
 
 Every file has a format number. A file without one was written before there were any, and is read where its structure is
 right; a higher number than FORMAT is of a newer pidual. All text and all numbers in a file are data: nothing read from
-one is ever used as a path.
+one is used as a path, but for where config.json says that the data of the run is (docs/run_directory.md).
 """
 
 import hashlib
@@ -349,6 +349,27 @@ PI_DESCRIPTION = record(
     {"name": text, "kind": text, "n_missing": whole()},
     {"n_categories": whole(), "first": text, "last": text, "median": number(), "mean": number(), "std": number()},
 )
+SOURCE = record(
+    {},
+    {
+        **dict.fromkeys(("table", "x", "truth", "command"), text),
+        "read": record(
+            {},
+            {
+                **dict.fromkeys(("format", "item", "label", "annotator", "y", "split"), maybe(text)),
+                "annotators": maybe(list_of(whole())),
+            },
+        ),
+        "asked": record(
+            {},
+            {
+                **dict.fromkeys(("x", "text", "probs", "key_file"), maybe(text)),
+                **dict.fromkeys(("columns", "pi"), maybe(list_of(text))),
+                "image_size": maybe(whole(1)),
+            },
+        ),
+    },
+)
 CONFIG = record(
     {
         "pidual": text,
@@ -356,7 +377,7 @@ CONFIG = record(
         "method": text,
         "setting": text,
         "seed": whole(),
-        "source": mapping(plain),
+        "source": SOURCE,
         "data": record(
             {
                 "table": text,
@@ -380,7 +401,12 @@ CONFIG = record(
         "versions": mapping(text),
         "hardware": record({}, {"threads": whole(1)}),
     },
-    {"method_title": text, "method_choice": text, "valid_fraction": share, "pi_kinds": mapping(text)},
+    {
+        **dict.fromkeys(("method_title", "method_choice"), text),
+        "valid_fraction": share,
+        "pi_kinds": mapping(text),
+        "splits": record({}, dict.fromkeys(("valid_items", "split_seed", "pi_min_count"), maybe(whole())), more=None),
+    },
     rule=_config_rule,
 )
 EVENT = record({"epoch": whole(), "reason": text, "action": text}, {"attempt": whole()})

@@ -32,6 +32,7 @@ from .directory import Run
 from .makers import check_build
 from .options import FitOptions
 from .prepare import JUDGING_NETWORKS, Job
+from .trained import FETCHING, check_library_name
 
 WARM_EPOCHS = 0.5  # of those of a fit from the start; docs/loop.md has what this costs
 ANSWERS = "answers."  # how weights of the answer model are called
@@ -71,6 +72,14 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
     config, asked = run.config, dict(changes.pop("options", {}))
     network = config["network"]
     own = network["name"] not in JUDGING_NETWORKS.values()
+    if ":" in network["name"]:
+        check_library_name(run.path / "config.json", network["name"])
+        fetched = [name for name in FETCHING if network["options"].get(name) and f"network.{name}" not in asked]
+        if fetched:
+            raise UsageError(
+                f"{run.path} began with weights from elsewhere (network.{fetched[0]}); say which to begin with, with "
+                f"--set network.{fetched[0]}=..., or none, with --set network.{fetched[0]}=none."
+            )
     options = {name: value for name, value in config["training"].items() if name != "seed"}
     options |= {"epochs": epochs_from_start(run)} | config["method_options"]
     options |= {f"network.{name}": value for name, value in network["options"].items()}

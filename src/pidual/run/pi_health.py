@@ -74,6 +74,8 @@ def _left_out(values: "pd.Series[Any]") -> list[tuple[str, str, bool]]:
         return [("missing", "is empty in every row and is left out.", True)]
     if (values == values.iloc[0]).all():
         return [("constant", "has the same value in every row and is left out.", True)]
+    if is_number(values):
+        return [("constant", "has numbers so large that their differences are lost and is left out.", True)]
     return [("unique", "has no value that enough rows share and is left out.", True)]
 
 

@@ -111,7 +111,10 @@ def alike(source: Source, label: str | None) -> list[str]:
 
 
 def hint(source: Source, label: str | None) -> str:
-    """What an error says to a user whose table may be a wide one; nothing if it does not look like that."""
+    """What an error says to a user whose table may be a wide one, without names of columns, which may be people.
+
+    Nothing if it does not look like that.
+    """
     try:
         columns = alike(source, label)
     except DataError:  # of a column that nobody asked for
@@ -119,8 +122,8 @@ def hint(source: Source, label: str | None) -> str:
     if not columns:
         return ""
     return (
-        f". If each of {listed(columns, 5)} holds the answers of one annotator, list these columns with annotators= "
-        "(--annotators A,B,... or a pattern such as 'rater_*')."
+        f". {len(columns)} columns of {source.name} have similar values; if each holds the answers of one annotator, "
+        "list them with annotators= (--annotators A,B,... or a pattern such as 'rater_*')."
     )
 
 

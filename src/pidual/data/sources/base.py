@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ...errors import DataError, UsageError
 from ...errors.messages import first_line, quoted
-from ..people import has_address, listed
+from ..people import has_address, listed, shown
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 BLOCK = 16 << 20  # bytes; no record of a text file may be longer
@@ -119,7 +119,9 @@ class Source:
                 f"{self.name} has no column {quoted(column)} ({purpose}){hint} Its columns: {listed(self.columns)}."
             )
         if count > 1:
-            raise DataError(f"{self.name} has more than one column named {quoted(column)}; rename all but one of them.")
+            raise DataError(
+                f"{self.name} has more than one column named {shown('', column)}; rename all but one of them."
+            )
         return column
 
     def find(self, *names: str) -> str | None:
