@@ -656,6 +656,7 @@ def test_pi_kinds_by_the_columns_own_name(X, y, pi):
 # --- order of rows ---
 
 
+@pytest.mark.filterwarnings("ignore:.* repeat an answer of the same person")
 @pytest.mark.parametrize("which", ["y", "pi", "a column of pi"])
 def test_an_index_in_another_order_is_warned_of(X, y, pi, which):
     X, y, pi = pd.DataFrame(X, columns=list("abcde")), pd.Series(y), pi.set_axis(range(len(pi)))
@@ -667,7 +668,7 @@ def test_an_index_in_another_order_is_warned_of(X, y, pi, which):
     with pytest.warns(DataWarning, match="has the index of X in another order, .* by position") as caught:
         quick(epochs=1).fit(X, y, pi)
     assert caught[0].filename == __file__
-    assert len(caught) == 1
+    assert sum("repeat an answer" not in str(one.message) for one in caught) == 1
 
 
 def test_an_index_that_differs_otherwise_is_not(X, y, pi):

@@ -374,26 +374,29 @@ def test_columns_that_cannot_be_used(csv, options, parts):
         assert part in str(caught.value)
 
 
-def test_copies_of_rows_are_told(tmp_path):
-    rows = [f"{n % 9},{'ann' if n % 2 else 'bob'},{'cat' if n % 3 else 'dog'},{n / 10},{n % 2}" for n in range(30)]
-    path = tmp_path / "t.csv"
+def test_rows_of_one_person_and_item_are_one_answer():
+    frame = pd.DataFrame({"item": [0, 0, 1, 0, 1], "label": list("abaab"), "annotator": list("xyxxx")})
+    table = AnnotationTable.from_frame(frame)
+    assert table.answer_codes.tolist() == [0, 1, 2, 0, 2]
+    assert table.n_answers == 3
+    assert AnnotationTable.from_frame(frame.assign(annotator=list("xyzwx"))).answer_codes is None
+    assert AnnotationTable.from_frame(frame.drop(columns="item")).answer_codes is None
 
-    def said(rows, *pi):
-        path.write_text("\n".join(["item,annotator,label,seconds,tool", *rows]))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            read_table(path, pi=["annotator", *pi], keep_ids=True)
-        return [str(one.message) for one in caught]
 
-    for copies, words in (([rows[1]], "repeats"), ([rows[1], rows[2]], "and 1 more repeat")):
-        expected = f"{path}, line 32: this row {words} an earlier one in all columns that are used; each counts as an "
-        assert said(rows + copies, "seconds") == [f"{expected}answer, so delete the copies."]
-    assert said([*rows, "1,ann,cat,9.9,1"], "seconds") == []  # answered again
-    assert said([*rows, rows[1]], "tool") == said([*rows, rows[1]]) == []  # perhaps too
-    assert len(said(rows * 2)) == 1
-    numbered = [f"{row[:-1]}{n}" for n, row in enumerate([*rows, rows[1]])]
-    assert "in all columns that are used but tool; each counts" in said(numbered, "seconds", "tool")[0]  # an id
-    assert said([f"{row}{n}" for n, row in enumerate(rows * 2)], "tool") == []
+def test_rows_without_annotators_are_one_answer_if_a_rare_value_says_so():
+    frame = pd.DataFrame(
+        {"item": np.arange(60) // 2, "label": list("ab") * 30, "seconds": np.arange(60) / 7, "tool": 1}
+    )
+    twice = pd.concat([frame, frame[:5]]).assign(id=np.arange(65))
+
+    def answers(frame, *pi):
+        return AnnotationTable.from_frame(frame, pi=list(pi)).answer_codes
+
+    assert answers(twice, "seconds", "id").tolist() == [*range(60), *range(5)]
+    assert answers(twice, "tool") is None  # two people may say the same
+    assert answers(twice) is None
+    assert answers(frame, "seconds") is None
+    assert answers(frame.assign(seconds=np.arange(60) % 20), "seconds") is None
 
 
 def test_classes_written_alike_are_told():

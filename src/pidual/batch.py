@@ -46,6 +46,7 @@ class Batch(NamedTuple):
     item: Int[Tensor, " R"]  # the input that each annotation is about, 0 .. B - 1
     fold: Int[Tensor, " B"]  # of the item that each input belongs to
     truth: Int[Tensor, " B"] | None = None  # class of the item where it is known, else -1; None where none is
+    vote: Int[Tensor, " R"] | None = None  # rows with the same number count as one answer; None where none repeats
 
     @classmethod
     def of_rows(
@@ -103,6 +104,7 @@ class Batch(NamedTuple):
             number[self.item[rows]],
             self.fold[items],
             None if self.truth is None else self.truth[items],
+            None if self.vote is None else self.vote[rows],
         )
         return part, items, rows
 
@@ -277,6 +279,9 @@ class Rows:
         Seed of the random PI.
     truth : int tensor (N,), optional
         Class of this item where it is known, else -1; the same for all of an item's annotations.
+    vote : int tensor (N,), optional
+        Number of the vote that each annotation belongs to: those of one vote, all about one item, count as one answer.
+        None where each is a vote of its own.
     """
 
     x: Tensor | Lazy
@@ -290,6 +295,7 @@ class Rows:
     fold: Tensor
     pi_seed: int
     truth: Tensor | None = None
+    vote: Tensor | None = None
 
     @classmethod
     def build(
@@ -303,6 +309,7 @@ class Rows:
         item: np.ndarray | None = None,
         fold: np.ndarray | None = None,
         truth: np.ndarray | None = None,
+        vote: np.ndarray | None = None,
     ) -> "Rows":
         """Rows of plain arrays; nothing large is copied.
 
@@ -323,6 +330,7 @@ class Rows:
             torch.zeros(n, dtype=torch.int64) if fold is None else writable(fold, np.int64),
             pi_seed,
             None if truth is None else writable(truth, np.int64),
+            None if vote is None else writable(vote, np.int64),
         )
 
     def __len__(self) -> int:
@@ -332,8 +340,16 @@ class Rows:
         """These rows alone, in this order."""
         rows = torch.as_tensor(rows)
         names = ["x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold"]
-        names += [] if self.truth is None else ["truth"]
+        names += [name for name in ("truth", "vote") if getattr(self, name) is not None]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def weighted_by_vote(self) -> "Rows":
+        """The same, with the rows of a vote sharing its weight; their mean weight stays as it is."""
+        if self.vote is None:
+            return self
+        number, count = self.vote.unique(return_inverse=True, return_counts=True)[1:]
+        weight = self.weight / count[number]
+        return replace(self, weight=weight * (self.weight.mean() / weight.mean()))
 
     def take_x(self, x_rows: Tensor) -> Tensor:
         """Inputs of the given rows of x."""
@@ -378,6 +394,8 @@ class Rows:
         )
         if self.truth is not None:
             batch = batch._replace(truth=self.truth.index_select(0, first))
+        if self.vote is not None:
+            batch = batch._replace(vote=self.vote.index_select(0, index))
         return batch if item is None else batch._replace(item=item)
 
     def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:

@@ -240,7 +240,8 @@ def test_values_of_a_column_like_an_id_are_not_written():
 
 def test_what_weighs_most_comes_first():
     fast = np.where(np.arange(2000) % 20 == 0, 0.4, np.random.default_rng(0).uniform(1, 5, 2000))
-    reason = find_reasons(**crowd(bad=False, seconds=fast), item=np.arange(2000) // 10)[0]
+    people = {"annotator": (np.arange(2000) + np.arange(2000) // 10) % 10}  # ten for each item
+    reason = find_reasons(**crowd(bad=False, seconds=fast) | people, item=np.arange(2000) // 10)[0]
     votes, pi = reason.index("All 9 other labels"), reason.index("Answered in 0.4 s")
     assert reason.startswith("The model says cat")
     assert votes < pi

@@ -9,6 +9,7 @@ import torch
 from pidual.methods.held_out import (
     SHARPNESS,
     answer_quality,
+    by_vote,
     find_sharpness,
     find_tempers,
     leave_one_out,
@@ -143,3 +144,52 @@ def test_the_better_setting_gets_the_larger_share():
     good, bad = leave_one_out(log_f, log_p, item, 1.0), leave_one_out(-log_f, log_p, item, 1.0)
     shares = mixture_shares(torch.stack([bad, good]))
     assert shares[1] > 0.95
+
+
+def votes_of(item, seed=0):
+    """Votes of one, two or three rows each."""
+    m = torch.tensor([1, 2, 3]).repeat(len(item))[: len(item)]
+    once = item.repeat_interleave(m)
+    return torch.arange(len(item)).repeat_interleave(m), once
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.35])
+@pytest.mark.parametrize("own", [0.0, 0.5, 1.0])
+def test_rows_of_a_vote_count_as_one_answer(tau, own):
+    log_f, once, items, z = crowd(n=6, answers=2)
+    vote, item = votes_of(items)
+    log_p = (once[vote] + torch.randn(len(vote), 3, generator=torch.Generator().manual_seed(1)) / 4).log_softmax(-1)
+    given = (z[item] + torch.arange(len(item))) % 3
+    order = torch.randperm(len(vote), generator=torch.Generator().manual_seed(2))
+    vote, item, log_p, given = vote[order] * 7 + 3, item[order], log_p[order], given[order]
+    of_vote, vote_item, number = by_vote(log_p, item, vote)
+    log_q = log_posterior(log_f, of_vote, vote_item, tau)
+    (quality,) = answer_quality(log_q, log_p, item, given, tau, [own], vote)
+    left_out = leave_one_out(log_f, of_vote, vote_item, tau)
+
+    def p_of(one, k):
+        """P of a vote: each of its m rows to the power of 1/m."""
+        rows = torch.nonzero(vote == one)[:, 0].tolist()
+        return math.prod(math.exp(float(log_p[row, k])) ** (1 / len(rows)) for row in rows)
+
+    for j, i in enumerate(item.tolist()):
+        others = {one for one in vote[item == i].tolist() if one != int(vote[j])}
+        without = [math.exp(float(log_f[i, k])) * math.prod(p_of(one, k) ** tau for one in others) for k in range(3)]
+        joint = [value * math.exp(float(log_p[j, k])) ** (own * tau) for k, value in enumerate(without)]
+        assert float(quality[j]) == pytest.approx(joint[given[j]] / sum(joint), rel=1e-4)
+        whole = [value * p_of(int(vote[j]), k) ** tau for k, value in enumerate(without)]
+        assert log_q[i].softmax(-1).tolist() == pytest.approx([value / sum(whole) for value in whole], rel=1e-4)
+        likelihood = sum(value / sum(without) * p_of(int(vote[j]), k) for k, value in enumerate(without))
+        assert float(left_out[number[j]]) == pytest.approx(math.log(likelihood), rel=1e-4, abs=1e-5)
+
+
+def test_votes_of_one_row_each_change_no_bit():
+    log_f, log_p, item, z = crowd()
+    log_q = log_posterior(log_f, log_p, item, 0.7)
+    plain = answer_quality(log_q, log_p, item, z[item], 0.7)
+    alone = torch.arange(len(item)).flip(0)
+    of_vote, vote_item, number = by_vote(log_p, item, alone)
+    assert torch.equal(of_vote[number], log_p)
+    assert torch.equal(vote_item[number], item)
+    for one, other in zip(answer_quality(log_q, log_p, item, z[item], 0.7, vote=alone), plain, strict=True):
+        assert torch.equal(one, other)

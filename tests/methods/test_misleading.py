@@ -55,6 +55,19 @@ def test_the_posterior_and_the_quality_by_plain_loops(small):
                     assert float(quality[member, j]) == pytest.approx(wanted, rel=1e-5)
 
 
+def test_rows_of_a_vote_count_as_one_answer(small):
+    log_f, log_p, item, given = small
+    tau, again, single = torch.full((2, 1, 1), TAU), torch.tensor([0, 1, 2, 0, 3, 4, 5, 0, 5]), torch.arange(6)
+    for vote in (None, single):
+        log_q, qualities = judge_answers(log_f, log_p, item, given, tau, RATE, FOLLOW, (0.5, 0.0), vote)
+        found, of_rows = judge_answers(
+            log_f, log_p[:, again], item[again], given[again], tau, RATE, FOLLOW, (0.5, 0.0), single[again]
+        )
+        assert torch.allclose(found, log_q, atol=1e-5)
+        for rows, quality in zip(of_rows, qualities, strict=True):
+            assert torch.allclose(rows, quality[:, again], atol=1e-5)
+
+
 def test_no_rate_is_the_plain_posterior_and_a_small_one_is_near_it(small):
     log_f, log_p, item, given = small
     tau = torch.tensor([0.6, 1.0]).view(2, 1, 1)

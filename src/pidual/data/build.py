@@ -1,6 +1,5 @@
 """From the columns of a source to the frame of an annotation table: read, check, put together."""
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError, DataWarning, UsageError
-from ..errors.messages import listed, quoted
+from ..errors import DataError, UsageError
+from ..errors.messages import quoted
 from .classes import as_classes, check_classes, warn_if_no_class
 from .columns import Keys, as_text, keys, values
 from .exports.wide import hint
@@ -20,7 +19,6 @@ from .roles import Roles
 from .sources import Source
 
 LOOKED_THROUGH = 1_000_000  # rows of a table that is looked at as a whole to explain an error
-MANY_VALUES = 20  # of a PI column, which two answers then hardly share by chance
 SPLITS = ("train", "valid", "test")
 _SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
 
@@ -84,35 +82,7 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
         whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
         frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
     keeps_ids = bool(people) and key is None
-    whole_frame = pd.DataFrame(frame, copy=False)
-    if "annotator" in people and n <= LOOKED_THROUGH:
-        warn_of_copies(source, whole_frame, roles.pi)
-    return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused)
-
-
-def warn_of_copies(source: Source, frame: pd.DataFrame, pi: Sequence[str]) -> None:
-    """Warn if rows repeat others, because copies of an answer count as answers.
-
-    People may give the same answer twice. So rows count as copies only if they share a PI value that two answers hardly
-    share by chance, or if at least half of all rows are repeated. A column that differs in every row, such as the id of
-    the answer, is not compared.
-    """
-    repeated, ids = frame.duplicated().to_numpy(), []
-    if 2 * np.count_nonzero(repeated) < len(frame):
-        others = [name for name in pi if name != "annotator"]
-        ids = [name for name in others if frame[name].is_unique]
-        informative = [name for name in others if name not in ids and len(frame[name].unique()) >= MANY_VALUES]
-        repeated = frame.drop(columns=ids).duplicated().to_numpy() & frame[informative].notna().any(axis=1).to_numpy()
-    copies = np.flatnonzero(repeated)
-    if len(copies):
-        rows = "repeats" if len(copies) == 1 else f"and {len(copies) - 1:,} more repeat"
-        but = f" but {listed(ids)}" if ids else ""
-        warnings.warn(
-            f"{source.place(int(copies[0]))}: this row {rows} an earlier one in all columns that are used{but}; each "
-            "counts as an answer, so delete the copies.",
-            DataWarning,
-            stacklevel=4,
-        )
+    return Parts(pd.DataFrame(frame, copy=False), source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused)
 
 
 def has_addresses(column: Any) -> bool:

@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..files import fingerprint
+from .answers import number_answers
 from .build import build_parts
 from .in_memory import parts_of_arrays
 from .pseudonyms import KEY_NAME, load_key
@@ -93,6 +94,16 @@ class AnnotationTable:
     def annotator_codes(self) -> NDArray[np.integer[Any]] | None:
         """Number of the annotator of every row; None if annotators are not known."""
         return _codes(self.frame["annotator"]) if "annotator" in self.frame else None
+
+    @functools.cached_property
+    def answer_codes(self) -> NDArray[np.int64] | None:
+        """Number of the answer that each row belongs to (`number_answers`); None if each is an answer of its own."""
+        return number_answers(self.frame, self.pi_columns)
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers: rows, but those of one annotator about one item count once."""
+        return len(self) if self.answer_codes is None else int(self.answer_codes.max()) + 1
 
     @property
     def y_codes(self) -> NDArray[np.integer[Any]] | None:

@@ -1,6 +1,7 @@
 """From predictions to suspected labels: scores, the cut-off, consensus, annotators, reasons. No torch."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ..predictions import Predictions
@@ -52,9 +53,13 @@ __all__ = [
 ]
 
 
-def mark_issues(predictions: Predictions) -> tuple[Predictions, Cutoff]:
-    """The predictions with the labels that look wrong marked, and the reason for each; and the cut-off used."""
-    cutoff = auto_cutoff(predictions.label_quality)
+def mark_issues(predictions: Predictions, counted: npt.NDArray[np.int64] | None = None) -> tuple[Predictions, Cutoff]:
+    """The predictions with the labels that look wrong marked, and the reason for each; and the cut-off used.
+
+    `counted` are the rows that the cut-off is chosen by, one of each answer, where rows repeat answers.
+    """
+    quality = predictions.label_quality
+    cutoff = auto_cutoff(quality if counted is None else quality[counted])
     is_issue = explained = find_issues(cutoff, predictions.label_quality)
     if np.count_nonzero(is_issue) > MOST_REASONS:
         worst = lowest(np.where(is_issue, predictions.label_quality, 2.0), MOST_REASONS)

@@ -117,7 +117,7 @@ def find_reason_parts(
     names = np.array([short_name(name) for name in classes], dtype=object)
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
-    parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, by_input)}
+    parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, annotator, by_input)}
     if annotator is not None:
         judge = "consensus" if by_consensus else "model"
         parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
@@ -176,12 +176,13 @@ def _votes_and_input(
     given: Ints,
     predicted: Ints,
     item: npt.ArrayLike | None,
+    annotator: npt.ArrayLike | None,
     by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None,
 ) -> Part:
     """What the item's other labels say, and what its input alone does."""
     texts, weights = [""] * len(rows), np.zeros(len(rows))
     if item is not None:
-        texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64))
+        texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64), annotator)
     if by_input is not None:
         model, probability = np.asarray(by_input[0]), np.asarray(by_input[1], np.float64)
         if np.ptp(probability) > 1e-6:  # else it is the same for all
@@ -201,13 +202,16 @@ def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array,
     ]
 
 
-def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints) -> Part:
-    """How the other labels of the item fall."""
+def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints, annotator: npt.ArrayLike | None) -> Part:
+    """How the other labels of the item fall; the same label by the same annotator counts once."""
     k, mine = len(names), item[rows]
-    others = np.bincount(item)[mine] - 1
+    once = np.ones(len(item), bool)
+    if annotator is not None:
+        once[:] = ~pd.DataFrame({"item": item, "annotator": annotator, "given": given}).duplicated().to_numpy()
+    others = np.bincount(item[once])[mine] - 1
     concerned = np.zeros(int(item.max()) + 1, dtype=bool)
     concerned[mine] = True
-    near = concerned[item]
+    near = concerned[item] & once
     keys, counts = np.unique(item[near] * k + given[near], return_counts=True)
 
     def votes(label: Array) -> Array:

@@ -20,7 +20,7 @@ from ..nets import MLP
 from ..nets.populations import Population
 from .answer_model import AnswerModel
 from .base import Group, ItemScan, Judged, Method
-from .held_out import find_sharpness, find_tempers, log_posterior, mixture_shares
+from .held_out import by_vote, find_sharpness, find_tempers, log_posterior, mixture_shares
 from .misleading import find_misleading
 from .parts import second_network
 from .parts.memory import SampleMemory
@@ -148,7 +148,7 @@ class CrossFitted(Method):
         if self.folds == 1:
             return []
         k, per_setting = self.answers.n_classes, len(self.fold) // self.folds
-        log_f, log_p, item, n = [], [], [], 0
+        log_f, log_p, item, n = [], [], [], 0  # of votes
         sample = SAMPLE_NUMBERS // (per_setting * k)
         for batch in scan(max_numbers=min(sample, FEW_ROWS) if self.f.recalibrates else sample):
             out_f = torch.zeros(per_setting, len(batch.fold), k)
@@ -158,9 +158,10 @@ class CrossFitted(Method):
                 members = self.judges(fold)
                 out_f[:, items.cpu()] = self.f(part.x, members).log_softmax(-1).to(out_f)
                 out_p[:, rows.cpu()] = self.answers.explain(part.a, part.y_noisy, members)[1].to(out_p)
+            of_vote, vote_item, _ = by_vote(out_p, batch.item.cpu(), None if batch.vote is None else batch.vote.cpu())
             log_f.append(out_f)
-            log_p.append(out_p)
-            item.append(batch.item.cpu() + n)
+            log_p.append(of_vote)
+            item.append(vote_item + n)
             n += len(batch.fold)
         return self.choose(torch.cat(log_f, 1), torch.cat(log_p, 1), torch.cat(item))
 

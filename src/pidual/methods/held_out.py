@@ -13,6 +13,10 @@ surer of itself than it should be. `tau` and `sharpness` are what makes the left
 has many answers, LOO hardly depends on f; IT does, and so decides what the f of each setting counts in a prediction. In
 both, settings are weighted as the mixture that makes the answers most likely.
 
+Rows of one vote, such as four submissions of one person to one item, are one answer: P of a vote is the geometric mean
+of P of its rows, so that each of m rows counts 1/m (`by_vote`). Answers that are left out, and q_i,-j, are of whole
+votes. Where a row is judged, its vote does not count, and then the row counts as below.
+
 An answer is no witness of itself. Where it is judged, it counts half of what it counts for the item:
 
     q_ij(k)     proportional to q_i(k) / P(l_ij | k, a_ij)^(tau / 2)        the quality of answer j is q_ij(l_ij)
@@ -43,6 +47,20 @@ def log_posterior(
     return log_f + tau * torch.zeros_like(log_f).index_add(-2, item, log_p)
 
 
+def by_vote(
+    log_p: Float[Tensor, "*M R K"], item: Int[Tensor, " R"], vote: Int[Tensor, " R"] | None
+) -> tuple[Float[Tensor, "*M V K"], Int[Tensor, " V"], Int[Tensor, " R"] | None]:
+    """log P of every vote, the mean over its rows; the item of each; and which of the votes each row belongs to.
+
+    Without `vote` the rows are the votes, and the last is None.
+    """
+    if vote is None:
+        return log_p, item, None
+    number, count = vote.unique(return_inverse=True, return_counts=True)[1:]
+    sums = log_p.new_zeros(*log_p.shape[:-2], len(count), log_p.shape[-1]).index_add(-2, number, log_p)
+    return sums / count[:, None], item.new_zeros(len(count)).scatter(0, number, item), number
+
+
 def answer_quality(
     log_q: Float[Tensor, "*M B K"],
     log_p: Float[Tensor, "*M R K"],
@@ -50,12 +68,17 @@ def answer_quality(
     given: Int[Tensor, " R"],
     tau: float | Tensor = 1.0,
     owns: Sequence[float] = (OWN_WEIGHT, 0.0),
+    vote: Int[Tensor, " R"] | None = None,
 ) -> list[Float[Tensor, "*M R"]]:
-    """q_ij(l_ij): the probability that each answer is right, where it counts each of `owns` of what it counts else."""
+    """q_ij(l_ij): the probability that each answer is right, where it counts each of `owns` of what it counts else.
+
+    Without it, the other rows of its vote do not count either.
+    """
     rows = torch.arange(len(item), device=item.device)
     of_item = log_q if log_q.shape[-2] == len(item) and torch.equal(item, rows) else log_q.index_select(-2, item)
+    of_vote, _, number = by_vote(log_p, item, vote)
     log_p = tau * log_p
-    others = of_item - log_p
+    others = of_item - (log_p if number is None else tau * of_vote.index_select(-2, number))
     joints = [others + own * log_p if own else others for own in owns]
     return [(joint[..., rows, given] - joint.logsumexp(-1)).exp() for joint in joints]
 

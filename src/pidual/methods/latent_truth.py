@@ -26,7 +26,7 @@ from ..options import Count, Positive, at_least
 from .answer_model import AnswerModel
 from .base import Batch, Judged, Scan, Spec
 from .cross_fitted import CrossFitted
-from .held_out import log_posterior
+from .held_out import by_vote, log_posterior
 from .misleading import judge_answers
 from .parts.memory import SampleMemory
 
@@ -89,7 +89,8 @@ class LatentTruth(CrossFitted):
         log_f = of_known_class(by_input, batch.truth)
         log_p = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]  # (M, R, K)
         tau = self.train_tau[:, None]
-        joint = log_posterior(log_f, log_p, batch.item, tau[..., None])  # log f_k prod_j P^tau
+        votes, item, _ = by_vote(log_p, batch.item, batch.vote)
+        joint = log_posterior(log_f, votes, item, tau[..., None])  # log f_k prod_j P^tau
         losses = -joint.logsumexp(-1) / tau
         seen = self.member_sees(batch.fold)  # (M, B)
         if self.training:
@@ -116,7 +117,7 @@ class LatentTruth(CrossFitted):
         skill, log_p = self.answers.explain(batch.a, batch.y_noisy, members)
         log_p, tau = log_p * batch.weight[:, None], self.tau[members, None, None]
         rate, follow = self.misleading.tolist()
-        log_q, qualities = judge_answers(log_f, log_p, batch.item, batch.y_noisy, tau, rate, follow)
+        log_q, qualities = judge_answers(log_f, log_p, batch.item, batch.y_noisy, tau, rate, follow, vote=batch.vote)
         share, judge_share = of_sum_one(self.share[members]), of_sum_one(self.judge_share[members])
         posterior = mean_by_share(judge_share, log_q.softmax(-1))
         truthful = posterior[batch.item, batch.y_noisy] * mean_by_share(judge_share, truthfulness(skill))

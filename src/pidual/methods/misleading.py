@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..metrics import OWN_WEIGHT
 from .answer_model import FULL_CLASSES
-from .held_out import answer_quality, item_likelihood, log_posterior
+from .held_out import answer_quality, by_vote, item_likelihood, log_posterior
 
 RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 FOLLOWS = (0.5, 0.7, 0.85)
@@ -51,12 +51,14 @@ def judge_answers(
     rate: float = 0.0,
     follow: float = 0.0,
     owns: Sequence[float] = (OWN_WEIGHT, 0.0),
+    vote: Int[Tensor, " R"] | None = None,
 ) -> tuple[Float[Tensor, "M B K"], list[Float[Tensor, "M R"]]]:
     """log q_i(z), not normalised, and the quality of each answer, once for each weight of its own vote in `owns`."""
     if not rate:
-        log_q = log_posterior(log_f, log_p, item, tau)
-        return log_q, answer_quality(log_q, log_p, item, given, tau, owns)
-    judged = [judge_member(f, p, item, given, t, rate, follow, owns) for f, p, t in zip(log_f, log_p, tau, strict=True)]
+        log_q = log_posterior(log_f, *by_vote(log_p, item, vote)[:2], tau)
+        return log_q, answer_quality(log_q, log_p, item, given, tau, owns, vote)
+    members = zip(log_f, log_p, tau, strict=True)
+    judged = [judge_member(f, p, item, given, t, rate, follow, owns, vote) for f, p, t in members]
     qualities = [torch.stack([quality[at] for _, quality in judged]) for at in range(len(owns))]
     return torch.stack([log_q for log_q, _ in judged]), qualities
 
@@ -70,12 +72,17 @@ def judge_member(
     rate: float,
     follow: float,
     owns: Sequence[float],
+    vote: Int[Tensor, " R"] | None,
 ) -> tuple[Float[Tensor, "B K"], list[Float[Tensor, " R"]]]:
     """The same for one member of the population, where items may mislead."""
-    pairs = tau * pair_likelihoods(log_p, follow)
+    pairs = whole = tau * pair_likelihoods(log_p, follow)
+    of_vote, vote_item, number = by_vote(log_p, item, vote)
     log_e = evidence(pairs, item, len(log_f))
+    if number is not None:
+        votes = tau * pair_likelihoods(of_vote, follow)
+        log_e, whole = evidence(votes, vote_item, len(log_f)), votes[number]
     rows = torch.arange(len(item), device=item.device)
-    joints = [log_posterior_by_pairs(log_f[item], log_e[item] - (1 - own) * pairs, rate) for own in owns]
+    joints = [log_posterior_by_pairs(log_f[item], log_e[item] - (whole - own * pairs), rate) for own in owns]
     qualities = [(joint[rows, given] - joint.logsumexp(-1)).exp() for joint in joints]
     return log_posterior_by_pairs(log_f, log_e, rate), qualities
 

@@ -259,6 +259,11 @@ class Predictions:
             frame[name] = pd.Series(column, dtype="str").array
         return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
 
+    def take(self, rows: npt.NDArray[np.int64]) -> "Predictions":
+        """Of these annotations alone."""
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
+
     def issues(self) -> pd.DataFrame:
         """The rows that look wrong, most suspicious (lowest label_quality) first; reasons are whole sentences."""
         frame = self.frame.drop(columns=self.reason_parts)

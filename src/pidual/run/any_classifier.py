@@ -111,7 +111,12 @@ def check_classifier(estimator: Any) -> str | None:
 
 
 def vote_shares(table: AnnotationTable, weight: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Share of the answers to each item that say each class; zeros for items without an answer of any weight."""
+    """Share of the answers to each item that say each class; zeros for items without an answer of any weight.
+
+    Rows of one answer share its weight.
+    """
+    if table.answer_codes is not None:
+        weight = weight / np.bincount(table.answer_codes)[table.answer_codes]
     votes = np.zeros((len(table.frame["item"].cat.categories), len(table.classes)), np.float32)
     np.add.at(votes, (table.item_codes, table.label_codes), weight)
     total = votes.sum(1, keepdims=True)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ..batch import PI, Batch, Groups, Rows, Spec
 from ..encode import PIColumn, quantity
 from ..methods.answer_model import AnswerModel
-from ..methods.held_out import answer_quality, find_tempers, log_posterior
+from ..methods.held_out import answer_quality, by_vote, find_tempers, log_posterior
 from .effects import with_uncertainty
 from .splits import TEST, TRAIN, VALID
 
@@ -60,7 +60,7 @@ class GivenProbabilities(nn.Module):
     def loss(self, log_p: Tensor, batch: Batch, seen: Tensor, n_items: int) -> Tensor:
         """Minus the log-likelihood of all answers to an item, and of the priors: the sum over members."""
         log_l = self.answers(batch.a, batch.y_noisy) * batch.weight[:, None]
-        losses = -log_posterior(self.log_f(log_p), log_l, batch.item).logsumexp(-1)
+        losses = -log_posterior(self.log_f(log_p), *by_vote(log_l, batch.item, batch.vote)[:2]).logsumexp(-1)
         prior = (self.bias.square().sum(1) + self.log_sharpness.square()) / 2 / n_items
         loss = (losses * seen).sum(1) / seen.sum(1).clamp(min=1)
         return (loss + prior + self.answers.penalty(batch.a, n_items)).sum()
@@ -99,8 +99,8 @@ class Judge:
         last = torch.tensor([len(self.members.bias) - 1])
         log_f = self.members.log_f(temper(log_p, trained, self.power))[last] * self.sharpness
         log_l = self.members.answers(batch.a, batch.y_noisy, last) * batch.weight[:, None]
-        log_q = log_posterior(log_f.log_softmax(-1), log_l, batch.item, self.tau)
-        right, unaided = answer_quality(log_q, log_l, batch.item, batch.y_noisy, self.tau)
+        log_q = log_posterior(log_f.log_softmax(-1), *by_vote(log_l, batch.item, batch.vote)[:2], self.tau)
+        right, unaided = answer_quality(log_q, log_l, batch.item, batch.y_noisy, self.tau, vote=batch.vote)
         return log_q.softmax(-1)[0], right[0], unaided[0]
 
 
@@ -181,7 +181,7 @@ def choose_tempers(
     number = fold[some]
     held_out_f = log_f[number, torch.arange(len(some))]
     held_out_l = log_l[number[item], torch.arange(len(item))]
-    sharpness, tau, _ = find_tempers(held_out_f, held_out_l, item)
+    sharpness, tau, _ = find_tempers(held_out_f, *by_vote(held_out_l, item, batch.vote)[:2])
     return sharpness, tau
 
 

@@ -196,6 +196,7 @@ def train(
     """Fit the method of a job; see `engine.fit`."""
     train_rows = job.select(job.train)
     assert train_rows is not None
+    train_rows = train_rows if job.method_class.by_item else train_rows.weighted_by_vote()
     with using_threads(job.threads):
         valid = job.select(job.valid)
         how: dict[str, Any] = {

@@ -62,12 +62,15 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     posteriors, scores = answers.posteriors, answers.scores
     assert posteriors is not None
     assert scores is not None
-    predictions, cutoff = mark_issues(answers.predictions)
+    rows = job.counted
+    predictions, cutoff = mark_issues(answers.predictions, rows)
     memorised = find_learning_by_heart(job, fitted, predictions)
     summary = summarise(job, fitted, predictions, cutoff, memorised)
-    noise = noise_rate(predictions.item, scores.quality, scores.full, scores.unaided)
-    findings = expected_findings(predictions, scores.full, scores.unaided)
-    found = find_verdict(job, fitted, predictions, scores, noise, findings, memorised)
+    counted = predictions if rows is None else predictions.take(rows)
+    scores = scores if rows is None else scores.take(rows)
+    noise = noise_rate(counted.item, scores.quality, scores.full, scores.unaided)
+    findings = expected_findings(counted, scores.full, scores.unaided)
+    found = find_verdict(job, fitted, counted, scores, noise, findings, memorised)
     summary |= {
         "verdict": found.to_json(),
         "noise": noise,
@@ -80,10 +83,10 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
             summary["pi_effects"] = pi_effects(
                 *answers.answer_model, job.rows, job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test
             )
-    summary |= describe_people(predictions, posteriors) | {"pi_health": job.pi_health}
-    items = describe_items(predictions, posteriors)
-    annotators = describe_annotators(predictions, predictions.label_quality, posteriors)
-    by_class = describe_annotator_classes(predictions, annotators, posteriors)
+    summary |= describe_people(counted, posteriors) | {"pi_health": job.pi_health}
+    items = describe_items(counted, posteriors)
+    annotators = describe_annotators(counted, counted.label_quality, posteriors)
+    by_class = describe_annotator_classes(counted, annotators, posteriors)
     return Results(predictions, items, annotators, summary, by_class)
 
 
@@ -96,9 +99,10 @@ def find_verdict(
     findings: dict[str, Any],
     memorised: list[str],
 ) -> Verdict:
-    """Whether the fit can be trusted, from what is there without clean labels."""
+    """Whether the fit can be trusted, from what is there without clean labels; by one row of each answer."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
-    held_out = np.flatnonzero(find_held_out(job, fitted))
+    held_out = find_held_out(job, fitted)
+    held_out = np.flatnonzero(held_out if job.counted is None else held_out[job.counted])
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
     chance: tuple[str | None, str | None] = None, None
     if job.inputs.kind != "none":

@@ -74,7 +74,7 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     if options.setting == "paper":
         return replace(options, method="pi_dual"), "Method pi_dual, which the setting 'paper' is for."
     n_items = len(table.frame["item"].cat.categories)
-    per_item = len(table) / max(1, n_items)
+    per_item = table.n_answers / max(1, n_items)
     people = table.frame["annotator"].nunique() if "annotator" in table.frame else 0
     who = f" by {people:,} annotator{'s' if people != 1 else ''}" if people else ""
     answers = "one answer" if per_item == 1 else f"{per_item:.1f} answers"

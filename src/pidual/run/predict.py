@@ -1,6 +1,6 @@
 """What a fitted method says about every annotation, and what all answers to an item say together."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,11 @@ class RowScores:
         )
         predicted = np.zeros(len(given), np.int64)
         return cls(predicted, probability, confidence, margin, quality, full, unaided, p_shuffled, shuffled)
+
+    def take(self, rows: NDArray[np.int64]) -> "RowScores":
+        """Of these annotations alone."""
+        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays, columns={name: values[rows] for name, values in self.columns.items()})
 
     def put(self, at: NDArray[np.int64], p: NDArray[np.float32], input: NDArray[np.int64], given: NDArray[Any]) -> None:
         """Keep what f says about the annotations `at`, which are about these inputs (B, K) and have these labels."""

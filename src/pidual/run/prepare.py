@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
 from ..batch import Rows, Spec
 from ..data import AnnotationTable, Inputs, x_rows
+from ..data.answers import describe_repeats
 from ..encode import PIEncoder
 from ..encode.random_pi import derive_seed
 from ..engine.threads import choose_threads
@@ -89,6 +92,12 @@ class Job:
         """Which annotations are held out as test rows (N,)."""
         return np.asarray(self.split == TEST)
 
+    @cached_property
+    def counted(self) -> NDArray[np.int64] | None:
+        """The last row of each answer, by which labels and people are counted; None where no row repeats an answer."""
+        codes = self.table.answer_codes
+        return None if codes is None else np.flatnonzero(~pd.Series(codes).duplicated(keep="last").to_numpy())
+
     @property
     def method_class(self) -> type[Method]:
         """The class of the method."""
@@ -130,10 +139,10 @@ def prepare(
     check_judging(inputs, options, table)
     joined = join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
-    n_train, n_items = joined.count_trained(table)
+    n_train, n_answers, n_items = joined.count_trained(table)
     judged = len(table.classes) if judging else None
     training, method_options, network_options = resolve_options(
-        options, n_train, in_shape, n_items, own_module=module is not None, judged_classes=judged
+        options, n_answers, in_shape, n_items, own_module=module is not None, judged_classes=judged
     )
     rows = Rows.build(
         inputs.array,
@@ -145,6 +154,7 @@ def prepare(
         item=table.item_codes,
         fold=assign_folds(table.item_codes, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
         truth=truth,
+        vote=table.answer_codes,
     )
     spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
     network = {
@@ -170,7 +180,11 @@ def prepare(
         network=network,
         make=make,
         build=build,
-        warnings=[*joined.warnings, *find_uninformative(table, options.method, spec, judging)],
+        warnings=[
+            *describe_repeats(table.answer_codes, people="annotator" in table.frame),
+            *joined.warnings,
+            *find_uninformative(table, options.method, spec, judging),
+        ],
         threads=choose_threads(check_build(build), training.batch_size, asked),
         choice=choice,
         pi_health=joined.pi_health,
@@ -189,10 +203,12 @@ class Joined:
     warnings: list[str]
     pi_health: list[dict[str, str]]
 
-    def count_trained(self, table: AnnotationTable) -> tuple[int, int]:
-        """Annotations, and items, that are trained on."""
+    def count_trained(self, table: AnnotationTable) -> tuple[int, int, int]:
+        """Annotations, answers and items that are trained on."""
         train = self.split == TRAIN
-        return int(train.sum()), int(np.count_nonzero(np.bincount(table.item_codes[train])))
+        answers = None if table.answer_codes is None else np.count_nonzero(np.bincount(table.answer_codes[train]))
+        n_items = np.count_nonzero(np.bincount(table.item_codes[train]))
+        return int(train.sum()), int(train.sum() if answers is None else answers), int(n_items)
 
 
 def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, own_split: bool) -> Joined:
