@@ -282,7 +282,12 @@ def test_shares_and_likelihoods_are_in_their_range(crowd):
     for name in ("label_quality", "consensus_quality", "gate"):
         assert frame[name].between(0, 1).all()
     assert summary["estimated_noise_rate"] == pytest.approx(1 - frame["label_quality"].mean(), abs=1e-5)
-    assert (frame["is_label_issue"] == (frame["label_quality"] < summary["cutoff"]["value"])).all()
+    low, confirmed = (
+        frame["label_quality"] < summary["cutoff"]["value"],
+        frame["consensus_label"] == frame["given_label"],
+    )
+    assert (frame["is_label_issue"] == (low & ~confirmed)).all()
+    assert (frame["rests_on_own_answer"] == (low & confirmed)).all()
     assert summary["cutoff"]["value"] <= 2 / 3
 
 

@@ -148,6 +148,7 @@ def test_what_reviewers_decided_comes_before_the_consensus(fitted, folder):
     shutil.copytree(fitted / "run", folder / "run")
     run = Run.open("run")
     before, frame = decide(run).set_index("row"), run.predictions.frame
+    assert before.index.tolist() == frame.index[frame["is_label_issue"]].tolist()  # all of them
     kept, unsure, *_ = before.index
     changed = int(frame.index[~frame["is_label_issue"]][0])
     old = frame["given_label"].iloc[changed]

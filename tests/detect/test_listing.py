@@ -1,6 +1,7 @@
 """Which labels are listed, against plain loops."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -28,11 +29,9 @@ def make(n=200, seed=0):
     )
     quality = rng.choice(np.linspace(0, 1, 21), n).astype(np.float32)
     wrong = (label + rng.integers(1, 3, n)) % 3
-    predicted = np.where(quality < 0.5, wrong, label)
-    made = Predictions.build(
-        frame, CLASSES, predicted=predicted, predicted_probability=np.full(n, 0.7), label_quality=quality
-    )
-    return mark_issues(made)[0]
+    said = {"predicted": np.where(quality < 0.5, wrong, label), "consensus": np.where(quality < 0.3, wrong, label)}
+    sure = dict.fromkeys(("predicted_probability", "consensus_quality"), np.full(n, 0.7))
+    return mark_issues(Predictions.build(frame, CLASSES, **said, **sure, label_quality=quality))[0]
 
 
 MARKED = make()
@@ -58,7 +57,7 @@ def by_loops(predictions, choice):
     if choice.cutoff is not None:
         rows = [row for row in rows if row["label_quality"] < choice.cutoff]
         return [row["row"] for row in rows]
-    return [row["row"] for row in rows if row["is_label_issue"]]
+    return [row["row"] for row in rows if row["rests_on_own_answer" if choice.resting else "is_label_issue"]]
 
 
 @pytest.mark.parametrize(
@@ -74,10 +73,11 @@ def by_loops(predictions, choice):
         Choice(classes=("owl",)),
         Choice(classes=("owl", "cat"), annotators=("bob",), budget=5),
         Choice(annotators=("ann",), cutoff=0.4),
+        Choice(resting=True),
     ],
 )
 def test_what_is_listed(choice):
-    named = Choice(choice.cutoff, choice.budget, choice.per_class, choice.classes, tuple(map(str, choice.annotators)))
+    named = replace(choice, annotators=tuple(map(str, choice.annotators)))
     assert list_labels(MARKED, choice)["row"].tolist() == by_loops(MARKED, named)
 
 
@@ -106,6 +106,7 @@ def test_every_row_listed_has_its_reason_and_the_verdict_it_had():
     ("options", "words"),
     [
         ({"budget": 3, "cutoff": 0.1}, "cutoff and budget both choose what to list"),
+        ({"budget": 3, "resting": True}, "budget and resting both choose what to list"),
         ({"budget": -1}, "The budget -1 is negative"),
         ({"per_class": 0}, "per_class must be a number of labels"),
         ({"per_class": 2.5}, "not 2.5"),

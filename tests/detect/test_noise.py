@@ -71,6 +71,15 @@ def test_labels_of_one_item_are_wrong_together():
     assert low == pytest.approx(0.8 - 1.6448536 * math.sqrt(0.8 * 0.2 / 25))
 
 
+def test_an_answer_counts_in_full_for_the_precision_of_the_list_if_its_item_has_others():
+    quality, full = np.array([0.2, 0.3, 0.1, 0.9]), np.array([0.4, 0.4, 0.5, 0.9])
+    made = predictions_of(quality, [0, 0, 0, 0], ["a", "b"], [True, False, True, False])  # the second is confirmed
+    made = Predictions(made.frame.assign(item=pd.Categorical([0, 0, 1, 2])), made.classes)
+    found = expected_findings(made, full, quality)
+    assert found["expected_precision"] == pytest.approx((0.6 + 0.9) / 2)
+    assert [point["expected_wrong"] for point in found["curve"]] == pytest.approx([0.9, 1.5, 2.1, 2.2])
+
+
 def test_a_list_of_nothing_has_no_precision():
     quality = np.full(4, 0.9, np.float32)
     found = expected_findings(predictions_of(quality, [0, 1, 0, 1], ["a", "b"], quality < 0.5), quality, quality)

@@ -72,7 +72,7 @@ def test_votes_where_no_other_class_is_likelier(others, text):
         by_input=([1] * n, [0.6] + [0.7] * (n - 1)),
         item=[0] * n,
     )
-    label = "The consensus is dog as labelled (70%), but leans on this very label: counted half, it has 40%."
+    label = "The consensus is dog as labelled (70%), but rests on this one answer: counted half, it has 40%."
     assert reason == [f"{label} {text} By its input alone it is dog as labelled (60%)."]
 
 
@@ -307,7 +307,7 @@ def test_predictions_are_marked_with_reasons_and_annotators_described():
     assert people["num_issues"].sum() == marked.n_issues
 
 
-def test_an_issue_is_a_label_of_low_quality_and_its_reason_names_the_consensus():
+def test_an_issue_is_a_label_of_low_quality_that_the_consensus_does_not_confirm():
     rng = np.random.default_rng(0)
     given, predicted, consensus = np.zeros(300, int), np.zeros(300, int), np.zeros(300, int)
     predicted[:40], consensus[20:60] = 1, 1
@@ -318,8 +318,11 @@ def test_an_issue_is_a_label_of_low_quality_and_its_reason_names_the_consensus()
     known = {"predicted": predicted, "predicted_probability": np.full(300, 0.8), "label_quality": quality}
     both = known | {"consensus": consensus, "consensus_quality": np.full(300, 0.9)}
     marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **both))
-    assert np.flatnonzero(marked.is_issue).tolist() == list(range(60))
+    assert np.flatnonzero(marked.is_issue).tolist() == list(range(20, 60))
+    assert np.flatnonzero(marked.is_resting).tolist() == list(range(20))
+    assert marked.frame["reason"][0].startswith("The consensus is cat as labelled (90%), but rests on this one answer")
     assert marked.frame["reason"][20].startswith("The consensus is dog (90%), not cat (")
     before, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
     assert np.flatnonzero(before.is_issue).tolist() == list(range(60))
+    assert not before.is_resting.any()
     assert before.frame["reason"][20].startswith("The model says dog (80%), not cat (")

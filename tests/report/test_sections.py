@@ -304,12 +304,12 @@ def test_suspects_show_their_unusual_columns_and_texts(run, tmp_path):
         ({"reason": "", "reason_label": "It is b.", "reason_votes": "All say b."}, "All say b."),
         (
             {
-                "reason": "It leans on it. By x.",
-                "reason_label": "It leans on it.",
+                "reason": "It rests on it. By x.",
+                "reason_label": "It rests on it.",
                 "given_label": "b",
                 "suggested": "b",
             },
-            "It leans on it. By x.",
+            "It rests on it. By x.",
         ),
     ],
 )
@@ -317,20 +317,22 @@ def test_why_without_what_the_columns_say(record, shown):
     assert why(record) == shown
 
 
-def test_a_label_that_is_the_consensus_is_not_crossed_out(tmp_path):
+def test_labels_that_rest_on_one_answer_are_a_group_of_their_own(tmp_path):
     run = fabricate_run(tmp_path / "run", n_items=120, classes=NAMES)
     predictions = Predictions.read(run / "predictions.parquet")
     predictions.frame["consensus_label"] = predictions.frame["given_label"].where(
         predictions.frame["row"] % 2 == 0, predictions.frame["consensus_label"]
     )
-    mark_issues(predictions)[0].write(run / "predictions.parquet")
-    change_files(run)
-    listed = Predictions.read(run / "predictions.parquet").issues()[:200]
-    same = (listed["given_label"] == listed["consensus_label"]).to_numpy()
-    assert 0 < same.sum() < len(same)
+    marked = mark_issues(predictions)[0]
+    marked.write(run / "predictions.parquet")
+    change_files(run, summary={"n_issues": marked.n_issues})
+    n_resting = marked.is_resting.sum()
+    assert 20 < n_resting < marked.n_issues + n_resting
     page = build_report(Run.open(run)).read_text()
-    assert page.count('<dd class="given">') == np.count_nonzero(~same)
-    assert page.count("but leans on this very label: counted half") == same.sum()
+    assert f"{marked.n_issues} of {len(marked)} labels look wrong" in page
+    assert f"{n_resting} more labels rest on this one answer" in page
+    assert page.count('<dd class="given">') == min(200, marked.n_issues)  # crossed out
+    assert page.count("but rests on this one answer: counted half") == 20
 
 
 @pytest.mark.parametrize(

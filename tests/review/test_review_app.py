@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from fabricated import fabricate_run
+from fabricated import change_files, fabricate_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from review_server import CLASSES, SCRIPT
@@ -172,6 +172,18 @@ def test_filters(run, client):
     assert client.ask(low=middle)["progress"]["total"] == (frame["label_quality"] >= np.float32(middle)).sum()
     assert client.ask(high=middle)["progress"]["total"] == (frame["label_quality"] <= np.float32(middle)).sum()
     assert client.ask(everything=1)["progress"]["total"] == len(run.predictions)
+
+
+def test_labels_that_rest_on_one_answer_are_shown_by_a_filter(run, store):
+    frame = run.predictions.frame
+    frame["rests_on_own_answer"] = ~frame["is_label_issue"] & (frame["row"] % 7 == 0)
+    run.predictions.write(run.path / "predictions.parquet")
+    change_files(run.path)
+    client = Client(make_app(Run.open(run.path), store, TOKEN))
+    found, n = client.ask(resting=1), frame["rests_on_own_answer"].sum()
+    assert 0 < n == found["progress"]["total"] == client.ask("about")["n_resting"]
+    assert (found["label"]["rests"], found["label"]["looks_wrong"]) == (True, False)
+    assert client.ask()["progress"]["total"] == run.predictions.n_issues
 
 
 def test_back_and_forth(run, client):
@@ -378,7 +390,9 @@ def test_any_object_is_answered(client, run, fields):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(
-    st.sampled_from(["place", "show", "label", "annotator", "low", "high", "everything", "back", "reviewer"]),
+    st.sampled_from(
+        ["place", "show", "label", "annotator", "low", "high", "everything", "resting", "back", "reviewer"]
+    ),
     st.text(max_size=40) | st.integers().map(str) | st.floats().map(str),
 ))  # fmt: skip
 def test_any_question_is_answered(client, query):

@@ -58,6 +58,11 @@ if TYPE_CHECKING:
     metavar="N|PERCENT",
     help="List the N labels (or this share) of lowest quality in each given class instead, rare ones included.",
 )
+@click.option(
+    "--resting",
+    is_flag=True,
+    help="List labels that rest on this one answer instead: low quality, but still the consensus of their item.",
+)
 @click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels of this class; repeatable.")
 @click.option(
     "--by",
@@ -82,6 +87,7 @@ def detect(
     cutoff: str | None,
     budget: int | None,
     per_class: str | None,
+    resting: bool,
     only: tuple[str, ...],
     by: tuple[str, ...],
     fail_over: str | None,
@@ -96,7 +102,7 @@ def detect(
     from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))
-    choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by)
+    choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by, resting)
     limit = parse_share(fail_over) if fail_over is not None else None
     if limit is not None and choice != Choice(choice.cutoff):
         raise UsageError(
@@ -196,7 +202,8 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     from ..detect import expected_precision
 
     summary, n = found.summary, len(found.predictions)
-    precision = expected_precision(listed["label_quality"], summary)
+    stated = (summary.get("detection") or {}) if choice == type(choice)() else {}  # of the labels that look wrong
+    precision = stated.get("expected_precision", expected_precision(listed["label_quality"], summary))
     if as_json:
         known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
@@ -207,10 +214,11 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if verdict.get("status", "ok") != "ok":
         how = "failed" if verdict["status"] == "failed" else f"is {verdict['status']}"
         say(f"Warning: the {found.what} {how}: {' '.join(verdict.get('reasons', []))}")
-    if precision is not None:
-        labels = "label" if len(listed) == 1 else "labels"
-        expected = describe_expected(precision)
-        say(f"{len(listed):,} {labels} listed; {expected} expected to be wrong{_between(summary, choice)}.")
+    count = f"{len(listed):,} {'label' if len(listed) == 1 else 'labels'} listed"
+    if choice.resting:  # their quality is no more certain than their consensus
+        say(f"{count} that the consensus confirms, but only by their own answer.")
+    elif precision is not None:
+        say(f"{count}; {describe_expected(precision)} expected to be wrong{_between(stated)}.")
     if found.calibration is not None:
         say(describe_calibration(found.calibration))
 
@@ -223,11 +231,10 @@ def describe_expected(share: float) -> str:
     return text if text.startswith(("over", "under")) else f"about {text}"
 
 
-def _between(summary: Mapping[str, Any], choice: "Choice") -> str:
-    """How far the expectation can be trusted, where the labels that look wrong are listed."""
-    known = summary.get("detection") or {}
-    ends = ends_in_percent(known.get("precision_low"), known.get("precision_high"))
-    return f" (between {' and '.join(ends)})" if ends and choice == type(choice)() else ""
+def _between(stated: Mapping[str, Any]) -> str:
+    """How far the expectation can be trusted, where that is known."""
+    ends = ends_in_percent(stated.get("precision_low"), stated.get("precision_high"))
+    return f" (between {' and '.join(ends)})" if ends else ""
 
 
 def parse_cutoff(text: str | None, run: Path | None) -> float | None:

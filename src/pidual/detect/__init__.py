@@ -54,17 +54,21 @@ __all__ = [
 
 
 def mark_issues(predictions: Predictions, counted: npt.NDArray[np.int64] | None = None) -> tuple[Predictions, Cutoff]:
-    """The predictions with the labels that look wrong marked, and the reason for each; and the cut-off used.
+    """Mark the labels that look wrong, and those that rest on their own answer, with the reason for each.
 
-    `counted` are the rows that the cut-off is chosen by, one of each answer, where rows repeat answers.
+    Both have a quality below the cut-off, which is returned too. A label counts half for its quality and in full for
+    the consensus: where that is the label itself, the label is no issue. `counted` are the rows that the cut-off is
+    chosen by, one of each answer, where rows repeat answers.
     """
     quality = predictions.label_quality
     cutoff = auto_cutoff(quality if counted is None else quality[counted])
-    is_issue = explained = find_issues(cutoff, predictions.label_quality)
-    if np.count_nonzero(is_issue) > MOST_REASONS:
-        worst = lowest(np.where(is_issue, predictions.label_quality, 2.0), MOST_REASONS)
-        explained = np.bincount(worst, minlength=len(is_issue)) > 0
-    return predictions.with_issues(is_issue, reasons_for(predictions, explained), explained), cutoff
+    low = explained = find_issues(cutoff, quality)
+    if np.count_nonzero(low) > MOST_REASONS:
+        worst = lowest(np.where(low, quality, 2.0), MOST_REASONS)
+        explained = np.bincount(worst, minlength=len(low)) > 0
+    resting = low & (predictions.suggested == predictions.given) & predictions.has_consensus
+    reasons = reasons_for(predictions, explained)
+    return predictions.with_issues(low & ~resting, reasons, explained, resting), cutoff
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:

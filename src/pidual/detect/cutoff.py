@@ -67,7 +67,9 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
         why = "the cut-off with the best expected F1"
     else:
         why = "each is wrong with a chance of at least one in three"
-    return Cutoff("auto", value, f"Labels with a quality below {value:.2g} are flagged: {why}.")
+    return Cutoff(
+        "auto", value, f"Labels with a quality below {value:.2g} are flagged if another class is likelier: {why}."
+    )
 
 
 def fixed_cutoff(value: float) -> Cutoff:

@@ -32,6 +32,8 @@ class Choice:
         Instead: this many labels of lowest quality of each given class, or this share of them (below 1, rounded up).
     classes, annotators : list
         List only labels of these classes, and only those by these annotators.
+    resting : bool
+        Instead: the labels that rest on their own answer.
     """
 
     cutoff: float | None = None
@@ -39,9 +41,11 @@ class Choice:
     per_class: float | None = None
     classes: tuple[Any, ...] = ()
     annotators: tuple[Any, ...] = ()
+    resting: bool = False
 
     def __post_init__(self) -> None:
         given = [name for name in ("cutoff", "budget", "per_class") if getattr(self, name) is not None]
+        given += ["resting"] * self.resting
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} both choose what to list; pass only one.")
         if self.budget is not None and self.budget < 0:
@@ -85,7 +89,7 @@ def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
         return order[: choice.budget]
     if choice.per_class is not None:
         return _of_each_class(order, predictions.given, choice.per_class, len(predictions.classes))
-    is_issue = predictions.is_issue
+    is_issue = predictions.is_resting if choice.resting else predictions.is_issue
     if choice.cutoff is not None:
         is_issue = find_issues(fixed_cutoff(choice.cutoff), quality)
     return order[is_issue[order]]

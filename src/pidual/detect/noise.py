@@ -4,6 +4,9 @@ An answer counts half where its own quality is judged (`pidual.methods.held_out`
 full, and not at all, bounds what can be said: the truth has mostly been between the two (docs/detection.md). Beyond
 these an interval goes as far as chance may: which items there happen to be, and for each of them what is not known.
 Labels of one item are right or wrong together.
+
+What a list is expected to hold is stated with each answer counted in full where its item has others, and half where it
+is the only one: nearer the truth than either alone (docs/detection.md).
 """
 
 from collections.abc import Sequence
@@ -56,14 +59,15 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
     -------
     dict
         expected_precision of the issues with precision_low and precision_high (None where there is no issue); curve,
-        the expected number of wrong labels and their share among the n of lowest quality; classes, for each class how
-        many labels were given, look wrong, and are expected to be wrong.
+        the expected number of wrong labels and their share among the first n, issues first and then by quality;
+        classes, for each class how many labels were given, look wrong, and are expected to be wrong.
     """
-    found = predictions.is_issue
-    wrong = 1 - predictions.label_quality.astype(np.float64)
+    found, quality = predictions.is_issue, predictions.label_quality.astype(np.float64)
+    alone = np.bincount(predictions.item)[predictions.item] == 1
+    listed_wrong = 1 - np.where(alone, quality, np.asarray(full, np.float64))
     precision = low = high = None
     if found.any():
-        precision = float(wrong[found].mean())
+        precision = float(listed_wrong[found].mean())
         per_item = np.bincount(predictions.item[found])
         error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) * np.square(per_item).sum())) / per_item.sum()
         ends = [float(1 - np.asarray(values, np.float64)[found].mean()) for values in (full, unaided)]
@@ -72,17 +76,17 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
         "expected_precision": precision,
         "precision_low": low,
         "precision_high": high,
-        "curve": findings_curve(wrong),
-        "classes": findings_by_class(predictions.given, found, wrong, predictions.classes),
+        "curve": findings_curve(listed_wrong[np.lexsort([quality, ~found])]),
+        "classes": findings_by_class(predictions.given, found, 1 - quality, predictions.classes),
     }
 
 
 def findings_curve(wrong: Floats) -> list[dict[str, Any]]:
-    """Expected wrong labels among the n most suspicious, for some n between one and all."""
+    """Expected wrong labels among the first n, for some n between one and all."""
     total = len(wrong)
     if not total:
         return []
-    sums = np.cumsum(-np.sort(-wrong))
+    sums = np.cumsum(wrong)
     sizes = np.unique(np.round(np.geomspace(1, total, POINTS)).astype(np.int64))
     found = zip(sizes, sums[sizes - 1], strict=True)
     return [{"n": int(n), "expected_wrong": float(x), "precision": float(min(1.0, x / n))} for n, x in found]

@@ -165,7 +165,7 @@ def _other_label(
     return [
         f"The consensus is {a} ({p}), not {b} ({q})."
         if differs
-        else f"The consensus is {b} as labelled ({p}), but leans on this very label: counted half, it has {q}."
+        else f"The consensus is {b} as labelled ({p}), but rests on this one answer: counted half, it has {q}."
         for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
     ]
 

@@ -14,7 +14,8 @@
     given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
     epoch_probability float32     given_probability averaged over the epochs of training, by networks that did not learn
                                   from the item; missing where there is none, and only of methods that keep it
-    is_label_issue    bool        the given label looks wrong
+    is_label_issue    bool        the given label looks wrong: its quality is low, and another one is the consensus
+    rests_on_own_answer bool      its quality is low too, but it is the consensus, by its own vote alone
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
                                   items the probability that the answer did not come from the truth
     noise_label       category    the label the noise network finds most likely; Pi-DUAL only
@@ -22,8 +23,8 @@
     split             category    train, valid or test
     y                 category    clean label; only where it was given
     ...               the PI columns; one that has a name from above is called pi_<name>
-    reason            str         why the label looks wrong; "" where it does not, and of more than 200,000 for those of
-                                  highest quality
+    reason            str         why the label looks wrong, or rests on its own answer; "" where it does neither, and
+                                  of more than 200,000 for those of highest quality
     reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
                                   (reason_label), the item's other labels and its input (reason_votes), the annotator
                                   (reason_annotator), the pair of classes (reason_pair), PI (reason_pi); where there are
@@ -184,6 +185,7 @@ class Predictions:
             "given_margin": given_margin,
             "epoch_probability": epoch_probability,
             "is_label_issue": np.zeros(n),
+            "rests_on_own_answer": np.zeros(n),
             "gate": gate,
             "noise_label": noise,
         }
@@ -231,6 +233,7 @@ class Predictions:
         is_issue: npt.ArrayLike,
         reasons: Mapping[str, Sequence[str]] | None = None,
         explained: npt.ArrayLike | None = None,
+        resting: npt.ArrayLike | None = None,
     ) -> "Predictions":
         """The same predictions with these annotations marked as issues.
 
@@ -242,6 +245,8 @@ class Predictions:
             called "whole" is the reason as one text; without it, the parts are joined as they come.
         explained : bool array (N,), optional
             Which annotations the reasons are of; all issues by default.
+        resting : bool array (N,), optional
+            Annotations to mark as resting on their own answer; none by default.
         """
         is_issue, own = np.asarray(is_issue, dtype=bool), {name: t for name, t in (reasons or {}).items() if any(t)}
         explained = is_issue if explained is None else np.asarray(explained, dtype=bool)
@@ -252,6 +257,7 @@ class Predictions:
                 raise UsageError(f"{np.count_nonzero(explained)} issues need as many reasons, but got {len(texts)}.")
         frame = self.frame.drop(columns=self.reason_parts)
         frame["is_label_issue"] = is_issue
+        frame["rests_on_own_answer"] = np.zeros(len(self), bool) if resting is None else np.asarray(resting, bool)
         joined = whole or [join_parts(row) for row in zip(*parts.values(), strict=True)]
         for name, texts in {"reason": joined, **parts}.items():
             column = np.full(len(self), "", dtype=object)
@@ -283,6 +289,13 @@ class Predictions:
     def is_issue(self) -> npt.NDArray[np.bool_]:
         """Which labels look wrong (N,)."""
         return self.frame["is_label_issue"].to_numpy(dtype=bool)
+
+    @property
+    def is_resting(self) -> npt.NDArray[np.bool_]:
+        """Which labels rest on their own answer (N,): the consensus confirms them, but by their own vote alone."""
+        if "rests_on_own_answer" not in self.frame:  # an older run
+            return np.zeros(len(self), bool)
+        return self.frame["rests_on_own_answer"].to_numpy(dtype=bool)
 
     @property
     def given(self) -> Codes:

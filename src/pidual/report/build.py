@@ -19,7 +19,7 @@ from .words import FILTERS, Context, records
 
 COUNTED = (
     *("given_label", "predicted_label", "predicted_probability", "consensus_label", "consensus_quality"),
-    *("label_quality", "is_label_issue", "gate", "y"),
+    *("label_quality", "is_label_issue", "rests_on_own_answer", "gate", "y"),
 )
 
 

@@ -12,13 +12,16 @@ from ..run.files import RunFiles
 from .words import Context, clean, cleaned
 
 OPEN_SUSPECTS = 6  # listed at once; the others unfold
+MAX_RESTING = 20  # listed of the labels that rest on their own answer
 MAX_THUMBNAIL_BYTES = 2_000_000  # of all together
 
 
 def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
-    """The labels that look wrong, lowest quality first."""
-    flagged = np.flatnonzero(predictions.is_issue)
-    rows = flagged[np.argsort(predictions.label_quality[flagged], kind="stable")[:limit]]
+    """The labels that look wrong, and some of those that rest on their own answer, lowest quality first."""
+    order = np.argsort(predictions.label_quality, kind="stable")
+    flagged, resting = (order[group[order]] for group in (predictions.is_issue, predictions.is_resting))
+    n_shown = min(limit, len(flagged))
+    rows = np.concatenate([flagged[:limit], resting[:MAX_RESTING]])
     names = ["item", "annotator", "given_label", "label_quality", "gate", "y"]
     there = column_names(run.path / "predictions.parquet")
     columns = [name for name in [*names, *REASON_PARTS, "reason"] if name in there]
@@ -37,9 +40,11 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
     ]
     return {
         "total": len(flagged),
-        "shown": len(listed),
-        "first": listed[:OPEN_SUSPECTS],
-        "more": listed[OPEN_SUSPECTS:],
+        "shown": n_shown,
+        "first": listed[:n_shown][:OPEN_SUSPECTS],
+        "more": listed[OPEN_SUSPECTS:n_shown],
+        "n_resting": len(resting),
+        "resting": listed[n_shown:],
         "has": {name: name in columns for name in ("annotator", "gate", "y")},
         "has_picture": any(pictures),
         "has_text": any(row["text"] for row in listed),

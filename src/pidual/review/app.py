@@ -103,6 +103,7 @@ class Review:
         """The run and its classes."""
         suspects = self.suspects
         sizes = {"n_labels": len(suspects), "n_issues": int(suspects.issue.sum())}
+        sizes["n_resting"] = int(suspects.resting.sum())
         known = {"has_annotators": suspects.people is not None, "has_inputs": suspects.has_inputs}
         known |= {"classes": suspects.classes}
         return JSONResponse({"run": self.name, **sizes, **known})
@@ -174,6 +175,7 @@ class Review:
             _share(query.get("low", "0"), "low"),
             _share(query.get("high", "1"), "high"),
             query.get("everything") == "1",
+            query.get("resting") == "1",
         )
 
     def _taken_from(self, reviewer: str) -> list[int]:

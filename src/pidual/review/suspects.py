@@ -52,6 +52,8 @@ class Filter:
         The quality, both ends included.
     everything : bool
         Also labels that do not look wrong.
+    resting : bool
+        Instead of those that look wrong, labels that rest on their own answer.
     """
 
     show: str = "undecided"
@@ -60,6 +62,7 @@ class Filter:
     low: float = 0.0
     high: float = 1.0
     everything: bool = False
+    resting: bool = False
 
 
 class Suspects:
@@ -80,7 +83,7 @@ class Suspects:
 
     def __init__(self, run: RunFiles, store: Store, sample: int = 0):
         path, self.store = run.path / "predictions.parquet", store
-        read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue"])
+        read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue", "rests_on_own_answer"])
         self.classes = [str(name) for name in read.classes]
         self.people = _names(read.frame["annotator"]) if read.annotator is not None else None
         self.rows = read.frame["row"].to_numpy(np.int64)
@@ -88,6 +91,7 @@ class Suspects:
         self.place = np.empty(len(self.order), np.int32)
         self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
         self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
+        self.resting = read.is_resting[self.order]
         self.sample = self.place[spread_sample(read.label_quality, read.is_issue, sample)] if sample else None
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
@@ -129,7 +133,8 @@ class Suspects:
         first = int(np.searchsorted(self.quality, np.float32(wanted.low), "left"))
         last = int(np.searchsorted(self.quality, np.float32(wanted.high), "right"))
         mask = np.zeros(len(self), bool)
-        mask[first:last] = True if wanted.everything else self.issue[first:last]
+        group = self.resting if wanted.resting else self.issue
+        mask[first:last] = True if wanted.everything else group[first:last]
         if wanted.label is not None:
             mask &= self.given == wanted.label
         if wanted.annotator is not None and self.annotator is not None:
@@ -180,6 +185,7 @@ class Suspects:
             "predicted_probability": finite_or_none(texts["predicted_probability"]),
             "quality": finite_or_none(self.quality[place]),
             "looks_wrong": bool(self.issue[place]),
+            "rests": bool(self.resting[place]),
             "reason": _cut(texts["reason"]),
             "picture": self.pictures.get(item),
             **self.previews.get(row, {"text": None, "unusual": []}),

@@ -24,8 +24,8 @@ PREVIEW = {"row": "int64", "column": "str", "text": "str", "value": "f8", "low":
 def suspicious_rows(predictions: Predictions, limit: int = LIMIT) -> NDArray[np.int64]:
     """Annotations that a report lists first: those marked, and the worst of all, as others may be marked later."""
     order = np.argsort(predictions.label_quality, kind="stable")
-    marked = order[predictions.is_issue[order]][:limit]
-    return np.asarray(pd.unique(np.concatenate([marked, order[:limit]])), np.int64)
+    marked = [order[group[order]][:limit] for group in (predictions.is_issue, predictions.is_resting)]
+    return np.asarray(pd.unique(np.concatenate([*marked, order[:limit]])), np.int64)
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = LIMIT) -> pd.DataFrame:

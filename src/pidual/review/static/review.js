@@ -2,7 +2,7 @@
 "use strict";
 
 const MATCHES = 50; // classes that are listed at a time
-const FIELDS = ["show", "class", "annotator", "low", "high", "everything"];
+const FIELDS = ["show", "class", "annotator", "low", "high", "resting", "everything"];
 const at = id => document.getElementById(id);
 const state = { token: "", reviewer: "", classes: [], hasInputs: true, current: null, busy: false, selected: 0, matches: [] };
 
@@ -140,7 +140,7 @@ function showSaid(label) {
   put("predicted", classes[label.predicted]);
   put("predicted-sure", likely(label.predicted_probability));
   const quality = label.quality < 0.001 ? "under 0.001" : label.quality.toFixed(label.quality < 0.01 ? 3 : 2);
-  put("quality", `${quality}${label.looks_wrong ? "" : " (does not look wrong)"}`);
+  put("quality", `${quality}${label.looks_wrong ? "" : label.rests ? " (rests on this one answer)" : " (does not look wrong)"}`);
   at("answers-row").hidden = !label.answers.length;
   at("answers").replaceChildren(...label.answers.map(answer => {
     const line = make("li", `${classes[answer.label]} `);
@@ -193,12 +193,12 @@ function question(more) {
   const name = at("class").value;
   if (name) query.set("label", state.classes.indexOf(name));
   for (const id of ["annotator", "low", "high"]) if (at(id).value) query.set(id, at(id).value);
-  if (at("everything").checked) query.set("everything", "1");
+  for (const id of ["resting", "everything"]) if (at(id).checked) query.set(id, "1");
   return query;
 }
 
 function keepFilter() {
-  const kept = Object.fromEntries(FIELDS.map(id => [id, id === "everything" ? at(id).checked : at(id).value]));
+  const kept = Object.fromEntries(FIELDS.map(id => [id, at(id).type === "checkbox" ? at(id).checked : at(id).value]));
   sessionStorage.setItem("pidual-filter", JSON.stringify(kept));
   const set = FIELDS.filter(id => id !== "show" && kept[id]).length + (kept.show === "undecided" ? 0 : 1);
   put("filtered", set ? `(${set} set)` : "");
@@ -210,7 +210,7 @@ function restoreFilter() {
     kept = JSON.parse(sessionStorage.getItem("pidual-filter")) || {};
   } catch { /* as if there were none */ }
   for (const id of FIELDS) {
-    if (id === "everything") at(id).checked = kept[id] === true;
+    if (at(id).type === "checkbox") at(id).checked = kept[id] === true;
     else if (typeof kept[id] === "string") at(id).value = kept[id];
   }
   if (at("class").value && !state.classes.includes(at("class").value)) at("class").value = "";
@@ -385,6 +385,8 @@ function start() {
     put("run", about.run);
     document.title = `Review · ${about.run}`;
     at("by").hidden = !about.has_annotators;
+    at("resting-label").hidden = !about.n_resting;
+    put("n-resting", count(about.n_resting));
     at("classes").replaceChildren(...about.classes.map(option));
     restoreFilter();
     if (state.reviewer) await load(0);
