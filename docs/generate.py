@@ -277,7 +277,8 @@ TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
 
 
 MEANINGS = {  # of the columns above, each in a few words; run_directory.md has the details
-    "row": "row of the table of labels, counted from 0",
+    "row": "number of the answer, counted from 0: its row in the table, if no row was skipped",
+    "table_row": "row of the table, counted from 0; only if rows without a label were skipped",
     "item": "name of the item",
     "annotator": "who gave the label: a pseudonym, or the id with `--keep-ids`",
     "given_label": "the label in the table",

@@ -9,6 +9,7 @@ from PIL import Image
 
 from pidual.data import AnnotationTable, Inputs, LazyImages, images, load_inputs, table_inputs, x_rows
 from pidual.data.images import random_boxes
+from pidual.data.inputs import feature_names
 from pidual.errors import DataError, DataWarning, UsageError
 
 
@@ -82,12 +83,14 @@ def test_array_errors(tmp_path):
         load_inputs(np.array([["a"]]))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_found_in_any_block(value):
+def test_values_that_are_not_finite_are_found_in_any_block():
     array = np.zeros((9000, 1000), np.float32)  # 36 MB: three blocks
-    load_inputs(array)
-    array[8765, 43] = value
-    with pytest.raises(DataError, match=rf"x, row 8765, column 43 .*the value is {value}"):
+    assert load_inputs(array).array is array
+    array[8765, 43] = np.nan
+    with pytest.warns(DataWarning, match="x: 1 of 9,000 values of the input column 43 is missing"):
+        assert load_inputs(array).array[8764:8767, -1].tolist() == [0, 1, 0]
+    array[8765, 43] = np.inf
+    with pytest.raises(DataError, match=r"x, row 8765, column 43 .*the value is inf"):
         load_inputs(array)
 
 
@@ -154,8 +157,7 @@ def test_numbers_that_are_no_names(name, values):
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        ('item,a,b\n"p\n",1,2\nq,1,\n', ["line 4", "column 'b'", "nan"]),
-        ("item,a\np,1\nq,inf\n", ["line 3", "column 'a'", "inf"]),
+        ('item,a,b\n"p\n",1,2\nq,1,inf\n', ["line 4", "column 'b'", "inf"]),
         ("item,a\np,1\nq,2\np,3\n", ["line 4", "column 'item'", "'p' was named before", "line 2"]),
         ("item,a\np,1\n,2\n", ["line 3", "column 'item'", "missing"]),
         ("item,c\np,x\n", ["no numeric column", "item, c", "--x-text"]),
@@ -250,14 +252,50 @@ def test_table_inputs_without_items_go_row_by_row():
 
 
 def test_table_inputs_errors(tmp_path):
-    path = write(tmp_path, 'item,label,a,t\nq,0,1,x\np,1,2,"y\n"\nq,1,3,x\n')
-    with pytest.raises(DataError, match=r"line 5, column 'a': '3.0' differs from an earlier row"):
+    path = write(tmp_path, 'item,label,a,t\nq,0,1,x\np,1,2,"y\n"\nq,1,3,z\n')
+    with pytest.raises(DataError, match=r"line 5, column 'a': '3.0' differs from an earlier row .*in 1 items.*--pi"):
         table_inputs(path, columns=["a"])
+    with pytest.raises(DataError, match=r"line 5, column 't': 'z' differs from an earlier row"):
+        table_inputs(path, text="t")
     with pytest.raises(UsageError, match=r"columns=.*text="):
         table_inputs(path)
-    path = write(tmp_path, "item,label,a\nq,0,1\nq,1,1\np,1,\n")
-    with pytest.raises(DataError, match=r"line 4, column 'a': the value is nan"):
-        table_inputs(path, columns=["a"])
+
+
+def test_inputs_of_an_item_that_differ_a_little_are_its_first(tmp_path):
+    path = write(tmp_path, "item,a,b\nq,1,\np,2,5\nq,1.5,7\np,2,5\nr,3,6\nr,3,\n")
+    with pytest.warns(DataWarning) as caught:
+        inputs = table_inputs(path, columns=["a", "b"])
+    assert [str(one.message) for one in caught] == [
+        f"{path}: the inputs of 1 of 3 items differ between their rows; the first value is used (first: line 4, column "
+        "'a': '1.5' after '1.0')."
+    ]
+    assert inputs.array.tolist() == [[1, 7], [2, 5], [3, 6]]  # of b the first value that there is
+
+
+# --- missing numbers ---
+
+
+def test_missing_numbers_have_a_flag_that_prediction_has_too(tmp_path):
+    path = write(tmp_path, "item,a,b,c\np,1,2,3\nq,,4,\nr,5,6,4\ns,9,8,9\n")
+    with pytest.warns(DataWarning, match=r"x.csv: 2 of 8 values of the input columns a, c are missing; the median"):
+        inputs = load_inputs(path)
+    assert inputs.array.tolist() == [[1, 2, 3, 0, 0], [5, 4, 4, 1, 1], [5, 6, 4, 0, 0], [9, 8, 9, 0, 0]]
+    assert inputs.schema["missing"] == {"columns": [0, 2], "medians": [5.0, 4.0]}
+    assert inputs.schema["shape"] == [5]
+    assert feature_names(inputs.schema) == ["a", "b", "c", "a is missing", "c is missing"]
+    schema = json.loads(json.dumps(inputs.schema))
+    again = load_inputs(pd.DataFrame({"c": [1.0, np.nan], "b": [2, 2], "a": [np.nan, 3]}), schema=schema)
+    assert again.array.tolist() == [[5, 2, 1, 1, 0], [3, 2, 4, 0, 1]]
+    bare = load_inputs(np.array([[1, 2, np.nan]]), schema=schema)
+    assert bare.array.tolist() == [[1, 2, 4, 0, 1]]
+    with pytest.raises(DataError, match=r"x, row 0, column 1 .*the value is missing, and none was in this column when"):
+        load_inputs(np.array([[1, np.nan, 3]]), schema=schema)
+    with pytest.raises(DataError, match="x has 2 features per input where the model was trained with 3"):
+        load_inputs(np.array([[1.0, 3]]), schema=schema)
+    with pytest.raises(DataError, match=r"row 0, column 0, 1 .*the value is nan"):
+        load_inputs(np.array([[[1, np.nan]]]))
+    with pytest.raises(DataError, match=r"x, row 0, column 1 .*missing here and in all other rows"):
+        load_inputs(np.array([[1, np.nan], [1, np.nan]]))
 
 
 # --- images ---
@@ -531,7 +569,7 @@ def test_inputs_from_arrays_have_a_whole_schema():
     [
         (np.array([["a"]]), None, "inputs must be numbers"),
         (np.zeros(3), None, r"mine has the shape \(3,\)"),
-        (np.array([[1.0], [np.nan]]), None, "mine, row 1, column 0 .*: the value is nan"),
+        (np.array([[1.0], [-np.inf]]), None, "mine, row 1, column 0 .*: the value is -inf"),
         (np.zeros((2, 1)), np.array([1]), "mine has 2 rows in 'x' and 1 in 'item'"),
         (np.zeros((2, 1)), np.array([1, 1]), "1 was named before"),
     ],

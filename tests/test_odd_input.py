@@ -67,7 +67,7 @@ def test_arrays_of_any_number_type_are_read_alike(crowd_files, kind):
         (1e300, np.float64, ["row 7, column 2", "1e+300", "3.4e38", "scale"]),
         (-1e39, np.float64, ["row 7, column 2", "-1e+39"]),
         (1e300, np.longdouble, ["row 7, column 2", "1e+300"]),
-        (np.nan, np.float16, ["row 7, column 2", "nan", "replace"]),
+        (np.inf, np.float16, ["row 7, column 2", "inf", "replace"]),
     ],
 )
 def test_numbers_beyond_single_precision(crowd_files, value, kind, parts):
@@ -435,7 +435,7 @@ def test_frames_of_any_order_of_bytes():
 def test_a_cell_of_any_length_does_not_hide_an_error(crowd_files):
     change(crowd_files, lambda frame: frame.assign(text=["word " * 30_000, *["short"] * 179]))
     text = (crowd_files / "labels.csv").read_text().splitlines()
-    text[5] = text[5].replace("cat", "").replace("dog", "").replace("owl", "")
+    text[5] = text[5].replace("cat", "None").replace("dog", "None").replace("owl", "None")
     (crowd_files / "labels.csv").write_text("\n".join(text))
     refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "line 6", "label is missing")
     assert csv.field_size_limit() >= 16 << 20

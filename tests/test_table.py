@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pidual.data import AnnotationTable, pseudonym, read_table
+from pidual.data import AnnotationTable, Inputs, pseudonym, read_table, read_truth, x_rows
 from pidual.errors import DataError, DataWarning, KeyNotice, UsageError
 
 CSV = """item,label,annotator,seconds,y,split
@@ -122,7 +122,7 @@ def test_integer_labels_and_a_clean_label_with_gaps(tmp_path):
         (["True", "False", "True"], ["true", "false", "true"], ["True", "False", "True"]),
         pytest.param(
             *(["01", "1", "2"], ["1", "2", "2.0"], ["1", "2", "2"]),
-            marks=pytest.mark.filterwarnings("ignore:.*are the same number"),
+            marks=pytest.mark.filterwarnings("ignore:.*classes that look the same"),
         ),
         (["007", "8", "8"], ["7", "8", "8"], ["7", "8", "8"]),
     ],
@@ -133,9 +133,9 @@ def test_clean_labels_are_spelled_as_the_labels_are(labels, y, expected):
 
 
 def test_clean_labels_of_which_none_is_a_label_are_told():
-    frame = pd.DataFrame({"label": ["cat", "dog"] * 2, "y": ["Cat", None, "Dog", "Dog"]})
+    frame = pd.DataFrame({"label": ["cat", "dog"] * 2, "y": ["Katze", None, "Hund", "Hund"]})
     with pytest.warns(
-        DataWarning, match=r"'y': no value is a label \(values are such as 'Cat', labels such as 'cat'\)"
+        DataWarning, match=r"'y': no value is a label \(values are such as 'Katze', labels such as 'cat'\)"
     ):
         AnnotationTable.from_frame(frame)
 
@@ -329,9 +329,9 @@ def test_fingerprint_follows_the_data():
         ("item,label\n1,a\n2,a\n", ["column 'label'", "every label is 'a'", "two classes"]),
         ("item,label\n1,a\n2,a\n3,b\n", ["line 4", "column 'label'", "class 'b'", "one row", "merge"]),
         ("item,label\n1,a\n2,a\n3,b\n4,c\n", ["line 4", "class 'b'", "1 more classes"]),
-        ('item,label\n"1\n",a\n2,\n3,b\n', ["line 4", "column 'label'", "label is missing ('')", "delete the row"]),
-        ("item,label\n1,a\n2,NaN\n3,  \n", ["line 3", "column 'label'", "in 1 more rows"]),
-        ("item,label\n1,a\n3,  \n", ["line 3", "missing ('  ')"]),
+        ('item,label\n"1\n",\n2, \n3,NaN\n', ["line 2", "column 'label'", "label is missing ('')", "2 more rows"]),
+        ("item,label\n1,a\n2,None\n3,b\n", ["line 3", "missing ('None' is read as missing; rename the label"]),
+        ("item,label\n1,ok\n2,ok\n3,O.K.\n", ["line 4", "class 'O.K.'", "merge it into another (--same O.K.=ok)"]),
         ("item,label\n1,a\n,b\n2,a\n3,b\n", ["line 3", "column 'item'", "item is missing"]),
         ("item,label,annotator\n1,a,x\n2,a,x\n3,b,\n4,b,x\n", ["line 4", "column 'annotator'", "annotator is missing"]),
         (
@@ -399,21 +399,103 @@ def test_rows_without_annotators_are_one_answer_if_a_rare_value_says_so():
     assert answers(frame.assign(seconds=np.arange(60) % 20), "seconds") is None
 
 
-def test_classes_written_alike_are_told():
-    frame = pd.DataFrame({"label": ["cat", "Cat", "sea gull", "sea  gull", "dog"] * 2})
-    expected = (
-        "table, column 'label': 'Cat' and 'cat' are two classes that differ in letter case or spaces alone (and 1 "
-        "more like them); write them the same way if they mean the same."
+def said(make):
+    """What `make` makes, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = make()
+    return made, [str(one.message) for one in caught]
+
+
+SPELLINGS = ["ok"] * 3 + [
+    "OK",
+    "Ok ",
+    "o\u00adk",
+    "r\u00fcck",
+    "r\u00fcck",
+    "ru\u0308ck",
+    "sea gull",
+    "sea  Gull",
+    "\uff4fk",
+]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_spellings_are_one_class_under_the_most_frequent(tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    frame = pd.DataFrame({"item": range(12), "label": SPELLINGS, "y": ["OK", "Sea gull", *SPELLINGS[2:]]})
+    if ending == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path) if ending == "parquet" else frame.to_json(path, orient="records", lines=True)
+    table, notes = said(lambda: read_table(path))
+    assert table.classes == ["ok", "r\u00fcck", "sea gull"]
+    assert table.label_codes.tolist() == [0] * 6 + [1] * 3 + [2, 2, 0]
+    assert table.y_codes.tolist() == [0, 2, *table.label_codes[2:]]
+    assert notes == [
+        f"{path}, column 'label': 'OK' (1), 'Ok' (1), 'o\\xadk' (1), '\uff4fk' (1, other Unicode form) are read as "
+        "'ok'; 'ru\u0308ck' (1, other Unicode form) is read as 'r\u00fcck'; 'sea  Gull' (1) is read as 'sea gull'; "
+        "exact_labels=True (--exact-labels) keeps spellings apart."
+    ]
+    frame = pd.concat([frame, frame])
+    apart, notes = said(lambda: AnnotationTable.from_frame(frame, exact_labels=True))
+    assert len(apart.classes) == 9
+    assert len(notes) == 1
+    assert "classes that look the same" in notes[0]
+
+
+def test_the_first_of_spellings_as_frequent_is_the_class():
+    for labels in (["B", "b"], ["b", "B"]):
+        table, _ = said(lambda labels=labels: AnnotationTable.from_frame(pd.DataFrame({"label": [*labels, "a"] * 2})))
+        assert table.classes == sorted(["a", labels[0]])
+
+
+def test_near_spellings_are_suggested_and_merged_by_name():
+    frame = pd.DataFrame({"label": ["ok", "ok", "ok", "o.k.", "O.K.", "R\u00fcckfrage", "Rueckfrage", "A+", "A"] * 2})
+    frame["y"] = "o.k."
+    table, notes = said(lambda: AnnotationTable.from_frame(frame))
+    assert len(table.classes) == 6
+    assert notes[1] == (
+        "table, column 'label': classes that look the same: 'o.k.' and 'ok'; 'R\u00fcckfrage' and 'Rueckfrage'; merge "
+        "them with --same o.k.=ok --same 'R\u00fcckfrage=Rueckfrage' (same= in Python) if they mean the same."
     )
-    with pytest.warns(DataWarning) as caught:
-        table = AnnotationTable.from_frame(frame)
-    assert [str(warning.message) for warning in caught] == [expected]
-    assert len(table.classes) == 5
+    same = {"o.k.": "ok", "Rueckfrage": "R\u00fcckfrage"}
+    table, notes = said(lambda: AnnotationTable.from_frame(frame, same=same))
+    assert table.classes == ["A", "A+", "R\u00fcckfrage", "ok"]
+    assert set(table.frame["y"]) == {"ok"}
+    assert "'o.k.' (2), 'O.K.' (2) are read as 'ok'" in notes[0]
+    assert read_truth(pd.DataFrame({"item": [0], "truth": ["O.k."]}), table)[0] == 3
+    with pytest.raises(UsageError, match=r"has no label 'maybe' \(same, --same\); its labels: 'ok', 'o\.k\.'"):
+        AnnotationTable.from_frame(frame, same={"maybe": "ok"})
+
+
+def test_whole_numbers_stay_so_when_merged():
+    frame = pd.DataFrame({"label": [1, 2, 3, 4] * 2, "y": [4, 3, 2, 1] * 2})
+    table, _ = said(lambda: AnnotationTable.from_frame(frame, same={"4": "3"}))
+    assert table.classes == [1, 2, 3]
+    assert table.y_codes.tolist() == [2, 2, 1, 0] * 2
+
+
+def test_rows_without_a_label_are_skipped_and_counted(tmp_path):
+    path = write(tmp_path, 'label,annotator\na,x\n" ",x\nb,w\n,z\na,y\n\nnan,y\nb,x\n')
+    table, notes = said(lambda: read_table(path, keep_ids=True))
+    assert notes == [f"{path}: 3 rows without a label are skipped (first: line 3, column 'label')."]
+    assert table.skipped.tolist() == [1, 3, 5]
+    assert table.file_rows.tolist() == table.frame["item"].tolist() == [0, 2, 4, 6]
+    assert table.frame["annotator"].tolist() == ["x", "w", "y", "x"]
+    for n, expected in ((7, [0, 2, 4, 6]), (4, [0, 1, 2, 3])):  # x has a row for each row of the file, or of the table
+        assert x_rows(Inputs.from_array(np.zeros((n, 1))), table).tolist() == expected
+    frame = pd.DataFrame({"label": [1.0, np.nan, 2, 1, 2], "annotator": ["x", None, "y", "x", None]})
+    with pytest.raises(
+        DataError, match=r"table, row 4 \(counted from 0\), column 'annotator': the annotator is missing"
+    ):
+        said(lambda: AnnotationTable.from_frame(frame))
+    assert said(lambda: AnnotationTable.from_frame(frame[["label"]]))[0].classes == [1, 2]
 
 
 @pytest.mark.parametrize("labels", [["1", "1.0", "01"], ["1e1", "10", "x"], [" 2", "+2", "y"], ["-0.5", "-.5", "z"]])
 def test_classes_that_are_one_number_are_told(labels):
-    with pytest.warns(DataWarning, match="are two classes that are the same number"):
+    with pytest.warns(DataWarning, match="classes that look the same: '.*' and '.*'; merge"):
         table = AnnotationTable.from_frame(pd.DataFrame({"label": labels * 2}))
     assert len(table.classes) == 3
 
@@ -442,8 +524,8 @@ def test_no_label_column_at_all(tmp_path):
 
 
 def test_frame_errors_name_the_row():
-    with pytest.raises(DataError, match=r"table, row 1 .*column 'label': the label is missing"):
-        AnnotationTable.from_frame(pd.DataFrame({"label": ["a", None, "b"]}))
+    with pytest.raises(DataError, match=r"table, row 1 .*column 'item': the item is missing"):
+        AnnotationTable.from_frame(pd.DataFrame({"label": ["a", "b"] * 2, "item": ["p", None, "q", "q"]}))
 
 
 def test_the_frame_given_is_left_alone():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOVED = ("x", "probs", "key_file")  # files that may be elsewhere now
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")
-READ = ("format", "item", "label", "annotator", "y", "split")
+READ = ("format", "item", "label", "annotator", "y", "split", "same")
 
 
 def given(name: str) -> bool:
@@ -38,6 +38,7 @@ def data_again(run: "Run", table: Path | None, options: dict[str, Any]) -> Path:
         )
     options |= {name: asked.get(name) for name in ASKED if not (name in MOVED and given(name))}
     options |= {name: read.get(name) for name in READ} | {"keep_ids": about.get("keep_ids", False), "new_key": False}
+    options["exact_labels"] = read.get("exact_labels", True)  # as all runs were that do not say
     table = table or Path(source["table"])
     if options["key_file"] is not None:
         options["key_file"] = Path(options["key_file"])

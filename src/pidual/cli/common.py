@@ -155,6 +155,17 @@ def parse_settings(context: click.Context, parameter: click.Parameter, value: tu
     return parsed
 
 
+def parse_same(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    """OLD=NEW pairs of labels."""
+    parsed = {}
+    for pair in value:
+        old, _, new = (part.strip() for part in pair.partition("="))
+        if not old or not new:
+            raise click.BadParameter(f"'{pair}' is not of the form OLD=NEW.")
+        parsed[old] = new
+    return parsed
+
+
 def parse_value(text: str) -> Any:
     """JSON where it is, none, else text."""
     try:

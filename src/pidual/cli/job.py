@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..errors.messages import no_method
 from ..paper.grids import METHOD_GRIDS
 from .columns import guess_options, matching, without_names
-from .common import command_line, names, parse_settings, unquoted
+from .common import command_line, names, parse_same, parse_settings, unquoted
 
 if TYPE_CHECKING:
     from ..data import AnnotationTable
@@ -95,6 +95,18 @@ data_options = together(
         help="Privileged information: columns that say how each label was made. NAME or NAME:KIND, where KIND is "
         "category, number, duration or raw; put a name with a comma or colon in double quotes, as in "
         """'"time, s":number'.  [default: the annotator; for an export, all columns it has]""",
+    ),
+    click.option(
+        "--same",
+        multiple=True,
+        callback=parse_same,
+        metavar="OLD=NEW",
+        help="Merge the label OLD into NEW, such as o.k.=ok; repeatable.",
+    ),
+    click.option(
+        "--exact-labels",
+        is_flag=True,
+        help="Do not merge labels that differ in letter case, spaces or Unicode form alone.",
     ),
     click.option("--y", metavar="COLUMN", help="Clean label, for evaluation only.  [default: y if there is one]"),
     click.option(
@@ -239,13 +251,14 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
     asked = {name: options.get(name) for name in ASKED}
     from ..data import load_inputs, load_probabilities, no_inputs, open_source, read_table, table_inputs
     from ..data.features import expect_inputs
+    from ..data.sources.in_arrow import OnlyRows
 
     listed = [unquoted(part)[0] for part in options["annotators"] or []]
     opened = open_source(table, format=options["format"], label=options["label"], annotators=listed)
     guess_options(opened, options)
     given = [name_and_kind(opened, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
-    keys = ("item", "label", "annotator", "y", "split", "keep_ids", "key_file")
+    keys = ("item", "label", "annotator", "y", "split", "same", "exact_labels", "keep_ids", "key_file")
     columns, text, x = [unquoted(part)[0] for part in options["columns"] or []], options["text"], options["x"]
     columns = columns if x is not None else matching(opened, columns)
     here = [*columns, *([text] if text else [])] if x is None else None
@@ -253,6 +266,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         expect_inputs(opened, options["item"], columns, text)
     new_key = options.get("new_key", True)
     read = read_table(opened, pi=pi, x_columns=here, new_key=new_key, **{key: options[key] for key in keys})
+    opened = opened if read.file_rows is None else OnlyRows(opened, read.file_rows)
     if x is not None:
         inputs = load_inputs(x, columns=columns, text=text, item=options["item"], image_size=options["image_size"])
     elif columns or text:
@@ -293,7 +307,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
         "read": {
             "format": options["format"],
             "annotators": opened.positions,
-            **{key: options[key] for key in keys[:5]},
+            **{key: options[key] for key in keys[:7]},
         },
         "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }

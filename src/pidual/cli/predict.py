@@ -49,7 +49,8 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
         write_table(frame, out)
     if labels is not None:
         clean = read_labels(labels, frame["item"], opened.model["inputs"])
-        clean = like_classes(labels, clean, opened.model["classes"])
+        same = (opened.config["source"].get("read") or {}).get("same")
+        clean = like_classes(labels, clean, opened.model["classes"], same)
         accuracy = float((frame["predicted_label"].astype(str) == clean).mean())
         words = f"accuracy {accuracy:.4f} on {len(frame):,} inputs"
         click.echo(json.dumps({"accuracy": accuracy, "n": len(frame)}) if as_json else words)
@@ -98,12 +99,14 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
     return labels
 
 
-def like_classes(path: Path, labels: "pd.Series[str]", classes: list[Any]) -> "pd.Series[str]":
+def like_classes(
+    path: Path, labels: "pd.Series[str]", classes: list[Any], same: dict[str, str] | None = None
+) -> "pd.Series[str]":
     """The labels as the model spells its classes, of which there must be one at least."""
     from ..data import spelled_like
 
     names = [str(name) for name in classes]
-    spelled = labels.map(spelled_like(labels.unique(), names))
+    spelled = labels.map(spelled_like(labels.unique(), names, same))
     if not spelled.isin(names).any():
         raise DataError(
             f"{path}: no label is a class of the model (labels are such as '{labels.iloc[0]}', classes such as "

@@ -52,8 +52,8 @@ def load_numpy(
         ) from None
 
 
-def check_array(array: NDArray[Any], source: str, *, finite: bool = True) -> NDArray[Any]:
-    """The array in this machine's types, where it can be inputs; raise for the first value that cannot."""
+def check_array(array: NDArray[Any], source: str) -> NDArray[Any]:
+    """The array in this machine's types, where it can be inputs by its shape and type."""
     if array.dtype.kind not in "fiub":
         raise DataError(f"{source} holds {listed([str(array.dtype)])} values; inputs must be numbers.")
     if array.ndim < 2 or 0 in array.shape:
@@ -63,21 +63,26 @@ def check_array(array: NDArray[Any], source: str, *, finite: bool = True) -> NDA
     if array.dtype != native(array.dtype):
         with np.errstate(over="ignore"):
             array = array.astype(native(array.dtype))
-    if finite:
-        check_finite(
-            array, lambda row, rest: f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)"
-        )
     return array
 
 
-def check_finite(array: NDArray[Any], place: Callable[[int, tuple[int, ...]], str]) -> None:
-    """Raise for the first NaN or infinite value, or one that float32 cannot hold, looking at 16 MB at a time."""
+def check_finite(
+    array: NDArray[Any], place: Callable[[int, tuple[int, ...]], str], *, missing: bool = False
+) -> NDArray[np.int64]:
+    """Raise for the first infinite value, or one that float32 cannot hold, looking at 16 MB at a time.
+
+    So is NaN unless values may be missing; the columns that hold it are returned.
+    """
     if array.dtype.kind != "f":
-        return
-    step = max(1, (16 << 20) // max(1, array[:1].nbytes))
+        return np.empty(0, np.int64)
+    step, holds = max(1, (16 << 20) // max(1, array[:1].nbytes)), np.zeros(array.shape[1], bool)
     for start in range(0, len(array), step):
         with np.errstate(over="ignore"):
-            usable = np.isfinite(array[start : start + step].astype(np.float32, copy=False))
+            part = array[start : start + step].astype(np.float32, copy=False)
+        usable = np.isfinite(part)
+        if missing and not usable.all():
+            holds |= np.isnan(part).any(axis=0)
+            usable |= np.isnan(part)
         if usable.all():
             continue
         row, *rest = (int(index) for index in np.argwhere(~usable)[0])
@@ -86,3 +91,4 @@ def check_finite(array: NDArray[Any], place: Callable[[int, tuple[int, ...]], st
         if np.isfinite(value):
             raise DataError(f"{where}: {value:.3g} is too large for pidual (limit 3.4e38); scale the inputs.")
         raise DataError(f"{where}: the value is {value}; replace missing and infinite values, or remove the input.")
+    return np.flatnonzero(holds)

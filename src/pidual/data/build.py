@@ -1,23 +1,28 @@
 """From the columns of a source to the frame of an annotation table: read, check, put together."""
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import quoted
-from .classes import as_classes, check_classes, warn_if_no_class
+from .classes import as_classes, check_classes, merge_spellings, warn_if_no_class
 from .columns import Keys, as_text, keys, values
 from .exports.wide import hint
 from .people import HIDDEN, MAYBE_ADDRESS, has_address, holds_people, is_address, names_annotator, shown
 from .pseudonyms import pseudonyms
 from .roles import Roles
 from .sources import Source
+from .sources.in_arrow import OnlyRows
 
+EMPTY = ["", "#N/A", "<NA>", "NaN", "nan"]  # texts that are no label for sure, of those that mean a missing value
 LOOKED_THROUGH = 1_000_000  # rows of a table that is looked at as a whole to explain an error
 SPLITS = ("train", "valid", "test")
 _SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
@@ -32,9 +37,17 @@ class Parts(NamedTuple):
     people: tuple[str, ...]
     keeps_ids: bool
     unused: tuple[str, ...] = ()
+    skipped: NDArray[np.int64] | None = None
+    same: Mapping[str, str] = MappingProxyType({})
 
 
-def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -> Parts:
+def build_parts(
+    source: Source,
+    roles: Roles,
+    key: Callable[[], bytes] | None,
+    same: Mapping[str, str] | None = None,
+    exact_labels: bool = False,
+) -> Parts:
     """Read the columns, check them and put the frame together; `key` None keeps ids.
 
     The key is asked for last: where a column cannot be used, none is made.
@@ -44,6 +57,11 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
     n = len(columns[roles.label])
     if n == 0:
         raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
+    rows, skipped = np.arange(n), find_unanswered(source, roles.label, columns[roles.label])
+    if skipped is not None:
+        rows = np.delete(rows, skipped)
+        source, n = OnlyRows(source, rows), len(rows)
+        columns = {name: column.take(pa.array(rows)) for name, column in columns.items()}
     frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
     people: dict[str, Keys] = {}
     if key is not None:
@@ -53,10 +71,11 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
     if key is not None:
         refuse_people(source, roles.label, label, "label")
         refuse_people(source, roles.y, y, "y")
-    frame["label"], clean = as_classes(label, y)
+    label = merge_spellings(source, roles.label, label, same or {}, exact_labels)
+    frame["label"], clean = as_classes(label, y, same)
     if roles.y is not None and clean is not None:
         warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
-    check_classes(source, roles.label, frame["label"])
+    check_classes(source, roles.label, frame["label"], can_merge=True)
     if roles.annotator is not None:
         people["annotator"] = complete(source, roles.annotator, columns.pop(roles.annotator), "annotator")
         frame["annotator"] = None  # like all people
@@ -70,7 +89,8 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
         frame["y"] = clean
     if roles.split is not None:
         frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
-    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.RangeIndex(n))
+    numbers = pd.RangeIndex(n) if skipped is None else pd.Index(rows)
+    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), numbers)
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
         items = complete(source, roles.item, columns.pop(roles.item), "item")
@@ -82,7 +102,30 @@ def build_parts(source: Source, roles: Roles, key: Callable[[], bytes] | None) -
         whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
         frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
     keeps_ids = bool(people) and key is None
-    return Parts(pd.DataFrame(frame, copy=False), source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused)
+    whole_frame = pd.DataFrame(frame, copy=False)
+    return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
+
+
+def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True) -> NDArray[np.int64] | None:
+    """The rows without a label: an empty cell, spaces or NaN; None where there are none, or no others.
+
+    Words that may mean a missing value or a class, such as 'None', are left to `complete`.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    empty = column.is_null(nan_is_null=pa.types.is_floating(column.type))
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        empty = pc.or_(empty, pc.is_in(pc.utf8_trim_whitespace(column), value_set=pa.array(EMPTY, column.type)))
+    skipped = np.flatnonzero(empty.to_numpy())
+    if not len(skipped) or len(skipped) == len(column):
+        return None
+    if warn:
+        rows = "1 row without a label is" if len(skipped) == 1 else f"{len(skipped):,} rows without a label are"
+        first = source.place(int(skipped[0])).removeprefix(f"{source.name}, ")
+        wide = hint(source, name) if len(column) <= LOOKED_THROUGH else ""
+        text = f"{source.name}: {rows} skipped (first: {first}, column {name!r}){wide or '.'}"
+        warnings.warn(text, DataWarning, stacklevel=4)
+    return skipped
 
 
 def has_addresses(column: Any) -> bool:

@@ -1,23 +1,83 @@
-"""Labels as classes: given and clean ones in one order, and what looks wrong about them."""
+"""Labels as classes: spellings merged, given and clean ones in one order, and what looks wrong about them."""
 
 import re
+import shlex
+import unicodedata
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, DataWarning
-from .columns import Keys, as_text, spelled_like
-from .people import shown
+from ..errors import DataError, DataWarning, UsageError
+from ..errors.messages import listed
+from .columns import Keys, as_text, spelled_like, spelling
+from .people import hides, shown
 from .sources import Source
 
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+_WHOLE = r"0|-?[1-9]\d{0,17}"
+_SIGNS = r"(?<!\d)[.,]|[.,](?!\d)|[;:!?'’\"()_/\s]|(?<=\w)-(?=\w)"  # that do not make another class; 1.5 is not 15
+_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o"})
+MOST_TOLD = 10  # classes whose spellings are listed
 
 
-def as_classes(label: Keys, y: Keys | None) -> tuple[pd.Categorical, pd.Categorical | None]:
+def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, str], exact: bool) -> Keys:
+    """Labels of one `spelling`, or that `same` calls one, under the most frequent of them; warn of what is merged.
+
+    `exact` merges only what `same` says.
+    """
+    form: Callable[[str], str] = str if exact else spelling
+    names = [str(one) for one in label.names.to_pylist()]
+    renamed = names
+    for old, new in same.items():
+        if form(old) not in map(form, renamed):
+            raise UsageError(
+                f"{source.name}, column {name!r} has no label {shown(name, old)} (same, --same); its labels: "
+                f"{listed([shown(name, one) for one in names[:MOST_TOLD]])}."
+            )
+        renamed = [new if form(one) == form(old) else one for one in renamed]
+    counts = np.bincount(label.codes[label.codes >= 0], minlength=len(names))
+    totals: Counter[str] = Counter()
+    for one, n in zip(renamed, counts.tolist(), strict=True):
+        totals[one] += n
+    best: dict[str, str] = {}
+    for one, _ in totals.most_common():  # of as many rows the one that comes first
+        best.setdefault(form(one), one)
+    merged = [best[form(one)] for one in renamed]
+    if merged == names:
+        return label
+    _tell_of_merged(source, name, names, merged, counts, exact)
+    places = {one: place for place, one in enumerate(dict.fromkeys(merged))}
+    whole = all(re.fullmatch(_WHOLE, one) for one in places)
+    codes = np.array([*(places[one] for one in merged), -1], np.int32)[label.codes]
+    return Keys(codes, pa.array([int(one) for one in places]) if whole else pa.array(list(places), pa.string()))
+
+
+def _tell_of_merged(source: Source, name: str, names: list[str], merged: list[str], counts: Any, exact: bool) -> None:
+    """Say which spellings are read as which class."""
+    told = []
+    for one in dict.fromkeys(merged):
+        others = [
+            f"{shown(name, old)} ({n:,}{', other Unicode form' if unicodedata.normalize('NFKC', old) == one else ''})"
+            for old, new, n in zip(names, merged, counts.tolist(), strict=True)
+            if new == one != old
+        ]
+        if others:
+            told.append(f"{listed(others)} {'is' if len(others) == 1 else 'are'} read as {shown(name, one)}")
+    more = f", and so on for {len(told) - MOST_TOLD} more classes" if len(told) > MOST_TOLD else ""
+    apart = "" if exact else "; exact_labels=True (--exact-labels) keeps spellings apart"
+    warnings.warn(
+        f"{source.name}, column {name!r}: {'; '.join(told[:MOST_TOLD])}{more}{apart}.", DataWarning, stacklevel=4
+    )
+
+
+def as_classes(
+    label: Keys, y: Keys | None, same: Mapping[str, str] | None = None
+) -> tuple[pd.Categorical, pd.Categorical | None]:
     """Given and clean labels as categories in one order: the classes sorted, then those of y alone."""
     if y is not None and len(y.names) and y.names.type != label.names.type:
         label, y = Keys(label.codes, as_text(label.names)), Keys(y.codes, as_text(y.names))
@@ -25,7 +85,7 @@ def as_classes(label: Keys, y: Keys | None) -> tuple[pd.Categorical, pd.Categori
     given = _recode(label, classes)
     if y is None:
         return given, None
-    spelled = spelled_like(y.names.to_pylist(), classes)
+    spelled = spelled_like(y.names.to_pylist(), classes, same)
     renamed = [spelled[value] for value in y.names.to_pylist()]
     return given, _recode(
         y._replace(names=pa.array(renamed, y.names.type)), classes + sorted(set(renamed) - set(classes))
@@ -38,8 +98,11 @@ def _recode(found: Keys, categories: list[Any]) -> pd.Categorical:
     return pd.Categorical.from_codes(moved[found.codes], pd.Index(categories))
 
 
-def check_classes(source: Source, name: str, label: pd.Categorical) -> None:
-    """Raise for labels of one class, or a class of one row; warn about classes that look the same."""
+def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge: bool = False) -> None:
+    """Raise for labels of one class, or a class of one row; warn about classes that look the same.
+
+    `can_merge` says that the user can name those to merge (--same).
+    """
     classes = label.categories.tolist()
     if len(classes) == 1:
         raise DataError(
@@ -47,17 +110,39 @@ def check_classes(source: Source, name: str, label: pd.Categorical) -> None:
             "at least two classes; check that this is the column of labels."
         )
     counts = np.bincount(label.codes, minlength=len(classes))
+    alike = _alike([str(one) for one in classes], counts)
+    option = _as_option(name, alike) if can_merge else ""
     single = np.flatnonzero(counts == 1)
     if len(single):
         row = int(np.flatnonzero(label.codes == single[0])[0])
         more = f" ({len(single) - 1} more classes have one row too)" if len(single) > 1 else ""
+        how = f" ({option})" if option else ""
         raise DataError(
             f"{source.place(row)}, column {name!r}: the class {shown(name, classes[single[0]])} has this one row "
-            f"only{more}; add rows of the class, merge it into another or delete the row."
+            f"only{more}; add rows of the class, merge it into another{how} or delete the row."
         )
-    texts = [str(one) for one in classes]
-    _warn_of_alike(source, name, texts, _spelling, "differ in letter case or spaces alone")
-    _warn_of_alike(source, name, texts, _number, "are the same number")
+    if alike:
+        pairs = "; ".join(f"{shown(name, old)} and {shown(name, new)}" for old, new in alike[:MOST_TOLD])
+        way_out = f"merge them with {option} (same= in Python)" if option else "write them the same way"
+        warnings.warn(
+            f"{source.name}, column {name!r}: classes that look the same: {pairs}; {way_out} if they mean the same.",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def _alike(classes: list[str], counts: Any) -> list[tuple[str, str]]:
+    """Pairs of classes with the same sense, the rarer one first."""
+    first: dict[Any, str] = {}
+    order = sorted(range(len(classes)), key=lambda place: -counts[place])
+    pairs = [(classes[place], first.setdefault(sense(classes[place]), classes[place])) for place in order]
+    return [(old, new) for old, new in pairs if old != new]
+
+
+def _as_option(name: str, alike: list[tuple[str, str]]) -> str:
+    """What to add to the command line to merge pairs of classes, none of which it must hide."""
+    pairs = [f"{old}={new}" for old, new in alike[:MOST_TOLD] if "=" not in old and not hides(name, old + new)]
+    return " ".join(f"--same {shlex.quote(pair)}" for pair in pairs)
 
 
 def warn_if_no_class(source: Source, name: str, clean: pd.Categorical, n_classes: int) -> None:
@@ -73,32 +158,13 @@ def warn_if_no_class(source: Source, name: str, clean: pd.Categorical, n_classes
         )
 
 
-def _warn_of_alike(source: Source, name: str, classes: list[str], sense: Callable[[str], Any], how: str) -> None:
-    """Say so when two classes have the same sense."""
-    first: dict[Any, str] = {}
-    pairs = [(first.setdefault(sense(one), one), one) for one in classes]
-    alike = [(one, other) for one, other in pairs if one != other]
-    if alike:
-        one, other = (shown(name, text) for text in alike[0])
-        more = f" (and {len(alike) - 1} more like them)" if len(alike) > 1 else ""
-        warnings.warn(
-            f"{source.name}, column {name!r}: {one} and {other} are two classes that {how}{more}; write "
-            "them the same way if they mean the same.",
-            DataWarning,
-            stacklevel=5,
-        )
-
-
 def sense(text: str) -> float | str:
-    """What a class is but for the way it is written: two classes with the same sense look the same."""
-    number = _number(text)
-    return number if isinstance(number, float) else _spelling(text)
+    """What a class is but for the way it is written: two classes with the same sense look the same.
 
-
-def _spelling(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _number(text: str) -> float | str:
-    """The number that a class such as '1', '1.0', '01' or '1e0' is written as; any other class is itself."""
-    return float(text) if re.fullmatch(_NUMBER, text.strip()) else text
+    That is its number ('1', '1.0', '01' and '1e0' are one), or its letters without accents and signs between them.
+    """
+    if re.fullmatch(_NUMBER, text.strip()):
+        return float(text)
+    letters = unicodedata.normalize("NFKD", spelling(text).translate(_LETTERS))
+    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return re.sub(_SIGNS, "", re.sub("(?<=[aou])e", "", letters)) or text  # Rückfrage, Rueckfrage and Ruckfrage

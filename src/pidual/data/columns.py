@@ -7,7 +7,8 @@ values(source, name, column)    numbers or moments where all are, else categorie
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,11 @@ from .sources.base import DECIMAL_COMMA, MISSING, Source, arrow_message, is_floa
 _INTEGER = r"^(0|-?[1-9]\d{0,17})(\.0+)?$"  # '007' is a name, not a number
 _LEADING_ZERO = r"^[+-]?0[\dxX]"
 _FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_INVISIBLE = "[\u00ad\u200b\u2060\ufeff]"  # soft hyphen, spaces of no width
+_LOCAL_DATE = (
+    r"^(?P<first>\d{1,2})(?P<sign>[./-])(?P<second>\d{1,2})[./-](?:\d{4}|\d{2})"
+    r"(?: \d{1,2}:\d{2}(?::\d{2})?(?: [AaPp][Mm])?)?$"
+)
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -57,26 +63,39 @@ def keys(source: Source, name: str, column: Any) -> Keys:
     return Keys(merged[_codes(encoded.indices)], again.dictionary)
 
 
-def spelled_like(values: Iterable[Any], names: Iterable[Any]) -> dict[Any, Any]:
-    """How `names` spell each value: itself if it is one of them, else the one that is the same number or truth value.
+def spelling(name: Any) -> str:
+    """A name without what differs between spellings of it: letter case, spaces, invisible signs and Unicode form."""
+    return " ".join(unicodedata.normalize("NFKC", re.sub(_INVISIBLE, "", str(name))).casefold().split())
 
-    Values that no name stands for, or several do, are spelled as they are.
+
+def spelled_like(
+    values: Iterable[Any], names: Iterable[Any], same: Mapping[str, str] | None = None, *, fold: bool = True
+) -> dict[Any, Any]:
+    """How `names` spell each value: itself if it is one of them, else the one of the same number or `spelling`.
+
+    Values that no name stands for, or several do, are spelled as they are. `same` says what else is one, as for
+    `read_table`. Without `fold`, spellings count as different.
     """
-    names = list(names)
+    names, form = list(names), spelling if fold else str
     meant: dict[Any, list[Any]] = {}
     for name in names:
-        meant.setdefault(_meaning(name), []).append(name)
-    exact = set(names)
-    alike = {value: meant.get(_meaning(value), [value]) for value in values}
-    return {value: same[0] if value not in exact and len(same) == 1 else value for value, same in alike.items()}
+        meant.setdefault(_meaning(name, form), []).append(name)
+    exact, spelled = set(names), {}
+    for value in values:
+        wanted = value
+        for old, new in (same or {}).items():
+            wanted = new if spelling(wanted) == spelling(old) and wanted not in exact else wanted
+        alike = meant.get(_meaning(wanted, form), [wanted])
+        spelled[value] = alike[0] if wanted not in exact and len(alike) == 1 else wanted
+    return spelled
 
 
-def _meaning(name: Any) -> Any:
-    """What a name stands for: a number, true or false, or itself; '007' is a name."""
+def _meaning(name: Any, form: Callable[[str], str]) -> Any:
+    """What a name stands for: a number, true or false, or its form; '007' is a name."""
     text = str(name).strip()
     if text.casefold() in ("true", "false"):
         return text.casefold()
-    return float(text) if is_float(text) and not re.match(_LEADING_ZERO, text) else text
+    return float(text) if is_float(text) and not re.match(_LEADING_ZERO, text) else form(text)
 
 
 def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
@@ -183,7 +202,10 @@ def _text_numbers(array: Any) -> Any:
 
 
 def _moments(array: Any) -> NDArray[Any] | None:
-    """The moments an array holds or its ISO 8601 text stands for, in UTC where a zone is named; None if any is none."""
+    """The moments an array holds or its text stands for, in UTC where a zone is named; None if any is none.
+
+    Text is ISO 8601, or dates as one country writes them (`_local_moments`).
+    """
     is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     if not (is_text or pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
         return None
@@ -195,6 +217,27 @@ def _moments(array: Any) -> NDArray[Any] | None:
             found = values.cast(pa.timestamp(unit, zone), safe=is_text)
             moments: NDArray[Any] = found.cast(pa.timestamp("us", zone), safe=False).to_numpy()
             return moments
+    return _local_moments(values) if is_text else None
+
+
+def _local_moments(text: Any) -> NDArray[Any] | None:
+    """Moments such as 29.05.2026 03:23 and 5/29/2026 2:00 PM; None where any is none, or may mean two days.
+
+    A number above 12 says which one is the day; where there is none, dots say that the day comes first.
+    """
+    if not pc.all(pc.match_substring_regex(text, _LOCAL_DATE)).as_py():
+        return None
+    parts = pc.extract_regex(text, _LOCAL_DATE)
+    first, second = (pc.max(pc.struct_field(parts, name).cast(pa.int8())).as_py() for name in ("first", "second"))
+    signs = pc.unique(pc.struct_field(parts, "sign").drop_null()).to_pylist()
+    if len(signs) > 1 or (first <= 12 and second <= 12 and signs != ["."]):
+        return None
+    order = ("%d", "%m") if second <= 12 else ("%m", "%d")
+    series = text.to_pandas()
+    for year, time in itertools.product(("%Y", "%y"), ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")):
+        found = pd.to_datetime(series, format=signs[0].join([*order, year]) + time, errors="coerce")
+        if found.notna().sum() == len(text) - text.null_count:
+            return np.asarray(found, "datetime64[us]")
     return None
 
 

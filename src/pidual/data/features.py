@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line, quoted
-from .arrays import check_finite
 from .columns import as_floats, as_text, keys
 from .columns import values as read_values
 from .inputs import Inputs, schema_of
+from .missing import fill_missing
 from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people
 from .roles import INDEX_COLUMNS
 from .row_names import as_strings, check_repeated, complete_names, first_rows
@@ -60,19 +60,26 @@ def inputs_from_source(
         _refuse_people(source, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
         _warn_of_ids(source, data)
-    names, rows = None, None  # rows None: all
+    names, rows = None, dict.fromkeys(chosen, np.arange(len(data[chosen[0]])))
     if item is not None:
         found = complete_names(source, item, source.read([item])[item] if items is None else items)
-        rows = first_rows(source, found.codes, data) if repeats else None
         names = as_strings(found)
-        if not repeats:
+        if repeats:
+            rows = first_rows(source, found.codes, data, numbers=not text)
+            data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
+        else:
             check_repeated(source, item, found)
-    if rows is not None:
-        data = {column: values.take(pa.array(rows)) for column, values in data.items()}
     if text:
         array, fitted, tensors = encode_text(source, text, data[text], schema, tensors)
     else:
-        array, fitted, tensors = _numbers(source, data, rows, finite), {"columns": chosen}, {}
+        array, fitted, tensors = _numbers(source, data), {"columns": chosen}, {}
+    if finite and not text:
+
+        def place(row: int, rest: tuple[int, ...]) -> str:
+            return f"{source.place(int(rows[chosen[rest[0]]][row]))}, column {quoted(chosen[rest[0]])}"
+
+        array, gaps = fill_missing(array, schema, place, source.name, chosen)
+        fitted |= gaps
     fitted |= {} if item == source.find("item", "task") else {"item": item}
     kind = "text" if text else "columns"
     digest = text_digest(data[text]) if text else None
@@ -90,9 +97,7 @@ def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | Non
     source.expect([*([text] if text else numbers), *([name] if name else [])], numeric=() if text else numbers)
 
 
-def _numbers(
-    source: Source, data: dict[str, Any], rows: NDArray[np.int64] | None, finite: bool = True
-) -> NDArray[np.float32]:
+def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
     """Columns side by side as float32."""
     array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
     for place, (column, values) in enumerate(data.items()):
@@ -105,13 +110,6 @@ def _numbers(
             raise DataError(
                 f"{source.name}, column {quoted(column)} does not hold numbers{why}; choose others."
             ) from None
-    chosen = list(data)
-
-    def place_of(row: int, rest: tuple[int, ...]) -> str:
-        return f"{source.place(int(rows[row]) if rows is not None else row)}, column {quoted(chosen[rest[0]])}"
-
-    if finite:
-        check_finite(array, place_of)
     return array
 
 

@@ -8,12 +8,13 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError
-from .build import complete, refuse_people, refuse_people_as_columns
+from .build import complete, find_unanswered, refuse_people, refuse_people_as_columns
 from .columns import Keys, as_text, keys, values
 from .people import holds_people, is_address, names_people
 from .pseudonyms import pseudonyms
 from .roles import find_roles
 from .sources import Source
+from .sources.in_arrow import OnlyRows
 
 _WHOLE = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}  # so that whole numbers stay so beside missing ones
 
@@ -48,6 +49,10 @@ def long_frame(
     data = source.read([*own, *others])
     if not len(data[roles.label]):
         raise DataError(f"{source.name} has no rows; there is nothing to import.")
+    rows, skipped = np.arange(len(data[roles.label])), find_unanswered(source, roles.label, data[roles.label])
+    if skipped is not None:
+        rows = np.delete(rows, skipped)
+        source, data = OnlyRows(source, rows), {name: column.take(pa.array(rows)) for name, column in data.items()}
     found = {}
     for column, name in own.items():
         if name in ("item", "label", "annotator"):
@@ -56,7 +61,7 @@ def long_frame(
                 refuse_people(source, column, checked, name)
         found[name] = data[column]
     if roles.item is None:
-        found = {"item": pa.chunked_array([pa.array(np.arange(len(data[roles.label])))])} | found
+        found = {"item": pa.chunked_array([pa.array(rows)])} | found
     found |= {f"data_{column}" if column in found else column: data[column] for column in others}
     known = {*own.values(), source.guess.text if source.guess else None}
     people = [name for name in found if name == "annotator" or (name not in known and _people(source, name, found))]

@@ -3,7 +3,7 @@
 `inputs.schema` and `inputs.tensors` are what a model keeps to read inputs for prediction in the same way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..files import fingerprint, release
 from .arrays import check_array
 from .images import LazyImages
+from .missing import fill_missing
 from .row_names import row_names
 
 
@@ -63,26 +64,40 @@ class Inputs:
 
     @classmethod
     def from_array(
-        cls, x: NDArray[Any], names: NDArray[Any] | None = None, *, kind: str = "array", source: str = "x"
+        cls,
+        x: NDArray[Any],
+        names: NDArray[Any] | None = None,
+        *,
+        kind: str = "array",
+        source: str = "x",
+        schema: dict[str, Any] | None = None,
     ) -> "Inputs":
         """Make inputs from an array.
 
         Parameters
         ----------
         x : array (n, ...)
-            Numbers, one row per input; they must be finite, except for `kind` "probabilities", which has checks of its
-            own. It may be memory-mapped.
+            Numbers, one row per input. In an array of two dimensions they may be missing (NaN): the median of the
+            column stands for them, and a column of 0 and 1 beside the others says where they were. Infinite ones are an
+            error; `kind` "probabilities" has checks of its own. It may be memory-mapped.
         names : array (n,), optional
             The item each row belongs to, each once; without them rows count by number.
         kind : str
             What the numbers are, where they are not just an array.
         source : str
             Name of the inputs in messages.
+        schema : dict, optional
+            Of the inputs a model was trained with.
         """
-        x = check_array(x, source, finite=kind != "probabilities")
-        return cls(
-            x, None if names is None else row_names(names, len(x), source), kind, schema_of(kind, x), source=source
-        )
+
+        def place(row: int, rest: tuple[int, ...]) -> str:
+            return f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)"
+
+        x, gaps = check_array(x, source), dict[str, Any]()
+        if kind != "probabilities":
+            x, gaps = fill_missing(x, schema, place, source)
+        found = None if names is None else row_names(names, len(x), source)
+        return cls(x, found, kind, schema_of(kind, x) | gaps, source=source)
 
     def digest(self) -> str:
         """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
@@ -102,6 +117,13 @@ class Inputs:
 def no_inputs() -> Inputs:
     """What stands for x where there is none."""
     return Inputs.from_array(np.zeros((1, 1), np.float32), kind="none", source="no x")
+
+
+def feature_names(schema: Mapping[str, Any]) -> list[str]:
+    """What the numbers of an input are called, last those that say what was missing."""
+    gaps = (schema.get("missing") or {}).get("columns", [])
+    names = schema.get("columns") or [f"column {number}" for number in range(schema["shape"][0] - len(gaps))]
+    return [*names, *(f"{names[number]} is missing" for number in gaps)]
 
 
 def schema_of(kind: str, array: NDArray[Any] | LazyImages) -> dict[str, Any]:

@@ -37,10 +37,11 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     n, whole = len(inputs), bool(pd.api.types.is_integer_dtype(items.dtype))
     if inputs.names is not None:
         rows = rows_by_name(inputs.names, items.astype(str), paths=inputs.kind == "images", source=inputs.source)
-    elif n == len(table):
-        _warn_if_shuffled(inputs, table, whole)
-        _warn_if_rows_differ(inputs, table)
-        return np.arange(n, dtype=np.int64)
+    elif n == len(table) or (table.skipped is not None and n == len(table) + len(table.skipped)):
+        by_row = np.arange(n) if n == len(table) or table.file_rows is None else table.file_rows
+        _warn_if_shuffled(inputs, table, whole, by_row)
+        _warn_if_rows_differ(inputs, table, by_row)
+        return by_row
     elif whole:
         rows = items.to_numpy(np.int64)
         rows = np.where((rows >= 0) & (rows < n), rows, -1)
@@ -148,14 +149,13 @@ def _called(inputs: Inputs) -> str:
     return "them" if inputs.kind == "probabilities" else "x"
 
 
-def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool) -> None:
+def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool, rows: NDArray[np.int64]) -> None:
     """Warn where taking x row by row is the rule, yet the items are the numbers of its rows in another order."""
-    n = len(table)
     items = table.frame["item"].cat.categories
-    if not whole or len(items) != n:
+    if not whole or len(items) != len(table):
         return
     order = items.to_numpy(np.int64)[table.item_codes]
-    if (order != np.arange(n)).any() and (np.sort(order) == np.arange(n)).all():
+    if (order != rows).any() and (np.sort(order) == rows).all():
         warnings.warn(
             f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although the items "
             "there are row numbers in another order; if x belongs to items by name, give it as .npz with 'x' and "
@@ -165,7 +165,7 @@ def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool) -> No
         )
 
 
-def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable) -> None:
+def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable, rows: NDArray[np.int64]) -> None:
     """Warn where x is taken row by row, yet rows of one item differ, by evenly spaced rows if there are very many."""
     names, items, row_numbers = table.frame["item"].cat.categories, table.item_codes, np.arange(len(table))
     first = np.zeros(len(names), np.int64)
@@ -173,10 +173,10 @@ def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable) -> None:
     later = np.flatnonzero(first[items] != row_numbers)
     x = inputs.array
     assert isinstance(x, np.ndarray)  # images on disk have names
-    for row in later[:: max(1, -(-len(later) // _COMPARED))].tolist():
-        earlier = int(first[items[row]])
+    for at in later[:: max(1, -(-len(later) // _COMPARED))].tolist():
+        row, earlier = int(rows[at]), int(rows[first[items[at]]])
         if not np.allclose(x[row], x[earlier], rtol=1e-3, atol=1e-5):  # of one item computed twice
-            (name,) = names[items[row : row + 1]].tolist()
+            (name,) = names[items[at : at + 1]].tolist()
             how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
             warnings.warn(
                 f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although rows "

@@ -70,11 +70,11 @@ def load_inputs(
         columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
         item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
     if isinstance(source, np.ndarray):
-        inputs = Inputs.from_array(source)
+        inputs = Inputs.from_array(source, schema=schema)
     elif not isinstance(source, pd.DataFrame) and is_folder(source):
         inputs = _from_folder(source, image_size, centre_crop, max_bytes)
     elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
-        inputs = Inputs.from_array(*load_numpy(source), source=str(source))
+        inputs = Inputs.from_array(*load_numpy(source), source=str(source), schema=schema)
     else:
         opened = open_source(source, items=True)
         item = item if item is not None and item in opened else opened.find("item", "task")
@@ -176,9 +176,15 @@ def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_si
 def _like_schema(inputs: Inputs, schema: dict[str, Any] | None) -> Inputs:
     """`inputs`, if rows have the shape the schema says."""
     if schema is not None and inputs.schema["shape"] != schema["shape"]:
-        expected, found = ("x".join(map(str, shape["shape"])) for shape in (schema, inputs.schema))
+        expected, found = ("x".join(map(str, _shape(one))) for one in (schema, inputs.schema))
         raise DataError(
             f"{inputs.source} has {found} features per input where the model was trained with {expected}; "
             "give inputs made in the same way."
         )
     return inputs
+
+
+def _shape(schema: dict[str, Any]) -> list[int]:
+    """The shape of an input as it comes, without the columns that say what was missing."""
+    first, *rest = schema["shape"]
+    return [first - len((schema.get("missing") or {}).get("columns", [])), *rest]

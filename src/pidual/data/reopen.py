@@ -10,12 +10,13 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .columns import Keys, keys
+from .build import find_unanswered
+from .columns import keys, spelled_like
 from .exports import melt
 from .people import names_people
 from .roles import Roles, find_roles
 from .sources import Source, open_source
-from .sources.in_arrow import Long
+from .sources.in_arrow import Long, OnlyRows
 
 HASHED = 1 << 14  # values of a column that are in Python at a time
 
@@ -44,9 +45,15 @@ def reopen_table(
         source = melt(source, [source.columns[number] for number in wide])
     item, label, annotator, y, split = (read.get(name) for name in ("item", "label", "annotator", "y", "split"))
     roles = find_roles(source, item, None if wide else label, annotator, [], y, split)
-    found = _keys(source, roles.label)
+    column = _column(source, roles.label)
+    if (skipped := find_unanswered(source, roles.label, column, warn=False)) is not None:
+        rows = np.delete(np.arange(len(column)), skipped)
+        source, column = OnlyRows(source, rows), column.take(pa.array(rows))
+    found = keys(source, roles.label, column)
+    names = found.names.to_pylist()
+    spelled = spelled_like(names, given.cat.categories, read.get("same"))
     code = {str(name): number for number, name in enumerate(given.cat.categories)}
-    now = np.array([*(code.get(str(name), -2) for name in found.names.to_pylist()), -2])[found.codes]
+    now = np.array([*(code.get(str(spelled[name]), -2) for name in names), -2])[found.codes]
     if len(now) != n_rows or (now[given.index] != given.cat.codes.to_numpy()).any():
         return None
     pa.default_memory_pool().release_unused()
@@ -63,11 +70,12 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
     str, str
         The name of the column in the file, and in the source.
     """
-    if isinstance(source, Long):
-        named = {name: called for name, called in source.fields.items() if not names_people(called)}
+    whole = source.of if isinstance(source, OnlyRows) else source
+    if isinstance(whole, Long):
+        named = {name: called for name, called in whole.fields.items() if not names_people(called)}
     else:
         named = {name: name for name in source.columns if name not in roles[:5] and not names_people(name)}
-    item = _keys(source, roles.item).codes if roles.item else None
+    item = keys(source, roles.item, _column(source, roles.item)).codes if roles.item else None
     first = np.unique(item, return_index=True)[1][item] if item is not None else None
     for name, called in named.items():
         pa.default_memory_pool().release_unused()
@@ -75,15 +83,15 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
         begin = [*itertools.islice(batches, 1)]
         if any(pa.types.is_nested(batch.type) for batch in begin):
             continue
-        hashes = None if first is None or isinstance(source, Long) else _hashes(itertools.chain(begin, batches))
+        hashes = None if first is None or isinstance(whole, Long) else _hashes(itertools.chain(begin, batches))
         if hashes is None or (hashes == hashes[first]).all():
             yield called, name
 
 
-def _keys(source: Source, column: str) -> Keys:
-    """Keys of a column that is read a part at a time."""
+def _column(source: Source, column: str) -> Any:
+    """A column that is read a part at a time."""
     parts = [*source.batches(column)]
-    return keys(source, column, pa.chunked_array(parts) if parts else source.read([column])[column])
+    return pa.chunked_array(parts) if parts else source.read([column])[column]
 
 
 def _hashes(batches: Iterable[Any]) -> NDArray[np.uint64]:

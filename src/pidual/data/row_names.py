@@ -1,5 +1,6 @@
 """Names of the rows of inputs: the items they belong to."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
 from .columns import Keys, as_text, keys
 from .people import listed, shown
@@ -60,18 +61,45 @@ def check_repeated(source: Source, item: str, found: Keys) -> None:
         )
 
 
-def first_rows(source: Source, codes: NDArray[np.int32], data: dict[str, Any]) -> NDArray[np.int64]:
-    """The first row of each item; its other rows must hold the same."""
-    _, first = np.unique(codes, return_index=True)
+def first_rows(
+    source: Source, codes: NDArray[np.int32], data: dict[str, Any], *, numbers: bool = False
+) -> dict[str, NDArray[np.int64]]:
+    """By column the first row of each item that has a value.
+
+    The item's other rows must hold the same. Of `numbers` that differ in the smaller part of the items with several
+    rows the first is used, and a warning says so.
+    """
+    _, first, n_rows = np.unique(codes, return_index=True, return_counts=True)
+    found, differs = {}, np.zeros(len(first), bool)
+    example = ""
     for column, values in data.items():
-        same = pc.fill_null(pc.equal(values, values.take(pa.array(first[codes]))), True).to_numpy()
-        if not same.all():
-            row = int(np.flatnonzero(~same)[0])
+        missing = values.is_null(nan_is_null=pa.types.is_floating(values.type)).to_numpy()
+        known = np.flatnonzero(~missing)
+        items, places = np.unique(codes[known], return_index=True)
+        found[column] = rows = first.copy()
+        rows[items] = known[places]
+        same = pc.fill_null(pc.equal(values, values.take(pa.array(rows[codes]))), True).to_numpy() | missing
+        if same.all():
+            continue
+        row = int(np.flatnonzero(~same)[0])
+        where, value = f"{source.place(row)}, column {quoted(column)}", shown(column, str(values[row]))
+        others = len(np.unique(codes[~same]))
+        if not numbers or 2 * others > (n_rows > 1).sum():
+            more = f" (so it is in {others:,} items)" if numbers else ""
             raise DataError(
-                f"{source.place(row)}, column {quoted(column)}: {shown(column, str(values[row]))} differs from an "
-                "earlier row of the same item; an input must be the same in all rows of its item."
+                f"{where}: {value} differs from an earlier row of the same item{more}; an input must be the same in "
+                "all rows of its item (--pi is the place for what differs between answers)."
             )
-    return first
+        differs[codes[~same]] = True
+        example = example or f"{where}: {value} after {shown(column, str(values[int(rows[codes[row]])]))}"
+    if example:
+        warnings.warn(
+            f"{source.name}: the inputs of {differs.sum():,} of {len(first):,} items differ between their rows; the "
+            f"first value is used (first: {example.removeprefix(f'{source.name}, ')}).",
+            DataWarning,
+            stacklevel=4,
+        )
+    return found
 
 
 def _decoded(item: NDArray[Any], source: str) -> NDArray[Any]:

@@ -11,8 +11,8 @@ the object unless `keep_ids` is set.
 
 import functools
 import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,10 @@ class AnnotationTable:
         Whether people are known by their own ids instead of pseudonyms.
     unused : tuple of str
         Columns of the file that are neither part of the table nor inputs.
+    skipped : int array, optional
+        Rows of the file, counted from 0, that have no label and are not in the table.
+    same : mapping of str to str
+        Labels that were merged into others, as `read_table` was asked to.
     """
 
     frame: pd.DataFrame
@@ -58,6 +62,8 @@ class AnnotationTable:
     people: tuple[str, ...] = ()
     keeps_ids: bool = False
     unused: tuple[str, ...] = ()
+    skipped: NDArray[np.int64] | None = None
+    same: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -110,6 +116,11 @@ class AnnotationTable:
         """Number of the clean label of every row, -1 where it is missing; None if the table has no `y`."""
         return _codes(self.frame["y"]) if "y" in self.frame else None
 
+    @property
+    def file_rows(self) -> NDArray[np.int64] | None:
+        """The row of the file, counted from 0, that each row was read from; None where no row was skipped."""
+        return None if self.skipped is None else np.delete(np.arange(len(self) + len(self.skipped)), self.skipped)
+
     def fingerprint(self) -> str:
         """Hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""
         return fingerprint(self._bytes())
@@ -136,6 +147,8 @@ class AnnotationTable:
         pi: Sequence[str] | None = None,
         y: str | None = None,
         split: str | None = None,
+        same: Mapping[str, str] | None = None,
+        exact_labels: bool = False,
         keep_ids: bool = False,
         key: bytes | None = None,
     ) -> "AnnotationTable":
@@ -145,7 +158,7 @@ class AnnotationTable:
         ----------
         frame : pandas.DataFrame
             One row per annotation; it is not changed, and the table keeps no reference to it.
-        item, label, annotator, pi, y, split, keep_ids
+        item, label, annotator, pi, y, split, same, exact_labels, keep_ids
             As for `read_table`.
         key : bytes, optional
             Secret for the pseudonyms, at most 64 bytes; newly drawn if not given, so that pseudonyms of two tables
@@ -154,7 +167,7 @@ class AnnotationTable:
         source = open_source(frame)
         roles = find_roles(source, item, label, annotator, pi, y, split)
         secret = key or secrets.token_bytes(32)
-        return cls(*build_parts(source, roles, None if keep_ids else lambda: secret))
+        return cls(*build_parts(source, roles, None if keep_ids else lambda: secret, same, exact_labels))
 
     @classmethod
     def from_arrays(
@@ -202,6 +215,8 @@ def read_table(
     x_columns: Sequence[str] | None = None,
     format: str | None = None,
     annotators: Sequence[str] | None = None,
+    same: Mapping[str, str] | None = None,
+    exact_labels: bool = False,
     keep_ids: bool = False,
     key_file: str | Path | None = None,
     new_key: bool = True,
@@ -228,6 +243,11 @@ def read_table(
         recognised. In an export, `label` names the control or question, and `pi` is all that is known about an answer.
     annotators : sequence of str, optional
         Of a wide table, the columns that hold the answers of one annotator each, or patterns of them (`rater_*`).
+    same : mapping of str to str, optional
+        Labels to merge into others, such as {"o.k.": "ok"}. A `DataWarning` suggests some that look the same.
+    exact_labels : bool
+        Keep labels apart that differ in letter case, spaces or Unicode form alone. By default they are one class, under
+        the most frequent spelling, and a `DataWarning` says which were merged.
     keep_ids : bool
         Keep ids of people instead of replacing them by pseudonyms.
     key_file : str or Path, optional
@@ -239,7 +259,7 @@ def read_table(
     Returns
     -------
     AnnotationTable
-        One row per row of the file, in order.
+        One row per row of the file, in order, but for those without a label: a `DataWarning` says how many.
 
     Raises
     ------
@@ -251,9 +271,9 @@ def read_table(
     """
     source = path if isinstance(path, Source) else open_source(path, format=format, label=label, annotators=annotators)
     roles = find_roles(source, item, label, annotator, pi, y, split, x_columns)
-    key = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
-    secret = functools.cache(lambda: load_key(key, make=new_key))
-    return AnnotationTable(*build_parts(source, roles, None if keep_ids else secret))
+    beside = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
+    key = None if keep_ids else functools.cache(lambda: load_key(beside, make=new_key))
+    return AnnotationTable(*build_parts(source, roles, key, same, exact_labels))
 
 
 def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:

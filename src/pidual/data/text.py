@@ -75,7 +75,7 @@ def read_texts(source: Source, column: str, item: str | None, *, repeats: bool) 
         return as_text(texts), None
     found = complete_names(source, item, data[item])
     if repeats:
-        texts = texts.take(pa.array(first_rows(source, found.codes, {column: texts})))
+        texts = texts.take(pa.array(first_rows(source, found.codes, {column: texts})[column]))
     else:
         check_repeated(source, item, found)
     return as_text(texts), as_strings(found)

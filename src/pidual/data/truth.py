@@ -37,7 +37,8 @@ def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArr
     items, labels = (keys(source, name, columns[name]) for name in (item, label))
     known = np.flatnonzero((items.codes >= 0) & (labels.codes >= 0))
     item_of = _places(source.name, "item", items.names.to_pylist(), table.frame["item"].cat.categories, table.source)
-    class_of = _places(source.name, "label", labels.names.to_pylist(), table.classes, table.source)
+    spelled = spelled_like(labels.names.to_pylist(), table.classes, table.same)
+    class_of = _places(source.name, "label", list(spelled.values()), table.classes, table.source)
     where, what = item_of[items.codes[known]], class_of[labels.codes[known]]
     truth = np.full(len(table.frame["item"].cat.categories), -1, np.int64)
     truth[where] = what
@@ -51,7 +52,7 @@ def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArr
 
 def _places(path: str, kind: str, names: list[Any], known: Any, table: str) -> NDArray[np.int64]:
     """Where each name is among those that the table has."""
-    spelled = spelled_like(names, known)
+    spelled = spelled_like(names, known, fold=False)
     places = pd.Index([str(name) for name in known]).get_indexer(pd.Index([str(spelled[name]) for name in names]))
     lost = np.flatnonzero(places < 0)
     if len(lost):

@@ -269,7 +269,9 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
     elif len(names) > MANY and names.str.fullmatch(f"{DATE}|{QUANTITY}")[values.cat.codes].mean() > 0.5:
         kinds = f"{len(names)} categories, such as {shown(name, first)}"
         dates = names.str.fullmatch(DATE)[values.cat.codes].mean() > 0.5
-        way_out = "write dates as 2026-12-31 16:00" if dates else "if these are quantities, write plain numbers"
+        way_out = "if these are quantities, write plain numbers"
+        if dates:
+            way_out = "write dates as 2026-12-31 16:00, because 03/04/2026 may be a day of March or of April"
         text = f"is treated as {kinds}; {way_out}."
     else:
         return

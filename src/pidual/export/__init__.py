@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..data import long_frame
+from ..data import keys, long_frame
 from ..data.reopen import reopen_table
 from ..data.roles import Roles
 from ..data.sources import Source
@@ -87,6 +87,8 @@ def export_run(
             _write_frame(_long(source, roles, run, changes), temporary, to)
     else:
         _write_edited(file, made, out)
+    if "table_row" in run.predictions.frame:
+        changes = changes.assign(row=run.predictions.frame["table_row"].to_numpy()[changes["row"]])
     with replacing(changes_path(out)) as temporary:
         write_csv(changes, temporary)
     return changes
@@ -161,18 +163,24 @@ def _other(path: str | Path, run: RunFiles) -> RunError:
 
 
 def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> list[Edit | None]:
-    """Which cell of the file becomes like which other one; None for a label that has no cell of its own."""
-    frame = run.predictions.frame
-    given, rows = frame["given_label"].astype(str).to_numpy(), frame["row"].to_numpy()
-    like: dict[str, Cell] = {}
+    """Which cell of the file becomes like which other one; None for a label that has no cell of its own.
+
+    Of several spellings of a class in the file, that of the class itself is written.
+    """
+    given = run.predictions.frame["given_label"].astype(str).to_numpy()
+    held = keys(source, roles.label, source.read([roles.label])[roles.label])
+    written = np.array([str(name) for name in held.names.to_pylist()], dtype=object)[held.codes]
+    like: dict[str, tuple[Cell, str]] = {}
     for label in changes["new_label"].astype(str).unique():
-        cells = (source.cell(row, roles.label) for row in rows[given == label].tolist())
-        if (cell := next(filter(None, cells), None)) is not None:
-            like[label] = cell
+        rows = np.flatnonzero(given == label)
+        for row in rows[np.argsort(written[rows] != label, kind="stable")].tolist():
+            if (cell := source.cell(row, roles.label)) is not None:
+                like[label] = cell, written[row]
+                break
     found: list[Edit | None] = []
-    for row, old, new in zip(changes["row"].tolist(), changes["given_label"], changes["new_label"], strict=True):
+    for row, new in zip(changes["row"].tolist(), changes["new_label"].astype(str), strict=True):
         cell = source.cell(row, roles.label)
-        found.append(Edit(cell, like[str(new)], str(old), str(new)) if cell and str(new) in like else None)
+        found.append(Edit(cell, like[new][0], written[row], like[new][1]) if cell and new in like else None)
     return found
 
 
@@ -188,9 +196,9 @@ def _long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) ->
     """The long table of `pidual data import`, with ids as they are."""
     item, label, annotator, y, split = roles[:5]
     frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
-    given = run.predictions.frame.drop_duplicates("given_label")
-    first = dict(zip(given["given_label"].astype(str), given["row"], strict=True))
-    labels = frame["label"].to_numpy(object)
+    labels, given = frame["label"].to_numpy(object), run.predictions.frame["given_label"].astype(str).to_numpy()
+    order = np.argsort(labels.astype(str) != given, kind="stable")[::-1]  # last, and so found: spelled as the class is
+    first = dict(zip(given[order].tolist(), order.tolist(), strict=True))
     labels[changes["row"]] = [labels[first[label]] for label in changes["new_label"].astype(str)]
     frame["label"] = pd.Series(labels, dtype=frame["label"].dtype)
     return frame

@@ -10,7 +10,7 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..nets.populations import MLPs
 from ..run import Run
 from ..run.trained import load_method
 from . import snippet_path
-from .snippet import snippet
+from .snippet import snippet, stand_ins
 
 CLOSE = 1e-5  # how far probabilities of the exported network may be from ours
 N_CHECKED = 64  # made-up inputs that are compared
@@ -41,14 +41,23 @@ class Probabilities(nn.Module):
     ----------
     method : Method
         A trained one.
+    inputs : mapping
+        The schema of its inputs. Missing numbers (NaN) are filled in as `data.missing` does it.
     """
 
-    def __init__(self, method: Method) -> None:
+    fill: Tensor | None
+
+    def __init__(self, method: Method, inputs: Mapping[str, Any]) -> None:
         super().__init__()
         self.method = method
+        self.columns: list[int] = (inputs.get("missing") or {}).get("columns", [])
+        self.register_buffer("fill", torch.tensor(stand_ins(inputs)) if self.columns else None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class probabilities (B, K)."""
+        if self.fill is not None:
+            gaps = x.isnan()
+            x = torch.cat([torch.where(gaps, self.fill, x), gaps[:, self.columns].float()], 1)
         return self.method.logits(x).softmax(1)
 
 
@@ -82,7 +91,7 @@ def write_onnx(run: Run, out: Path) -> float | None:
         The largest difference from our own probabilities in onnxruntime; None where that is not installed. One above
         1e-5 is an error, and nothing is written.
     """
-    network = Probabilities(load_network(run)).eval()
+    network = Probabilities(load_network(run), run.model["inputs"]).eval()
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
@@ -162,6 +171,9 @@ def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
     if standardize is not None:
         shape = (-1,) + (1,) * (x.ndim - 2)
         x = x * standardize.std.numpy().reshape(shape) + standardize.mean.numpy().reshape(shape)
+    if missing := inputs.get("missing"):
+        x = x[:, : -len(missing["columns"])]
+        x[::3, missing["columns"]] = np.nan
     return x.astype(np.float32)
 
 

@@ -1,5 +1,6 @@
 """The Python file beside a state dict: it makes the network, loads the weights and predicts."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +61,17 @@ STANDARDISE = """\
         shape = (-1,) + (1,) * (x.ndim - 2)
         x = (x.float() - self.mean.view(shape)) / self.std.view(shape)
 """
+FILL = """\
+        gaps, fill = x.isnan(), torch.tensor({fill}).to(x)  # where a number is missing; nan: in no column to learn from
+        x = torch.cat([torch.where(gaps, fill, x), gaps[:, {columns}].to(x)], 1)
+"""
+
+
+def stand_ins(inputs: Mapping[str, Any]) -> list[float]:
+    """By column of x the number that stands for a missing one; NaN where none was missing in training."""
+    missing = inputs["missing"]
+    fill = dict(zip(missing["columns"], missing["medians"], strict=True))
+    return [fill.get(at, math.nan) for at in range(inputs["shape"][0] - len(fill))]
 
 
 def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str) -> str:
@@ -77,7 +89,8 @@ def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str)
     network = model["network"]
     plain = network["name"] == "mlp"
     standardised = "mean" in state
-    shape = ", ".join(map(str, model["inputs"]["shape"]))
+    fill = stand_ins(model["inputs"]) if model["inputs"].get("missing") else None
+    shape = ", ".join(map(str, model["inputs"]["shape"] if fill is None else [len(fill)]))
     return BEGIN.format(
         weights=weights,
         needs="torch alone" if plain else "torch and pidual",
@@ -88,9 +101,18 @@ def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str)
         member=layers(state) if plain else builder(network, len(model["classes"])),
         n_members=len(state["share"]),
         buffers=BUFFERS.format(size=len(state["mean"])) if standardised else "",
-        prepare=(STANDARDISE if standardised else "") + ("        x = x.flatten(1).float()\n" if plain else ""),
+        prepare=(
+            "" if fill is None else FILL.format(fill=_numbers(fill), columns=model["inputs"]["missing"]["columns"])
+        )
+        + (STANDARDISE if standardised else "")
+        + ("        x = x.flatten(1).float()\n" if plain else ""),
         dtype=", dtype=torch.uint8" if model["inputs"]["kind"] == "images" else "",
     )
+
+
+def _numbers(fill: list[float]) -> str:
+    """A list of numbers as Python has it."""
+    return repr(fill).replace("nan", "torch.nan")
 
 
 def layers(state: Mapping[str, Tensor]) -> str:

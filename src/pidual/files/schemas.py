@@ -517,8 +517,12 @@ def _model_rule(model: Record) -> None:
     for name in needed:
         if inputs.get(name) is None:
             raise FieldError("is missing", f"inputs.{name}")
-    if inputs["kind"] == "columns" and len(inputs["columns"]) != inputs["shape"][0]:
+    missing = inputs.get("missing", {"columns": [], "medians": []})
+    width = inputs["shape"][0] - len(missing["columns"])
+    if inputs["kind"] == "columns" and len(inputs["columns"]) != width:
         raise FieldError("must have as many names as inputs.shape says", "inputs.columns")
+    if len(missing["medians"]) != len(missing["columns"]) or any(at >= width for at in missing["columns"]):
+        raise FieldError("must have a median for each of its columns, which x must have", "inputs.missing")
     if inputs["kind"] == "images" and inputs["image_size"] != inputs["shape"][1:]:
         raise FieldError("must be the last two numbers of inputs.shape", "inputs.image_size")
 
@@ -555,6 +559,7 @@ MODEL = record(
                 "text": text,
                 "vocabulary": list_of(text, least=1, unique=True),
                 "item": maybe(text),
+                "missing": record({"columns": list_of(whole(), least=1, unique=True), "medians": list_of(number())}),
                 "image_size": list_of(whole(1), least=2, most=2),
                 "centre_crop": flag,
             },

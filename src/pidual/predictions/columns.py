@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi"))
 OWN_COLUMNS = (
-    *("row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
+    *("row", "table_row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
     *(
         "consensus_label",
         "consensus_quality",
@@ -55,6 +55,7 @@ LABEL, NAME, SHARE, COUNT = Column("label"), Column("name"), Column("share"), Co
 OPTIONAL_SHARE = Column("share", required=False)
 PREDICTIONS_COLUMNS = {
     "row": COUNT,
+    "table_row": Column("count", required=False),
     "item": NAME,
     "annotator": Column("name", required=False),
     "given_label": LABEL,

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ..data import load_inputs, open_source, rows_by_name, table_inputs
 from ..data.images import IMAGE_ENDINGS
+from ..data.inputs import feature_names
 from ..data.reopen import item_columns, reopen_table
 from ..data.text import read_texts, text_digest
 from ..errors import PidualError
@@ -134,7 +135,7 @@ class Originals:
         assert isinstance(inputs.array, np.ndarray)
         labels = self._run.read_predictions(["row", "given_label", "consensus_label", "predicted_label"])
         x_row = self._x_row(inputs.names, len(inputs))
-        return Numbers(inputs.array, self._schema.get("columns"), x_row, labels.given, labels.suggested)
+        return Numbers(inputs.array, feature_names(self._schema), x_row, labels.given, labels.suggested)
 
     def _open_fields(self) -> Reader:
         source, roles = self._opened_table()

@@ -149,7 +149,7 @@ class RowScores:
         table, group = job.table, group_of_rows(job.rows.groups)
         own = ("gate", "noise_label", "epoch_probability")
         scores = {name: values for name, values in self.columns.items() if name not in own}
-        return Predictions.build(
+        found = Predictions.build(
             table.frame,
             table.classes,
             predicted=self.predicted,
@@ -167,6 +167,9 @@ class RowScores:
             pi_columns=table.pi_columns,
             has_input=job.inputs.kind != "none",
         )
+        if table.file_rows is not None:
+            found.frame.insert(1, "table_row", table.file_rows)
+        return found
 
 
 def score_all(

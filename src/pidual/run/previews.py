@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..data.inputs import feature_names
 from ..data.people import hide_addresses
 from ..data.pictures import as_pixels, is_picture, png
 from ..detect.unusual import FEWEST, MOST, NUMBERS, Usual, members_of
@@ -73,7 +74,7 @@ def _texts(job: Job, rows: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
 def _unusual(job: Job, predictions: Predictions, rows: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
     x, x_row = job.inputs.array, job.rows.x_row.numpy()
     assert isinstance(x, np.ndarray)
-    names = job.inputs.schema.get("columns") or [f"column {number}" for number in range(x.shape[1])]
+    names = feature_names(job.inputs.schema)
     likely = np.full(len(job.inputs), -1, np.int64)
     likely[x_row] = predictions.suggested
     given = predictions.given[rows]

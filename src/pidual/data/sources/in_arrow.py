@@ -93,3 +93,31 @@ class Long(Source):
     def name_of(self, theirs: str) -> str:
         """What a column of the other source is called here."""
         return theirs if self._names.get(theirs) == theirs else f"data_{theirs}"
+
+
+class OnlyRows(Source):
+    """Some rows of a source, in its order, such as those with a label."""
+
+    def __init__(self, of: Source, rows: NDArray[np.int64]):
+        self.name, self.columns, self.of, self._rows = of.name, of.columns, of, rows
+        self.aliases, self.guess, self.tags, self.vectors = of.aliases, of.guess, of.tags, of.vectors
+        self.positions, self.decimal, self.marks_formulas = of.positions, of.decimal, of.marks_formulas
+
+    def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
+        return {name: column.take(pa.array(self._rows)) for name, column in self.of.read(columns, numeric).items()}
+
+    def numeric_columns(self) -> list[str]:
+        return self.of.numeric_columns()
+
+    def mixed_columns(self) -> list[str]:
+        return self.of.mixed_columns()
+
+    def place(self, row: int) -> str:
+        return self.of.place(int(self._rows[row]))
+
+    def cell(self, row: int, label: str) -> tuple[int, str] | None:
+        return self.of.cell(int(self._rows[row]), label)
+
+    @property
+    def file(self) -> Source:
+        return self.of.file
