@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from ..batch import Batch, Lazy, Rows
 from ..methods.base import Method
 from ..nets import MLP
-from ..nets.populations import Population
+from ..nets.populations import MLPs, Population
 
 CHUNK = 1024
 CHUNK_ANSWERS = 8192  # that are judged at once
@@ -158,7 +158,7 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
 def is_on_vectors(method: Method) -> bool:
     """Whether the prediction network is an MLP or a stack of them, and no network of the user or of images."""
     f = method.f
-    return isinstance(f, MLP) or (isinstance(f, Population) and f.stack is not None)
+    return isinstance(f, MLP) or (isinstance(f, Population) and isinstance(f.stack, MLPs))
 
 
 class InDouble(TorchFunctionMode):

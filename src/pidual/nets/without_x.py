@@ -46,4 +46,4 @@ class Prior(nn.Module):
 
 def log_probabilities(p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
     """Logarithms of probabilities of any number type; 0 counts as LEAST."""
-    return p.to(torch.promote_types(p.dtype, torch.float32)).clamp(min=LEAST).log()
+    return p.to(torch.float32).clamp(min=LEAST).log()
