@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from pidual import PiDualClassifier
 from pidual.datasets.synthetic import make_crowd
@@ -69,6 +70,21 @@ def test_boosted_trees(crowd):
     alone = HistGradientBoostingClassifier(max_iter=15).fit(crowd.x, votes(crowd)).score(crowd.x_test, crowd.y_test)
     assert model.score(crowd.x_test, crowd.y_test) >= alone
     assert not hasattr(estimator, "classes_")  # the user's own stays as it is
+
+
+def test_missing_values_reach_an_estimator_that_takes_them(crowd):
+    x, label, pi = rows(crowd)
+    holes = np.where(np.random.default_rng(0).random(crowd.x.shape) < 0.1, np.nan, crowd.x)
+    trees = PiDualClassifier(estimator=HistGradientBoostingClassifier(max_iter=15), random_state=0)
+    assert get_tags(trees).input_tags.allow_nan
+    assert trees.fit(holes[crowd.frame["item"]], label, pi=pi).score(crowd.x_test, crowd.y_test) > 0.7
+    assert np.isfinite(trees.predict_proba(holes)).all()
+    with pytest.raises(ValueError, match="infinity"):
+        trees.predict_proba(np.full((1, x.shape[1]), np.inf))
+    plain = PiDualClassifier(estimator=LogisticRegression())
+    assert not get_tags(plain).input_tags.allow_nan
+    with pytest.raises(ValueError, match="NaN"):
+        plain.fit(holes[crowd.frame["item"]], label)
 
 
 def test_clone_parameters_and_pickle(crowd, fitted):

@@ -21,7 +21,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_methods_sample_order_invariance,
+    check_methods_subset_invariance,
+    parametrize_with_checks,
+)
 from torch import nn
 
 import pidual
@@ -94,6 +98,19 @@ MINIBATCHES = {
 @parametrize_with_checks([quick(epochs=8)], expected_failed_checks=lambda estimator: MINIBATCHES)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([PiDualClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
+def test_scikit_learn_checks_of_the_defaults(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("check", [check_methods_sample_order_invariance, check_methods_subset_invariance])
+def test_rows_are_predicted_alike_in_any_order_and_company(check):
+    check("PiDualClassifier", PiDualClassifier())
 
 
 def test_rows_without_weight_are_judged_but_not_learned_from(X, y, pi):
@@ -222,7 +239,7 @@ def test_plain_rows_are_predicted_as_any_others(fitted, X, monkeypatch):
     monkeypatch.setattr("pidual.estimator.classifier.validate_data", None)
     for plain in (rows, X, np.asfortranarray(rows), rows[::-1][::-1]):
         np.testing.assert_array_equal(fitted.predict_proba(plain), expected)
-    np.testing.assert_allclose(fitted.predict_proba(X[:1]), expected[:1], rtol=1e-5)
+    np.testing.assert_allclose(fitted.predict_proba(X[:1]), expected[:1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])

@@ -368,8 +368,8 @@ def test_annotators_from_a_column(files):
     )
     assert code == 0
     rows = [line.split(",") for line in out.splitlines()]
-    assert rows[0][2] == "annotator"
-    assert [row[2] for row in rows[1:]] == ["ann"] * 3
+    at = rows[0].index("annotator") - len(rows[0])  # from the end: reasons have commas
+    assert [row[at] for row in rows[1:]] == ["ann"] * 3
 
 
 def test_a_gate_on_probabilities(files):

@@ -1,6 +1,7 @@
 """What a run keeps of its suspects, so that people can judge them."""
 
 import io
+import re
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,9 @@ def test_the_text_of_suspects_is_kept(tmp_path):
     assert first[7].endswith("…")
     for file in ("previews.parquet", "report.html"):
         assert b"secretperson" not in (tmp_path / "run" / file).read_bytes()
+    listed = run.detect(budget=5)
+    assert listed.columns[:4].tolist() == ["row", "item", "text", "given_label"]
+    assert listed["text"].tolist() == first[listed["row"]].tolist()
 
 
 def test_unusual_columns_of_suspects_are_kept(tmp_path):
@@ -92,6 +96,7 @@ def test_unusual_columns_of_suspects_are_kept(tmp_path):
     assert size["value"] == pytest.approx(x["size"][0], rel=1e-6)
     assert [size["low"], size["high"]] == pytest.approx(np.quantile(among, [0.1, 0.9]), rel=1e-5)
     assert size["distance"] < -10
+    assert re.search(r"size -?\d\S* \(usually \d\S* to \d\S*\)", run.detect(budget=1)["text"].iloc[0])
     assert (kept["distance"].abs() >= 2).all()
     assert kept.groupby("row")["distance"].apply(lambda far: far.abs().is_monotonic_decreasing).all()
 

@@ -1,4 +1,5 @@
 import html
+import io
 import json
 import re
 import shlex
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from command_line import environment, run_cli, write_crowd
@@ -145,7 +147,12 @@ def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_pat
     command = shlex.split(html.unescape(re.sub("<.*?>", "", words)))
     assert command == ["pidual", "detect", "anna's runs/first  try & more"]
     code, out, _ = run_cli(command[1:])
-    assert (code, out) == (0, run.detect().to_csv(index=False))
+    listed, read = run.detect(), pd.read_csv(io.StringIO(out))
+    assert (code, list(read)) == (0, list(listed))
+    assert list(read)[2:5] == ["text", "given_label", "consensus_label"]
+    assert read["row"].tolist() == listed["row"].tolist()
+    np.testing.assert_allclose(read["label_quality"], listed["label_quality"], atol=5.1e-5)
+    assert not re.search(r",\d(\.\d+)?e-\d", out)
 
 
 def test_a_summary_without_a_cutoff_is_read(run):

@@ -2,15 +2,16 @@
 
 import functools
 
+import numpy as np
 import pytest
 import torch
-from contract import CASES, build, build_trainable, everything, fit_method
+from contract import APART, CASES, build, build_trainable, everything, fit_method
 from on_two_processes import fit_on_two
 from safetensors.torch import load_file
 
 from pidual import methods
 from pidual.engine import Training, fit, make_fabric
-from pidual.engine.predict import evaluate
+from pidual.engine.predict import evaluate, predict_probabilities
 from pidual.methods import METHODS
 
 MIXES = ("divide_mix", "elr_plus", "pes_semi")
@@ -40,8 +41,23 @@ def test_loss_is_finite_and_reaches_every_parameter(name, rows):
 def test_predicts_from_x_alone(name, rows):
     method = build(name).eval()
     assert method.logits(rows.x[:7]).shape == (7, 3)
-    alone = torch.cat([method.logits(rows.x[i : i + 1]) for i in range(7)])
-    assert torch.allclose(method.logits(rows.x[:7]), alone, atol=1e-5)
+
+
+def probabilities(method, x):
+    return np.concatenate(list(predict_probabilities(method, x, make_fabric("cpu"))))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_row_is_predicted_the_same_whatever_rows_are_with_it(name, rows):
+    method, x = build(name).eval(), rows.x[:40]
+    together = probabilities(method, x)
+    order = torch.randperm(len(x))
+    close = 1e-5 if name == APART else 1e-9  # a network of the user's own stays in single precision
+    np.testing.assert_allclose(
+        np.concatenate([probabilities(method, x[i : i + 1]) for i in range(40)]), together, atol=close
+    )
+    np.testing.assert_allclose(probabilities(method, x[order]), together[order], atol=close)
+    np.testing.assert_allclose(together, method.logits(x).softmax(1).detach(), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)

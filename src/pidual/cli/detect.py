@@ -23,6 +23,8 @@ from .common import (
     write_table,
 )
 
+DIGITS = 4  # of shares and scores in CSV
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -113,13 +115,15 @@ def detect(
         found = of_run(run) if run is not None else of_files(**files)
     if limit is not None and found.failure:
         raise RunError(found.failure)
-    listed = list_labels(found.predictions, choice)
+    listed = list_labels(found.predictions, choice, found.about)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
+    own = [name for name in listed.select_dtypes("floating") if name not in found.predictions.pi_columns]
+    plain = listed.astype(dict.fromkeys(own, "float64")).round(dict.fromkeys(own, DIGITS))
     if out is not None:
-        write_table(listed, out)
+        write_table(plain if out.suffix == ".csv" else listed, out)
     describe(found, choice, listed, as_json=as_json)
     if out is None and not as_json:
-        print_table(listed)
+        print_table(plain)
     n = len(found.predictions)
     if limit is not None and len(listed) / n > limit:
         raise TooManyIssues(
@@ -142,6 +146,8 @@ class Found:
         Why the labels must not be counted.
     calibration : dict, optional
         Estimates from decisions of reviewers.
+    about : Series of text, optional
+        What items are about, by row.
     """
 
     predictions: "Predictions"
@@ -149,6 +155,7 @@ class Found:
     what: str
     failure: str | None
     calibration: dict[str, Any] | None = None
+    about: "pd.Series[str] | None" = None
 
 
 def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
@@ -174,7 +181,7 @@ def of_run(path: Path) -> Found:
     if verdict.get("status") == "failed" or guard.get("collapsed"):
         why = [*verdict.get("reasons", []), "training collapsed"][0]
         failure = f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again."
-    return Found(run.predictions, run.summary, "fit", failure, run.calibration)
+    return Found(run.predictions, run.summary, "fit", failure, run.calibration, run.about_items)
 
 
 def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:

@@ -16,6 +16,7 @@ from .cutoff import find_issues, fixed_cutoff
 from .reasons import reasons_for
 
 Rows = npt.NDArray[np.int64]
+FIRST = ("row", "item", "text", "given_label", "consensus_label", "label_quality", "reason")  # what people look at
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Choice:
             )
 
 
-def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
+def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str] | None" = None) -> pd.DataFrame:
     """The chosen rows, most suspicious first, each with its reason; is_label_issue is what it was.
 
     With `per_class` the rows come by their place within their class, so that a rare class is not at the end.
@@ -68,6 +69,8 @@ def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
     predictions : Predictions
         Marked.
     choice : Choice
+    about : Series of text, optional
+        What items are about, by row of the table: the column text.
     """
     rows = choose_rows(predictions, choice)
     frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()
@@ -77,7 +80,10 @@ def list_labels(predictions: Predictions, choice: Choice) -> pd.DataFrame:
         texts = np.full(len(predictions), "", dtype=object)
         texts[shown] = reasons_for(predictions, shown)["whole"]
         frame["reason"] = pd.Series(np.where(told, frame["reason"], texts[rows]), index=frame.index, dtype="str")
-    return frame
+    if about is not None and len(about) and "text" not in frame:
+        frame["text"] = frame["row"].map(about).fillna("")
+    first = [name for name in FIRST if name in frame]
+    return frame[first + [name for name in frame.columns if name not in first]]
 
 
 def choose_rows(predictions: Predictions, choice: Choice) -> Rows:

@@ -1,7 +1,9 @@
 """A trained method applied to rows: chunk by chunk, each input once however many annotations it has."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,12 +11,18 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from ..batch import Batch, Lazy, Rows
 from ..methods.base import Method
+from ..nets import MLP
+from ..nets.populations import MLPs, Population
 
 CHUNK = 1024
 CHUNK_ANSWERS = 8192  # that are judged at once
+PRODUCTS = {F.linear, torch.einsum, Tensor.__matmul__} | {
+    getattr(owner, name) for owner in (torch, Tensor) for name in ("matmul", "mm", "bmm", "addmm", "baddbmm")
+}
 
 
 @dataclass
@@ -69,15 +77,15 @@ def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -
 
 
 def logits_of(method: Method, x: Tensor, fabric: Fabric) -> Tensor:
-    """Logits of these inputs, in the same way."""
+    """Logits of these inputs, in the same way; in float64 where the method computes so."""
     was_training = method.training
     if was_training:
         method.eval()
     with torch.inference_mode(), fabric.autocast():
-        logits = method.logits(fabric.to_device(x)).float().cpu()
+        logits = method.logits(fabric.to_device(x)).cpu()
     if was_training:
         method.train()
-    return logits
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def placed(method: Method, fabric: Fabric) -> Method:
@@ -132,13 +140,35 @@ def predict_members(method: Method, rows: Rows, fabric: Fabric) -> tuple[NDArray
     return torch.cat(answers, 1).numpy(), seen.numpy()
 
 
-def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> Iterator[NDArray[np.float32]]:
-    """Class probabilities of every row of x, chunk by chunk; the method is moved to the Fabric's device."""
+def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> Iterator[NDArray[np.float64]]:
+    """Class probabilities of every row of x, chunk by chunk; the method is moved to the Fabric's device.
+
+    Our own networks on vectors compute in double: in single precision a row's last digits depend on the rows around it.
+    """
     method = placed(method, fabric)
+    in_double = is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
     for start in range(0, len(x), CHUNK):
         stop = min(start + CHUNK, len(x))
         part = x[start:stop] if isinstance(x, Tensor) else torch.from_numpy(x.take(np.arange(start, stop)))
-        yield logits_of(method, part, fabric).softmax(1).numpy()
+        with InDouble() if in_double else contextlib.nullcontext():
+            logits = logits_of(method, part.double() if in_double else part, fabric)
+        yield logits.double().softmax(1).numpy()
+
+
+def is_on_vectors(method: Method) -> bool:
+    """Whether the prediction network is an MLP or a stack of them, and no network of the user or of images."""
+    f = method.f
+    return isinstance(f, MLP) or (isinstance(f, Population) and isinstance(f.stack, MLPs))
+
+
+class InDouble(TorchFunctionMode):
+    """Computes products of matrices in double, whatever their numbers; what is made of them stays double."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function, a product with its tensors in double."""
+        if func in PRODUCTS:
+            args = [value.double() if isinstance(value, Tensor) else value for value in args]
+        return func(*args, **(kwargs or {}))
 
 
 def score_rows(

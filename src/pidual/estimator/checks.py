@@ -18,11 +18,11 @@ from ..engine import Callback
 from ..errors import DataError, DataWarning, UsageError
 
 
-def as_input(X: NDArray[Any]) -> NDArray[Any]:
+def as_input(X: NDArray[Any], *, allow_nan: bool = False) -> NDArray[Any]:
     """X as the networks take it: uint8 as it is, everything else as float32."""
     with np.errstate(over="ignore"):
         x = X if X.dtype == np.uint8 else X.astype(np.float32, copy=False)
-    if x.dtype != np.uint8 and not np.isfinite(x).all():
+    if x.dtype != np.uint8 and (np.isinf(x) if allow_nan else ~np.isfinite(x)).any():
         raise DataError("X has values too large for float32 or infinity; scale it first.")
     return np.ascontiguousarray(x) if x.flags.writeable else x.copy()
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
@@ -68,7 +69,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Instead of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
         copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
         fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True continues from its
-        weights in each round.
+        weights in each round. Where its tags allow missing values, X may have NaN.
     network : str, default=None
         Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
     epochs, batch_size, lr : optional
@@ -208,12 +209,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if not self.keep_ids:
             refuse_people_as_columns("X", getattr(X, "columns", ()))
         check_complete(y)
-        X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_min_samples=2)
+        X, y = self._validate(X, y, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         weight = check_weight(sample_weight, X)
         check_two_classes(codes[weight > 0], self.classes_)
-        x, items = distinct_rows(as_input(X))
+        x, items = distinct_rows(X)
         label = pd.Categorical.from_codes(codes, self.classes_.tolist())
         table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
@@ -282,16 +283,31 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             check_is_fitted(self)
         x = self._plain_rows(X)
         if x is None:
-            x = as_input(validate_data(self, X, reset=False, allow_nd=True, dtype="numeric"))
+            x = self._validate(X, reset=False)
         if x.shape[1:] != self.in_shape_:
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
         if hasattr(self, "estimator_"):
-            return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_)).astype(np.float64)
+            return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_))
         fabric = predicting_fabric(self.accelerator)
-        p = np.concatenate(list(predict_probabilities(self.method_, stored(x), fabric))).astype(np.float64)
+        p = np.concatenate(list(predict_probabilities(self.method_, stored(x), fabric)))
         if fabric.device.type != "cpu":
             self.method_.cpu()
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return p
+
+    def _validate(self, *arrays: Any, **options: Any) -> Any:
+        """Check X (and y) as scikit-learn does and return X as networks take it; an `estimator` may allow NaN."""
+        allow_nan = get_tags(self).input_tags.allow_nan
+        finite = "allow-nan" if allow_nan else True
+        found = validate_data(self, *arrays, allow_nd=True, dtype="numeric", ensure_all_finite=finite, **options)
+        X, *rest = found if len(arrays) > 1 else (found,)
+        x = as_input(X, allow_nan=allow_nan)
+        return (x, *rest) if rest else x
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
 
     def _plain_rows(self, X: Any) -> NDArray[Any] | None:
         """X as networks take it, if nothing is wrong with it: what scikit-learn checks takes longer than a network."""

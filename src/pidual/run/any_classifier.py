@@ -142,10 +142,10 @@ def fit_soft(
         ) from error
 
 
-def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
+def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.float64]:
     """What a fitted classifier says about all classes, those among them that it has not seen."""
     p = np.zeros((len(x), n_classes), np.float64)
     if len(x):
         p[:, machine.classes_] = machine.predict_proba(x)
     p = p.clip(min=0) + FLOOR / n_classes
-    return np.asarray(p / p.sum(1, keepdims=True), np.float32)
+    return np.asarray(p / p.sum(1, keepdims=True))

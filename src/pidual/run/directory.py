@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..detect import Choice, list_labels, next_answers, simulate_review
+from ..detect.columns import value_text
 from ..errors import RunError
 from ..files import write_json
 from ..files.schemas import file_digest, sealed
@@ -106,12 +107,25 @@ class Run(RunFiles):
         Returns
         -------
         DataFrame
-            Rows of predictions.parquet, each with its reason.
+            Rows of predictions.parquet, each with its reason and, where the run keeps it, the text of its item or the
+            columns of the input that are unusual.
         """
         fixed = None if isinstance(cutoff, str) and cutoff == "auto" else cutoff
         choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
         self.forget()  # what is there now counts
-        return list_labels(self.predictions, choice)
+        return list_labels(self.predictions, choice, self.about_items)
+
+    @property
+    def about_items(self) -> "pd.Series[str]":
+        """The text of the item of suspicious annotations, or its unusual columns in words, by row of the table."""
+        kept = self.previews
+        words = [
+            text or f"{column} {value_text(value)} (usually {value_text(low)} to {value_text(high)})"
+            for column, text, value, low, high in zip(
+                *(kept[name] for name in ("column", "text", "value", "low", "high")), strict=True
+            )
+        ]
+        return pd.Series(words, index=kept["row"], dtype="str").groupby(level=0).agg("; ".join)
 
     def next_answers(
         self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None

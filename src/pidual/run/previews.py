@@ -18,6 +18,7 @@ from ..predictions import Predictions
 from .prepare import Job
 
 LIMIT = 200  # suspects of which something is kept
+TEXT_LIMIT = 10_000  # suspects of which the text is kept, for `pidual detect`
 MAX_CHARACTERS = 400  # of a text
 PREVIEW = {"row": "int64", "column": "str", "text": "str", "value": "f8", "low": "f8", "high": "f8", "distance": "f8"}
 
@@ -54,7 +55,7 @@ def previews(job: Job, predictions: Predictions) -> pd.DataFrame:
         class, and how many robust standard deviations of these it is away from their median.
     """
     found: Iterator[tuple[Any, ...]] = iter(())
-    rows = suspicious_rows(predictions)
+    rows = suspicious_rows(predictions, LIMIT if job.inputs.texts is None else TEXT_LIMIT)
     if job.inputs.texts is not None:
         found = _texts(job, rows)
     elif job.inputs.kind == "columns" or (job.inputs.kind == "array" and len(job.inputs.array.shape) == 2):

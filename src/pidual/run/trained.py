@@ -180,7 +180,7 @@ def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelera
     n, classes = len(inputs), model["classes"]
     fabric = predicting_fabric(accelerator)
     parts = predict_probabilities(method, stored(inputs.array), fabric)
-    p = np.concatenate([np.zeros((0, len(classes)), np.float32), *parts])
+    p = np.concatenate([np.zeros((0, len(classes))), *parts])
     lost = np.flatnonzero(~np.isfinite(p).all(1))
     if len(lost):
         raise DataError(

@@ -96,7 +96,8 @@ def same_weights(f: nn.Module, g: nn.Module) -> bool:
 
 def log_mean_softmax(one: Tensor, two: Tensor) -> Tensor:
     """log of the mean of two softmaxes, from their logits."""
-    return torch.logaddexp(one.float().log_softmax(1), two.float().log_softmax(1)) - math.log(2)
+    kind = torch.promote_types(one.dtype, torch.float32)
+    return torch.logaddexp(one.to(kind).log_softmax(1), two.to(kind).log_softmax(1)) - math.log(2)
 
 
 def update_average(average: nn.Module, network: nn.Module, alpha: float) -> None:
