@@ -1,7 +1,7 @@
 """From the columns of a source to the frame of an annotation table: read, check, put together."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
