@@ -25,6 +25,7 @@ from ..engine.threads import using_threads
 from ..predictions import Predictions
 from .consensus import pi_effects
 from .evaluate import evaluation
+from .giveaway import find_label_columns
 from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
 
@@ -65,7 +66,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     predictions, cutoff = mark_issues(answers.predictions)
     memorised = find_learning_by_heart(job, fitted, predictions)
     summary = summarise(job, fitted, predictions, cutoff, memorised)
-    noise = noise_rate(predictions.item, scores.quality, scores.full, scores.unaided)
+    noise = noise_rate(job.together, scores.quality, scores.full, scores.unaided)
     findings = expected_findings(predictions, scores.full, scores.unaided)
     found = find_verdict(job, fitted, predictions, scores, noise, findings, memorised)
     summary |= {
@@ -111,13 +112,14 @@ def find_verdict(
             what="probabilities" if job.inputs.kind == "probabilities" else "inputs",
         )
     disagrees = (predictions.predicted != predictions.given)[held_out]
-    given_back = verdict.find_given_back(~disagrees, per_item) if job.inputs.kind == "probabilities" else None
     return Verdict.of(
-        [verdict.find_collapse(fitted.collapsed), chance[0]],
+        [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
             verdict.find_few_labels(len(predictions)),
             chance[1],
-            given_back,
+            find_given_back(job, ~disagrees, per_item),
+            verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
+            verdict.find_lost_folds(*count_lost_folds(fitted)),
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
@@ -127,6 +129,25 @@ def find_verdict(
             verdict.find_wide_interval(noise),
         ],
     )
+
+
+def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
+    """Whether what f reads holds the labels; with several answers an item, these show what is wrong."""
+    if job.inputs.kind == "none" or per_item >= verdict.FEW_ANSWERS:
+        return None
+    rows = np.unique(job.together[~job.test], return_index=True)[1]
+    rows = np.flatnonzero(~job.test)[rows]
+    named = find_label_columns(job.inputs, job.rows.x_row.numpy()[rows], job.table.label_codes[rows])
+    return verdict.find_given_back(agrees, per_item, None if job.inputs.kind == "probabilities" else named)
+
+
+def count_lost_folds(fitted: Fitted) -> tuple[int, int]:
+    """Folds that have no network with a share, and all folds."""
+    share, fold = (getattr(fitted.method, name, None) for name in ("judge_share", "fold"))
+    if share is None or fold is None or fitted.collapsed:
+        return 0, 1
+    left = [bool(share[fold == one].any()) for one in fold.unique()]
+    return left.count(False), len(left)
 
 
 def find_held_out(job: Job, fitted: Fitted) -> NDArray[np.bool_]:
