@@ -24,7 +24,7 @@ from ..engine import Fitted, guard
 from ..engine.threads import using_threads
 from ..predictions import Predictions
 from .consensus import pi_effects
-from .evaluate import evaluation
+from .evaluate import evaluation, find_false_claims
 from .giveaway import find_label_columns
 from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
@@ -97,7 +97,7 @@ def find_verdict(
     findings: dict[str, Any],
     memorised: list[str],
 ) -> Verdict:
-    """Whether the fit can be trusted, from what is there without clean labels."""
+    """Whether the fit can be trusted; clean labels, where there are any, can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
     held_out = np.flatnonzero(find_held_out(job, fitted))
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
@@ -115,6 +115,7 @@ def find_verdict(
     return Verdict.of(
         [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
+            *find_false_claims(predictions, scores.full, scores.unaided),
             verdict.find_few_labels(len(predictions)),
             chance[1],
             find_given_back(job, ~disagrees, per_item),
