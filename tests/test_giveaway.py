@@ -8,9 +8,9 @@ import pytest
 from command_line import run_cli
 
 from pidual import DataError, DataWarning, PiDualClassifier
-from pidual.data import AnnotationTable
+from pidual.data import AnnotationTable, load_inputs
 from pidual.encode import PIEncoder
-from pidual.run.giveaway import check_giveaway, determined_share
+from pidual.run.giveaway import check_giveaway, determined_share, find_label_columns, neighbour_share
 
 N = 600
 
@@ -22,7 +22,7 @@ def check(label, pi, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         columns = PIEncoder().fit(table).columns_
-    check_giveaway(table, columns, np.arange(len(table)))
+    check_giveaway(table, columns, np.arange(len(table)), table.item_codes)
     return [column.name for column in columns]
 
 
@@ -45,6 +45,11 @@ GIVEAWAYS = {
     "finer numbers": lambda label, rng: np.unique(label, return_inverse=True)[1] * 4 + rng.integers(0, 4, N),
     "with gaps": lambda label, rng: np.where(rng.random(N) < 0.2, None, label),
     "missing for one class": lambda label, rng: np.where(label == "cat", None, label),
+    "nearly a number": lambda label, rng: np.unique(label, return_inverse=True)[1] + rng.normal(0, 0.05, N),
+    "a day of its own": lambda label, rng: (
+        pd.to_datetime("2026-01-01")
+        + pd.to_timedelta(np.unique(label, return_inverse=True)[1] + rng.random(N) / 2, "D")
+    ),
     "but for two rows": lambda label, rng: np.where(np.arange(N) < 2, "cat", label),
 }
 
@@ -60,6 +65,12 @@ FINE = {
     "goes with it in 95% of the rows": lambda label, rng: np.where(rng.random(N) < 0.95, label, "cat"),
     "true label": lambda label, rng: np.where(rng.random(N) < 0.15, rng.choice(["cat", "dog", "owl"], N), label),
     "score": lambda label, rng: np.where(label == "cat", 1.0, 0.0) + rng.random(N) / 2,
+    "nearly a number, with more noise": lambda label, rng: (
+        np.unique(label, return_inverse=True)[1] + rng.normal(0, 0.3, N)
+    ),
+    "nearly a number, but in half of the rows": lambda label, rng: np.where(
+        rng.random(N) < 0.5, np.unique(label, return_inverse=True)[1] + rng.normal(0, 0.05, N), np.nan
+    ),
     "rounded confidence": lambda label, rng: np.where(rng.random(N) < 0.5, 1.0, rng.random(N).round(1)),
     "a value a row": lambda label, rng: np.char.add(label, np.arange(N).astype(str)),
     "a value for every two rows": lambda label, rng: np.char.add(label, (np.arange(N) // 6).astype(str)),
@@ -93,6 +104,59 @@ def test_random_pi_is_never_refused():
         n, k, v = int(rng.integers(4, 400)), int(rng.integers(2, 6)), int(rng.integers(1, 50))
         label = rng.choice(k, n, p=rng.dirichlet(np.ones(k)))
         assert determined_share(rng.integers(0, v, n), label) is None
+
+
+def test_neighbours_by_plain_loops(rng):
+    labels, item = rng.integers(0, 3, 300), np.arange(300) // 2
+    number = (labels + rng.uniform(0, 0.6, 300)).round(2)  # some values are those of several rows
+    same = []
+    for i in range(300):
+        others = [j for j in range(300) if item[j] != item[i] and number[j] != number[i]]
+        nearest = min(abs(number[j] - number[i]) for j in others)
+        same.append(labels[i] in {labels[j] for j in others if np.isclose(abs(number[j] - number[i]), nearest)})
+    assert all(same)
+    assert neighbour_share(number, labels, item) == 1
+    assert neighbour_share(labels, labels, item) is None  # the next value is another label
+    assert neighbour_share(labels, labels, item, ties=True) == 1
+    assert neighbour_share(number + rng.normal(0, 0.2, 300), labels, item) is None
+    assert neighbour_share(np.zeros(300), np.sort(labels), item, ties=True) is None  # rows of one label lie together
+    assert (
+        neighbour_share(np.repeat(rng.normal(size=3), 100), np.repeat([0, 1, 2], 100), np.repeat(range(3), 100)) is None
+    )
+    assert neighbour_share(number[:12], labels[:12], item[:12]) is None  # too few to prove anything
+
+
+def test_random_numbers_are_never_refused():
+    rng = np.random.default_rng(1)
+    for _ in range(1_000):
+        n, k = int(rng.integers(4, 400)), int(rng.integers(2, 6))
+        label = rng.choice(k, n, p=rng.dirichlet(np.ones(k)))
+        assert neighbour_share(rng.normal(size=n), label, np.arange(n), least=0.98, beyond=0.9) is None
+
+
+def test_numbers_of_copied_rows_are_not_refused(label, rng):
+    seconds = rng.gamma(2, 3, N // 4)  # as precise as a row is
+    assert check(np.tile(label[: N // 4], 4), {"seconds": np.tile(seconds, 4)}) == ["seconds"]
+
+
+X_COLUMNS = {
+    "a copy": (lambda y, x, rng: np.c_[x, y], ["2"]),
+    "nearly a copy": (lambda y, x, rng: np.c_[y + rng.normal(0, 0.1, N), x], ["0"]),
+    "one for every class": (lambda y, x, rng: np.c_[x, 4 * np.eye(3)[y]], ["2", "3", "4"]),
+    "one for two of three": (lambda y, x, rng: np.c_[x, np.eye(3)[y][:, 1:]], ["2", "3"]),
+    "one class": (lambda y, x, rng: np.c_[x, y == 1], []),
+    "none": (lambda y, x, rng: x, []),
+    "flags": (lambda y, x, rng: rng.random((N, 50)) < 0.02, []),
+    "nothing": (lambda y, x, rng: np.ones((N, 2)), []),
+}
+
+
+@pytest.mark.parametrize(("make", "names"), X_COLUMNS.values(), ids=X_COLUMNS)
+def test_columns_of_x_that_give_the_label_away(rng, make, names):
+    y = rng.integers(0, 3, N)
+    x = rng.normal(size=(N, 2)) + 2 * np.eye(3, 2)[y]
+    inputs = load_inputs(make(y, x, rng).astype(np.float32))
+    assert find_label_columns(inputs, np.arange(N), y) == names
 
 
 def test_an_annotator_who_gives_one_label_only(label, rng):

@@ -1,16 +1,23 @@
 """A fit that cannot be trusted says so, and one that can does not cry wolf."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from pidual import find_label_issues, judge
+from pidual.data import AnnotationTable, load_inputs
 from pidual.detect import Verdict, verdict
+from pidual.engine import make_fabric
 from pidual.errors import DataWarning
 from pidual.metrics import detection_auc
 from pidual.predictions import Predictions
+from pidual.run import FitOptions, train
+from pidual.run.judge import assess, count_lost_folds
+from pidual.run.prepare import prepare
 
 RNG = np.random.default_rng(0)
 
@@ -224,6 +231,70 @@ def test_probabilities_of_a_model_that_has_seen_the_labels_are_doubtful():
     assert judge(answers, p).summary["verdict"]["status"] == "ok"  # a good model of items that all agree on
     p[:10] = p[:10, [1, 2, 0]]
     assert judge(pd.DataFrame({"label": labels}), p).summary["verdict"]["status"] == "ok"
+
+
+def test_x_that_gives_nearly_every_label_back_is_doubtful():
+    agrees = np.ones(1000, bool)
+    assert verdict.find_given_back(agrees, 1.0, []).startswith("The classifier gives 1,000 of 1,000 labels back that")
+    assert verdict.find_given_back(agrees[:299], 1.0, []) is None
+    assert verdict.find_given_back(agrees, 3.0, ["'code'"]) is None  # other answers show what is wrong
+    agrees[:2] = False
+    assert verdict.find_given_back(agrees, 1.0, []) is None
+    assert verdict.find_given_back(agrees, 1.0, ["'code'"]).startswith(
+        "Column 'code' of x alone gives the label away: "
+    )
+    assert "Columns 3, 4 of x (counted from 0) alone give the" in verdict.find_given_back(agrees, 1.0, ["3", "4"])
+
+
+def fitted_verdict(frame, x, pi=("annotator",), **options):
+    """The verdict on a fit of two epochs."""
+    table = AnnotationTable.from_frame(frame, pi=list(pi), keep_ids=True)
+    job = prepare(table, load_inputs(x.astype(np.float32)), FitOptions(options={"epochs": 2}, **options))
+    fabric = make_fabric("cpu")
+    return assess(job, train(job, fabric=fabric), fabric).summary["verdict"]
+
+
+@pytest.mark.parametrize("method", ["auto", "ce"])
+def test_x_that_holds_the_given_label_is_never_ok(method):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    label = np.where(rng.random(300) < 0.25, (y + 1) % 3, y)
+    frame = pd.DataFrame({"label": label, "annotator": rng.integers(0, 8, 300)})
+    x = np.c_[3 * np.eye(3)[y] + rng.normal(size=(300, 3)), 4 * np.eye(3)[label]]
+    found = fitted_verdict(frame, x, method=method)
+    assert found["status"] == "doubtful"
+    assert any(text.startswith("Columns 3, 4, 5 of x (counted from 0)") for text in found["reasons"])
+
+
+def test_pi_that_nearly_gives_the_label_away_is_never_ok():
+    rng = np.random.default_rng(0)
+    label, x = rng.integers(0, 3, 400), rng.normal(size=(400, 3))
+    hint = np.where(rng.random(400) < 0.006, rng.random(400), label + rng.normal(0, 0.05, 400))
+    frame = pd.DataFrame({"label": label, "annotator": rng.integers(0, 8, 400), "hint": hint})
+    found = fitted_verdict(frame, x, pi=("annotator", "hint"))
+    assert found["status"] != "ok"
+    assert any(text.startswith("PI column 'hint' gives the label away") for text in found["reasons"])
+    assert not any("PI column" in text for text in fitted_verdict(frame, x, method="ce")["reasons"])
+
+
+def test_folds_without_a_network_that_has_a_share_are_doubtful():
+    method = SimpleNamespace(fold=torch.arange(10) % 5, judge_share=torch.tensor([0.1, 0, 0.1, 0, 0.1] * 2))
+    assert count_lost_folds(SimpleNamespace(method=method, collapsed=False)) == (2, 5)
+    assert count_lost_folds(SimpleNamespace(method=method, collapsed=True)) == (0, 1)  # which is said already
+    assert count_lost_folds(SimpleNamespace(method=SimpleNamespace(), collapsed=False)) == (0, 1)
+    assert verdict.find_lost_folds(2, 5).startswith("In 2 of 5 parts of the items every network agrees")
+    assert verdict.find_lost_folds(0, 5) is None
+
+
+def test_a_failure_names_the_order_of_rows_before_the_learning_rate():
+    text = verdict.find_collapse(True)
+    assert 0 < text.index("same order") < text.index("can show the class") < text.index("--lr")
+    assert verdict.find_collapse(False) is None
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"label": rng.integers(0, 3, 300), "annotator": 0})
+    found = fitted_verdict(frame, np.ones((300, 3)))
+    assert found["status"] == "failed"
+    assert "check that inputs and labels are in the same order" in found["reasons"][0]
 
 
 def test_few_labels_are_doubtful():

@@ -1,4 +1,4 @@
-"""A verdict on the fit itself, from what is there without clean labels: can its list of wrong labels be trusted?
+"""A verdict on the fit itself: can its list of wrong labels be trusted? Nothing here needs clean labels.
 
 failed     what was learned is unrelated to the labels: the list means nothing
 doubtful   there is a reason not to rely on it, and the verdict says which
@@ -6,7 +6,7 @@ ok         no such reason was found
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ FEW_LABELS = 30
 SAMPLE = 200_000  # labels whose ranking is looked at
 FEW_ANSWERS = 1.5  # mean answers to an item, below which f alone can contradict one
 CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must disagree with held-out labels
-GIVEN_BACK, GIVEN_BACK_LABELS = 0.999, 300  # share of labels that probabilities favour, of at least so many
+GIVEN_BACK, GIVEN_BACK_LABELS = 0.999, 300  # share of labels that are given back, of at least so many
 WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
 SPELLINGS = 0.01  # share of the labels that look wrong for which another spelling of the same class is likelier
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
@@ -65,7 +65,26 @@ def find_collapse(collapsed: bool) -> str | None:
     """Whether the guard gave up."""
     if not collapsed:
         return None
-    return "Training collapsed and could not be recovered: the classifier has learned nothing; use a smaller --lr."
+    return (
+        "Training collapsed and could not be recovered: the classifier has learned nothing. Check that inputs and "
+        "labels are in the same order, and that the inputs can show the class; if so, use a smaller --lr."
+    )
+
+
+def find_lost_folds(lost: int, folds: int) -> str | None:
+    """Whether no network is left for some of the folds of items, so that those that have learned nothing judge them."""
+    if not lost:
+        return None
+    return (
+        f"In {lost} of {folds} parts of the items every network agrees with the labels no more than chance would, so "
+        "their labels are judged by networks that have learned nothing. Check that inputs and labels are in the same "
+        "order, that the inputs can show the class, and that no PI column gives the label away."
+    )
+
+
+def find_leaks(problems: Iterable[dict[str, str]]) -> str | None:
+    """Whether PI that gives the label away was learned from."""
+    return next((problem["text"] for problem in problems if problem["problem"] == "leaks"), None)
 
 
 def find_chance(
@@ -93,8 +112,10 @@ def find_chance(
     text = f"The {what} say nothing about the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
         return None, f"{text}, so the answers to an item are judged by each other alone."
-    same = "have rows and classes in the same order" if what == "probabilities" else "are in the same order"
-    return f"{text}; check that {what} and labels {same}.", None
+    of_x = what != "probabilities"
+    same = "are in the same order" if of_x else "have rows and classes in the same order"
+    shows = ", and that the inputs can show the class" if of_x else ""
+    return f"{text}; check that {what} and labels {same}{shows}.", None
 
 
 def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes) -> tuple[float, float]:
@@ -135,15 +156,36 @@ def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) ->
     )
 
 
-def find_given_back(agrees: Mask, answers_per_item: float) -> str | None:
-    """Whether given probabilities favour nearly every label, as those of a model that was trained on them do."""
+def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str] | None = None) -> str | None:
+    """Whether nearly every label is given back, as it is by what was made from the labels.
+
+    Parameters
+    ----------
+    agrees : bool array (N,)
+        Which held-out labels f, or given probabilities, favour.
+    answers_per_item : float
+    columns : sequence of str, optional
+        Columns of x that give the label away alone; None where probabilities are given in place of x.
+    """
     n, favoured = len(agrees), int(agrees.sum())
-    if answers_per_item >= FEW_ANSWERS or n < GIVEN_BACK_LABELS or favoured < GIVEN_BACK * n:
+    given_back = n >= GIVEN_BACK_LABELS and favoured >= GIVEN_BACK * n
+    if answers_per_item >= FEW_ANSWERS or not (given_back or columns):
         return None
+    if columns is None:
+        return (
+            f"The probabilities favour {favoured:,} of {n:,} given labels: either nearly all labels are right, or the "
+            "model was trained on these rows and has memorised wrong labels too; use probabilities of rows that it has "
+            "not seen, such as those of cross_val_predict."
+        )
+    if columns:
+        counted = " (counted from 0)" if columns[0].isdigit() else ""
+        first, does = ("Column", "gives") if len(columns) == 1 else ("Columns", "give")
+        what = f"{first} {', '.join(columns)} of x{counted} alone {does} the label away"
+    else:
+        what = f"The classifier gives {favoured:,} of {n:,} labels back that it has not seen"
     return (
-        f"The probabilities favour {favoured:,} of {n:,} given labels: either nearly all labels are right, or the "
-        "model was trained on these rows and has memorised wrong labels too; use probabilities of rows that it has not "
-        "seen, such as those of cross_val_predict."
+        f"{what}: either nearly all labels are right, or a column of x was made from the label and repeats wrong ones; "
+        "leave such a column out and fit again."
     )
 
 

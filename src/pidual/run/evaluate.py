@@ -6,8 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics import detection_auc, finite_or_none, precision_recall
+from ..detect import noise_rate
+from ..metrics import detection_auc, finite_or_none, precision_recall, wilson_interval
 from ..predictions import Predictions
+
+CHECKED = 20  # items with a clean label, from which on these can contradict what is stated
+MARGIN = 0.02  # of no account, however many clean labels show it
 
 
 def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str, Any] | None:
@@ -70,3 +74,52 @@ def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
     known = predictions.is_checked
     precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != predictions.y)[known])
     return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}
+
+
+def find_false_claims(
+    predictions: Predictions, full: NDArray[np.floating[Any]], unaided: NDArray[np.floating[Any]]
+) -> list[str]:
+    """What clean labels contradict: the 95% interval by them excludes what is stated about the very same labels.
+
+    A consensus or a list that is better than stated is no contradiction.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    full, unaided : arrays (N,)
+        Probability that each label is right, counted in full, and not at all.
+    """
+    known, y, item = np.flatnonzero(predictions.is_checked), predictions.y, predictions.item
+    one = known[np.unique(item[known], return_index=True)[1]]
+    if y is None or len(one) < CHECKED:
+        return []
+    found, quality, wrong = [], predictions.label_quality, predictions.given != y
+    if predictions.has_consensus:
+        share, low, high = share_by_items((predictions.suggested == y)[one], item[one])
+        stated = float(predictions.suggested_probability[one].mean())
+        if stated > high + MARGIN:
+            found.append(
+                f"Of the {len(one):,} items with a clean label the consensus is right for {share:.0%} ({low:.0%} to "
+                f"{high:.0%}); the run states {stated:.0%}."
+            )
+    listed = known[predictions.is_issue[known]]
+    for rows, what in ((listed, "labels that look wrong and have a clean label"), (known, "labels with a clean label")):
+        if len(np.unique(item[rows])) < CHECKED:
+            continue
+        share, low, high = share_by_items(wrong[rows], item[rows])
+        said = noise_rate(item[rows], quality[rows], full[rows], unaided[rows])
+        if said["low"] > high + MARGIN or (said["high"] < low - MARGIN and rows is known):
+            found.append(
+                f"Of the {len(rows):,} {what} {share:.0%} are wrong ({low:.0%} to {high:.0%}); the run states "
+                f"{said['rate']:.0%} ({said['low']:.0%} to {said['high']:.0%})."
+            )
+    return found
+
+
+def share_by_items(hits: NDArray[np.bool_], item: NDArray[np.integer[Any]]) -> tuple[float, float, float]:
+    """Share of hits and its 95% interval: Wilson's, of as many independent labels as these are worth."""
+    share, code = float(hits.mean()), np.unique(item, return_inverse=True)[1]
+    variance = float(np.square(np.bincount(code, weights=hits - share)).sum()) / len(hits) ** 2
+    n = share * (1 - share) / variance if variance > 0 else float(code.max() + 1)
+    low, high = wilson_interval(share * n, n)
+    return share, float(low), float(high)

@@ -24,7 +24,8 @@ from ..engine import Fitted, guard
 from ..engine.threads import using_threads
 from ..predictions import Predictions
 from .consensus import pi_effects
-from .evaluate import evaluation
+from .evaluate import evaluation, find_false_claims
+from .giveaway import find_label_columns
 from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
 
@@ -68,7 +69,8 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     summary = summarise(job, fitted, predictions, cutoff, memorised)
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
-    noise = noise_rate(counted.item, scores.quality, scores.full, scores.unaided)
+    together = job.together if rows is None else job.together[rows]
+    noise = noise_rate(together, scores.quality, scores.full, scores.unaided)
     findings = expected_findings(counted, scores.full, scores.unaided)
     found = find_verdict(job, fitted, counted, scores, noise, findings, memorised)
     summary |= {
@@ -99,10 +101,10 @@ def find_verdict(
     findings: dict[str, Any],
     memorised: list[str],
 ) -> Verdict:
-    """Whether the fit can be trusted, from what is there without clean labels; by one row of each answer."""
+    """Whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
-    held_out = find_held_out(job, fitted)
-    held_out = np.flatnonzero(held_out if job.counted is None else held_out[job.counted])
+    unseen = find_held_out(job, fitted)
+    held_out = np.flatnonzero(unseen if job.counted is None else unseen[job.counted])
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
     chance: tuple[str | None, str | None] = None, None
     if job.inputs.kind != "none":
@@ -115,13 +117,15 @@ def find_verdict(
             what="probabilities" if job.inputs.kind == "probabilities" else "inputs",
         )
     disagrees = (predictions.predicted != predictions.given)[held_out]
-    given_back = verdict.find_given_back(~disagrees, per_item) if job.inputs.kind == "probabilities" else None
     return Verdict.of(
-        [verdict.find_collapse(fitted.collapsed), chance[0]],
+        [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
+            *find_false_claims(predictions, scores.full, scores.unaided),
             verdict.find_few_labels(len(predictions)),
             chance[1],
-            given_back,
+            find_given_back(job, ~disagrees, per_item),
+            verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
+            verdict.find_lost_folds(*count_lost_folds(fitted)),
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
@@ -131,6 +135,25 @@ def find_verdict(
             verdict.find_wide_interval(noise),
         ],
     )
+
+
+def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
+    """Whether what f reads holds the labels; with several answers an item, these show what is wrong."""
+    if job.inputs.kind == "none" or per_item >= verdict.FEW_ANSWERS:
+        return None
+    rows = np.unique(job.together[~job.test], return_index=True)[1]
+    rows = np.flatnonzero(~job.test)[rows]
+    named = find_label_columns(job.inputs, job.rows.x_row.numpy()[rows], job.table.label_codes[rows])
+    return verdict.find_given_back(agrees, per_item, None if job.inputs.kind == "probabilities" else named)
+
+
+def count_lost_folds(fitted: Fitted) -> tuple[int, int]:
+    """Folds that have no network with a share, and all folds."""
+    share, fold = (getattr(fitted.method, name, None) for name in ("judge_share", "fold"))
+    if share is None or fold is None or fitted.collapsed:
+        return 0, 1
+    left = [bool(share[fold == one].any()) for one in fold.unique()]
+    return left.count(False), len(left)
 
 
 def find_held_out(job: Job, fitted: Fitted) -> NDArray[np.bool_]:

@@ -6,8 +6,8 @@
     unique      another value in every row: it can point to single rows, and have their labels memorised
     sentinel    a value that stands for none, such as -1, 999 or 1970-01-01, among real ones
 
-A column of categories that gives the label away is refused by `giveaway`. Here are numbers that do: put in their order,
-neighbours of different items have the same label almost always, however often the most frequent label is that.
+A column that gives the label away is refused by `giveaway`. Here are numbers that nearly do, by a weaker form of its
+rule.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,12 @@ from ..data import AnnotationTable
 from ..detect.columns import ORDER, is_moment, is_number, numbers, value_text, words
 from ..encode import PIColumn
 from ..errors.messages import printable
-from .giveaway import determined_share, value_codes
+from .giveaway import SAMPLE, determined_share, neighbour_share, value_codes
 
 MOSTLY = 0.5  # share of missing values
 NEIGHBOURS = 0.98  # share of neighbours with the same label
-BEYOND_COMMONEST = 0.9  # of neighbours of which the first has not the most frequent label
-SAMPLE = 200_000  # rows, evenly spaced, that show a leak as well as all
-FEWEST = 50  # rows, and rows of other labels than the most frequent, that show a leak
+BEYOND_COMMONEST = 0.9  # of rows whose label is not the most frequent one
+FEWEST = 50  # rows that show an id, or a sentinel
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 MOMENTS = tuple(pd.Timestamp(day).timestamp() for day in ("1970-01-01", "1900-01-01", "2099-12-31"))
 OFTEN = 5  # rows with a sentinel, at least
@@ -38,7 +37,7 @@ Problem = dict[str, str]
 
 
 def find_pi_problems(
-    table: AnnotationTable, columns: Sequence[PIColumn], rows: NDArray[np.int64]
+    table: AnnotationTable, columns: Sequence[PIColumn], rows: NDArray[np.int64], items: NDArray[np.integer[Any]]
 ) -> tuple[list[Problem], list[str]]:
     """What is wrong with the PI columns of a table, and the sentences of it that nobody has said yet.
 
@@ -49,6 +48,8 @@ def find_pi_problems(
         Those that the encoder has not left out.
     rows : int array
         The rows to look at.
+    items : int array (N,)
+        Codes of the items: one for items with the same input.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def find_pi_problems(
     for name in table.pi_columns:
         values = table.frame[name].iloc[rows]
         column = used.get(name)
-        problems = _left_out(values) if column is None else _in_use(column, values, table, rows)
+        problems = _left_out(values) if column is None else _in_use(column, values, table, rows, items)
         for problem, text, warned in problems:
             sentence = f"PI column '{printable(name)}' {text}"
             found.append({"column": name, "problem": problem, "text": sentence})
@@ -80,7 +81,11 @@ def _left_out(values: "pd.Series[Any]") -> list[tuple[str, str, bool]]:
 
 
 def _in_use(
-    column: PIColumn, values: "pd.Series[Any]", table: AnnotationTable, rows: NDArray[np.int64]
+    column: PIColumn,
+    values: "pd.Series[Any]",
+    table: AnnotationTable,
+    rows: NDArray[np.int64],
+    items: NDArray[np.integer[Any]],
 ) -> list[tuple[str, str, bool]]:
     """What is wrong with a column that is used: problem, text, and whether a warning was given before."""
     found = []
@@ -97,7 +102,7 @@ def _in_use(
     if not is_number(values) and not is_moment(values):
         return found
     number = numbers(values)
-    share = leaking_share(number, labels, table.item_codes[rows])
+    share = neighbour_share(number, labels, items[rows], ties=True, least=NEIGHBOURS, beyond=BEYOND_COMMONEST)
     if share is not None:
         text = f"gives the label away: rows with the next value have the same label in {share:.1%}. "
         text += "It explains wrong labels as well as right ones; leave it out of the PI unless you want that."
@@ -113,25 +118,6 @@ def _in_use(
         )
         found.append(("sentinel", text, False))
     return found
-
-
-def leaking_share(
-    number: NDArray[np.float64], labels: NDArray[np.integer[Any]], item: NDArray[np.integer[Any]]
-) -> float | None:
-    """Share of rows whose neighbour of another item, by the value, has the same label; None where it does not leak."""
-    known = np.flatnonzero(np.isfinite(number))
-    known = known[:: max(1, len(known) // SAMPLE)]
-    order = known[np.lexsort((np.random.default_rng(0).permutation(len(known)), number[known]))]
-    first, second = order[:-1], order[1:]
-    other = item[first] != item[second]
-    first, second = first[other], second[other]
-    if len(first) < FEWEST:
-        return None
-    same = labels[first] == labels[second]
-    rare = labels[first] != np.bincount(labels).argmax()
-    if np.count_nonzero(rare) < FEWEST or same[rare].mean() < BEYOND_COMMONEST or same.mean() < NEIGHBOURS:
-        return None
-    return float(same.mean())
 
 
 def is_row_id(values: "pd.Series[Any]", number: NDArray[np.float64]) -> bool:

@@ -26,7 +26,17 @@ from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
 from .pi_health import find_pi_problems
 from .settings import data_settings, network_of
-from .splits import TEST, TRAIN, VALID, assign_folds, find_split_problems, one_per_item, split_rows
+from .splits import (
+    TEST,
+    TRAIN,
+    VALID,
+    assign_folds,
+    find_copies,
+    find_split_problems,
+    one_per_item,
+    same_inputs,
+    split_rows,
+)
 
 JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
 
@@ -54,6 +64,8 @@ class Job:
     warnings : list of str
         What the user should know about the data.
     threads : int
+    together : int array (N,)
+        Code of the item of every annotation; one code for items with the same input.
     choice : str
         Why this method, where none was asked for.
     pi_health : list of dict
@@ -74,6 +86,7 @@ class Job:
     build: Callable[[], Method]
     warnings: list[str]
     threads: int
+    together: NDArray[np.int64]
     choice: str = ""
     pi_health: list[dict[str, str]] = field(default_factory=list)
 
@@ -152,7 +165,7 @@ def prepare(
         sample_weight,
         derive_seed(options.seed, 7),
         item=table.item_codes,
-        fold=assign_folds(table.item_codes, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
+        fold=assign_folds(joined.together, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
         truth=truth,
         vote=table.answer_codes,
     )
@@ -186,6 +199,7 @@ def prepare(
             *find_uninformative(table, options.method, spec, judging),
         ],
         threads=choose_threads(check_build(build), training.batch_size, asked),
+        together=joined.together,
         choice=choice,
         pi_health=joined.pi_health,
     )
@@ -196,6 +210,7 @@ class Joined:
     """Table and inputs put together."""
 
     x_row: NDArray[np.int64]  # the row of x of every annotation
+    together: NDArray[np.int64]  # its item, as one for items with the same input
     split: NDArray[np.int8]
     seed: int  # of the split
     valid_fraction: float
@@ -221,16 +236,18 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
     fraction = chosen.valid_fraction if options.valid_fraction is None else options.valid_fraction
     with collected_warnings() as notes:
         x_row = x_rows(inputs, table)
+        together = same_inputs(inputs, table.item_codes, x_row)
         notes += find_split_problems(table) if own_split else []
-        split = split_rows(table, fraction, seed, options.valid_items)
+        notes += find_copies(table, together, own_split=own_split)
+        split = split_rows(table, fraction, seed, options.valid_items, together)
         learned = np.flatnonzero(split != TEST)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
         encoder.fit(table, learned if len(learned) < len(table) else None)
         if METHODS[options.method].needs_pi:
-            check_giveaway(table, encoder.columns_, learned)
-        problems, new = find_pi_problems(table, encoder.columns_, learned)
+            check_giveaway(table, encoder.columns_, learned, together)
+        problems, new = find_pi_problems(table, encoder.columns_, learned, together)
         notes += new if METHODS[options.method].needs_pi else []
-    return Joined(x_row, split, seed, fraction, encoder, notes, problems)
+    return Joined(x_row, together, split, seed, fraction, encoder, notes, problems)
 
 
 def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:
