@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import resource
 import runpy
 import subprocess
 import sys
@@ -71,6 +72,36 @@ def refusal(run, out, *words):
     assert code in (1, 2)
     assert not Path(out).exists()
     return err
+
+
+TO = ["csv", "parquet", "jsonl", "label-studio", "torch", "csv --soft"]
+
+
+@pytest.mark.parametrize("to", TO)
+def test_a_full_disk_leaves_nothing_half_written(crowd, tmp_path, monkeypatch, to):
+    monkeypatch.chdir(crowd)
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    words = ["export", "ce", tmp_path / "out.csv", "--to", *to.split()]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, most))
+    try:
+        code, out, err = run_cli(words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, out, err) == (
+        1,
+        "",
+        f"Error: Cannot write {tmp_path / 'out.csv'} (File too large); choose another place.\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", TO)
+def test_a_place_that_cannot_be_written_to_is_named(crowd, tmp_path, monkeypatch, to):
+    monkeypatch.chdir(crowd)
+    said = refusal("ce", tmp_path / "nothing" / "out.csv", "--to", *to.split())
+    assert said == (
+        f"Error: Cannot write {tmp_path / 'nothing' / 'out.csv'} (No such file or directory); choose another place.\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["run", "ce"])

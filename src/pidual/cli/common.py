@@ -101,16 +101,23 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
     """Write CSV, Parquet or JSON (a list of objects), by the ending, atomically."""
     from ..files import replacing
 
+    with writing_file(path), replacing(path) as temporary:
+        if path.suffix == ".csv":
+            write_csv(frame, temporary)
+        elif path.suffix == ".json":
+            frame.to_json(temporary, orient="records", date_format="iso", indent=2, double_precision=10)
+        else:
+            frame.to_parquet(temporary, index=False)
+
+
+@contextlib.contextmanager
+def writing_file(path: Path) -> Iterator[None]:
+    """Say which file an error of the file system, such as a full disk, keeps from being written."""
     try:
-        with replacing(path) as temporary:
-            if path.suffix == ".csv":
-                write_csv(frame, temporary)
-            elif path.suffix == ".json":
-                frame.to_json(temporary, orient="records", date_format="iso", indent=2, double_precision=10)
-            else:
-                frame.to_parquet(temporary, index=False)
+        yield
     except OSError as error:
-        raise PidualError(f"Cannot write {path} ({error.strerror or error}); choose another place.") from error
+        reason = os.strerror(error.errno) if error.errno else error
+        raise PidualError(f"Cannot write {path} ({reason}); choose another place.") from error
 
 
 def command_line() -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from .common import name_of
+from .common import name_of, writing_file
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -70,7 +70,8 @@ def export(
     for path in (out, *([beside] if beside else [])):
         if path.exists() and not force:
             raise UsageError(f"{path} exists; choose another name, or replace it with --force.")
-    told, sentence = _write(opened, out, beside, to, soft, sure, table)
+    with writing_file(out):
+        told, sentence = _write(opened, out, beside, to, soft, sure, table)
     click.echo(json.dumps({"out": str(out)} | told) if as_json else sentence)
 
 

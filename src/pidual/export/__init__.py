@@ -80,18 +80,19 @@ def export_run(
     changes = _described(source, roles, changes[np.array([edit is not None for edit in edits], bool)])
     made = [edit for edit in edits if edit is not None]
     file = source.file
-    if to == "hf":
-        write_dataset(run, _long(source, roles, run, changes), changes, out)
-    elif not isinstance(file, _SAME[to]):
-        with replacing(out) as temporary:
-            _write_frame(_long(source, roles, run, changes), temporary, to)
-    else:
-        _write_edited(file, made, out)
+    listed = changes
     if "table_row" in run.predictions.frame:
-        changes = changes.assign(row=run.predictions.frame["table_row"].to_numpy()[changes["row"]])
-    with replacing(changes_path(out)) as temporary:
-        write_csv(changes, temporary)
-    return changes
+        listed = changes.assign(row=run.predictions.frame["table_row"].to_numpy()[changes["row"]])
+    with replacing(changes_path(out)) as listing:  # written first, so that both files are there in the end, or neither
+        write_csv(listed, listing)
+        if to == "hf":
+            write_dataset(run, _long(source, roles, run, changes), changes, out)
+        elif not isinstance(file, _SAME[to]):
+            with replacing(out) as temporary:
+                _write_frame(_long(source, roles, run, changes), temporary, to)
+        else:
+            _write_edited(file, made, out)
+    return listed
 
 
 def _write_edited(file: Source, made: list[Edit], out: Path) -> None:

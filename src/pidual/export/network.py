@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import RunError, UsageError
-from ..files import replacing, write_text
+from ..files import replacing
 from ..methods import LatentTruth, Method
 from ..nets import MLP, Standardize
 from ..nets.populations import MLPs
@@ -196,9 +196,11 @@ def write_state_dict(run: Run, out: Path) -> None:
         raise UsageError(f"{run.path} was fitted on given probabilities and has no network; use --to onnx.")
     state = plain_state(method)
     text = snippet(run.model, state, out.name)
-    with replacing(out) as temporary:
-        torch.save(state, temporary)
-    write_text(snippet_path(out), text)
+    weights = io.BytesIO()  # torch.save to a full disk ends in a RuntimeError
+    torch.save(state, weights)
+    with replacing(snippet_path(out)) as program, replacing(out) as temporary:
+        program.write_text(text, encoding="utf-8")
+        temporary.write_bytes(weights.getbuffer())
 
 
 def plain_state(method: Method) -> dict[str, Tensor]:
