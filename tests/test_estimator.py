@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_methods_sample_order_invariance,
     check_methods_subset_invariance,
@@ -246,8 +247,25 @@ def test_plain_rows_are_predicted_as_any_others(fitted, X, monkeypatch):
 def test_plain_rows_that_are_no_numbers_are_refused(fitted, X, bad):
     rows = X.astype(np.float64)
     rows[3, 1] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity|too large"):
+    with pytest.raises(ValueError, match=r"value is missing, and none was in this column|infinity|too large"):
         fitted.predict_proba(rows)
+
+
+def test_a_network_is_told_where_a_value_is_missing(X, y, tmp_path):
+    holes = X.copy()
+    holes[::4, 1] = np.nan
+    with pytest.warns(DataWarning, match=r"^X: \d+ of .* values of the input column 1 are missing; the median"):
+        model = quick(epochs=2).fit(holes, y)
+    assert get_tags(model).input_tags.allow_nan
+    assert not get_tags(quick(module=nn.Linear(4, 3))).input_tags.allow_nan
+    assert (model.n_features_in_, model.in_shape_) == (X.shape[1], X.shape[1:])
+    expected = model.predict_proba(holes)
+    assert np.abs(expected[::4] - model.predict_proba(np.nan_to_num(holes))[::4]).max() > 0
+    saved = PiDualClassifier.load(model.save(tmp_path / "saved"))
+    for again in (saved, pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.predict_proba(holes), expected)
+    with pytest.raises(DataError, match=r"X, row 2, column 0 .*: the value is missing, and none was in this column"):
+        model.predict_proba(np.where(np.arange(len(X))[:, None] == 2, np.nan, X))
 
 
 def test_predicting_again_makes_no_second_fabric(X, y, monkeypatch):

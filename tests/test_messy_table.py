@@ -11,6 +11,7 @@ import pytest
 import torch
 from command_line import run_cli, write_key
 
+from pidual import PiDualClassifier
 from pidual.errors import DataError
 from pidual.export.network import Probabilities, load_network, made_up_inputs
 from pidual.review import Store
@@ -144,6 +145,8 @@ def test_a_missing_number_is_predicted_like_one_in_training(folder):
         exported = Probabilities(load_network(run), model).eval()
         np.testing.assert_allclose(exported(torch.from_numpy(x.astype(np.float32))).numpy(), p, atol=1e-6)
     assert np.isnan(made_up_inputs(model, exported)).any(axis=0).tolist() == [True, False]
+    frame = pd.DataFrame(x, columns=["Betrag", "Alter"])
+    np.testing.assert_allclose(PiDualClassifier.from_run(run).predict_proba(frame), p, atol=1e-6)
     with pytest.raises(DataError, match=r"row 1, column 1 .*the value is missing, and none was in this column"):
         run.predict(np.array([[1.0, 3], [1.5, np.nan]]))
     run_cli(["export", "run", "net.pt", "--to", "torch"])

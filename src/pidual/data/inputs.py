@@ -119,11 +119,16 @@ def no_inputs() -> Inputs:
     return Inputs.from_array(np.zeros((1, 1), np.float32), kind="none", source="no x")
 
 
+def shape_as_given(schema: Mapping[str, Any]) -> list[int]:
+    """The shape of an input as it comes, without the columns that say what was missing."""
+    first, *rest = schema["shape"]
+    return [first - len(schema.get("missing", {"columns": []})["columns"]), *rest]
+
+
 def feature_names(schema: Mapping[str, Any]) -> list[str]:
     """What the numbers of an input are called, last those that say what was missing."""
-    gaps = (schema.get("missing") or {}).get("columns", [])
-    names = schema.get("columns") or [f"column {number}" for number in range(schema["shape"][0] - len(gaps))]
-    return [*names, *(f"{names[number]} is missing" for number in gaps)]
+    names = schema.get("columns") or [f"column {number}" for number in range(shape_as_given(schema)[0])]
+    return [*names, *(f"{names[number]} is missing" for number in schema.get("missing", {"columns": []})["columns"])]
 
 
 def schema_of(kind: str, array: NDArray[Any] | LazyImages) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..errors import DataError, UsageError
 from .arrays import load_numpy
 from .features import inputs_from_source
 from .images import MAX_BYTES, read_folder
-from .inputs import Inputs, schema_of
+from .inputs import Inputs, schema_of, shape_as_given
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
 from .sources import Source, is_folder, open_source
@@ -176,15 +176,9 @@ def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_si
 def _like_schema(inputs: Inputs, schema: dict[str, Any] | None) -> Inputs:
     """`inputs`, if rows have the shape the schema says."""
     if schema is not None and inputs.schema["shape"] != schema["shape"]:
-        expected, found = ("x".join(map(str, _shape(one))) for one in (schema, inputs.schema))
+        expected, found = ("x".join(map(str, shape_as_given(one))) for one in (schema, inputs.schema))
         raise DataError(
             f"{inputs.source} has {found} features per input where the model was trained with {expected}; "
             "give inputs made in the same way."
         )
     return inputs
-
-
-def _shape(schema: dict[str, Any]) -> list[int]:
-    """The shape of an input as it comes, without the columns that say what was missing."""
-    first, *rest = schema["shape"]
-    return [first - len((schema.get("missing") or {}).get("columns", [])), *rest]

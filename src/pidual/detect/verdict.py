@@ -236,7 +236,8 @@ def find_spellings(predictions: Predictions) -> str | None:
     one, other = (quoted(classes[codes[alike[0]]]) for codes in (given, likelier))
     return (
         f"In {len(alike):,} of {is_issue.sum():,} labels that look wrong, the given label and the likelier one differ "
-        f"in spelling alone, such as {one} and {other}; if these are one class, write it the same way and fit again."
+        f"in spelling alone, such as {one} and {other}; if these are one class, write it the same way, "
+        "or merge it with --same, and fit again."
     )
 
 

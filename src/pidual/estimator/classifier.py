@@ -193,6 +193,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         ----------
         X : array or DataFrame of shape (N, D), or array (N, C, H, W)
             Inputs, one row per annotation: an item with three labels has three rows. Equal rows count as one item.
+            Of shape (N, D), values may be missing (NaN), except with a `module`: the median stands for them, and the
+            network is told where. Then they may be missing in the same columns for prediction.
         y : array (N,)
             Given labels.
         pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
@@ -221,11 +223,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if self.estimator is not None:
             return self._fit_any(x, table, self._fit_options(table, pi), weight, index)
         inputs = Inputs.from_array(x, source="X")
+        assert isinstance(inputs.array, np.ndarray)
         job = prepare(
             table,
             inputs,
             self._fit_options(table, pi),
-            module=self._maker(x[:2]),
+            module=self._maker(inputs.array[:2]),
             sample_weight=weight.astype(np.float32),
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
@@ -288,6 +291,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
         if hasattr(self, "estimator_"):
             return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_))
+        if "missing" in self._model["inputs"] or np.isnan(x).any():
+            x = np.asarray(Inputs.from_array(x, source="X", schema=self._model["inputs"]).array)
         fabric = predicting_fabric(self.accelerator)
         p = np.concatenate(list(predict_probabilities(self.method_, stored(x), fabric)))
         if fabric.device.type != "cpu":
@@ -295,7 +300,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return p
 
     def _validate(self, *arrays: Any, **options: Any) -> Any:
-        """Check X (and y) as scikit-learn does and return X as networks take it; an `estimator` may allow NaN."""
+        """Check X (and y) as scikit-learn does and return X as networks take it, with NaN where that is allowed."""
         allow_nan = get_tags(self).input_tags.allow_nan
         finite = "allow-nan" if allow_nan else True
         found = validate_data(self, *arrays, allow_nd=True, dtype="numeric", ensure_all_finite=finite, **options)
@@ -305,6 +310,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.estimator is None and self.module is None  # our networks are told where it is
         if hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
             tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from ..data.inputs import shape_as_given
 from ..errors import RunError, UsageError
 from ..files.schemas import read_record
 from ..run import Run
@@ -114,7 +115,7 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     model.classes_ = np.array(stored["classes"])
     model.method_ = run.load()
     model._model = stored | {"classes": list(range(len(model.classes_))), "pi": []}
-    model.in_shape_ = tuple(stored["inputs"]["shape"])
+    model.in_shape_ = tuple(shape_as_given(stored["inputs"]))
     model.n_features_in_ = model.in_shape_[0]
     model._own_module = False
     if kind == "columns":

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from torch import nn
 
 from ..batch import Spec
+from ..data.inputs import shape_as_given
 from ..engine.checkpoint import load_tensors, misfit, save_tensors
 from ..errors import RunError, UsageError
 from ..errors.messages import first_line
@@ -55,7 +56,7 @@ def _saved_rule(saved: Record) -> None:
     if len(saved["classes"]["values"]) != saved["model"]["spec"]["n_classes"]:
         raise FieldError("must be as many as model.spec.n_classes says", "classes.values")
     learned = saved["learned"]
-    if learned["in_shape_"] != saved["model"]["inputs"]["shape"]:
+    if learned["in_shape_"] != shape_as_given(saved["model"]["inputs"]):
         raise FieldError("must be the same as model.inputs.shape", "learned.in_shape_")
     if learned["n_features_in_"] != learned["in_shape_"][0]:
         raise FieldError("must be the first number of in_shape_", "learned.n_features_in_")
