@@ -224,7 +224,7 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     count = f"{len(listed):,} {'label' if len(listed) == 1 else 'labels'} listed"
     if choice.resting:  # their quality is no more certain than their consensus
         say(f"{count} that the consensus confirms, but only by their own answer.")
-    elif precision is not None:
+    elif precision is not None and verdict.get("status") != "failed":
         say(f"{count}; {describe_expected(precision)} expected to be wrong{_between(stated)}.")
     if found.calibration is not None:
         say(describe_calibration(found.calibration))
