@@ -117,7 +117,8 @@ def detect(
         raise RunError(found.failure)
     listed = list_labels(found.predictions, choice, found.about)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
-    own = [name for name in listed.select_dtypes("floating") if name not in found.predictions.pi_columns]
+    ours = [name for name in listed if name not in found.predictions.pi_columns]
+    own = [name for name in ours if listed[name].dtype.kind == "f"]
     plain = listed.astype(dict.fromkeys(own, "float64")).round(dict.fromkeys(own, DIGITS))
     if out is not None:
         write_table(plain if out.suffix == ".csv" else listed, out)
