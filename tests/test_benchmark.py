@@ -553,7 +553,8 @@ def test_the_command_goes_on_after_an_interruption(tiny, tmp_path, monkeypatch):
     assert code == 130
     assert out == ""
     assert "run the same command to continue" in err
-    assert run_cli(args)[0] == 0
+    code, out, _ = run_cli(args)
+    assert (code, out.splitlines()[0]) == (0, "digits_pi:low, cpu scale, 1 seed")
 
 
 def test_a_trial_writes_nothing(tiny, tmp_path):

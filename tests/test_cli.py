@@ -413,7 +413,7 @@ def test_a_budget_is_met_and_the_run_stays_as_it_is(own_run):
     assert issues["label_quality"].is_monotonic_increasing
     assert (issues["reason"].str.len() > 10).all()
     predictions = read_frame(own_run / "predictions.parquet")
-    assert predictions["label_quality"].nsmallest(7).max() == pytest.approx(issues["label_quality"].max())
+    assert predictions["label_quality"].nsmallest(7).max() == pytest.approx(issues["label_quality"].max(), abs=5e-5)
     wrong = (1 - issues["label_quality"]).mean()
     assert wrong > 0.995
     assert err == "7 labels listed; over 99% expected to be wrong.\n"
@@ -521,7 +521,12 @@ def test_any_method_fits_scores_and_predicts(method, tmp_path):
     assert set(read_json(run / "summary.json")["evaluation"]["score_auc"]) == set(scores)
     report = (run / "report.html").read_text()
     assert METHODS[method].title in report
-    assert all(f"{score.replace('_', ' ').capitalize()} AUC" in report for score in scores)
+    if method == "latent_truth":  # the default: no word that only its makers know
+        assert not re.search(
+            r"(?i)\b(gate|tau|log.likelihood|weight decay|dropout)\b", report.split('id="settings"')[0]
+        )
+    else:
+        assert all(f"{score.replace('_', ' ').capitalize()} AUC" in report for score in scores)
     code, out, err = run_cli(["predict", run, folder / "x_test.npy", "--y", folder / "y_test.csv", "--json"])
     assert code == 0, err
     assert 0 <= json.loads(out)["accuracy"] <= 1

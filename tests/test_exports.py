@@ -18,6 +18,7 @@ from pidual import read_table
 from pidual.cli.job import FORMATS as NAMES_IN_HELP
 from pidual.data import open_source, table_inputs
 from pidual.data.exports import FORMATS
+from pidual.data.reopen import reopen_table
 from pidual.errors import DataError, DataWarning, UsageError
 
 
@@ -525,6 +526,23 @@ def test_wide_tables_become_long(folder, annotators):
     table = read_table(folder / "wide.csv", annotators=annotators, item="image")
     assert table.frame["item"].tolist()[:3] == ["a.png", "a.png", "b.png"]
     assert table.frame["annotator"].nunique() == 3
+
+
+def test_items_as_label_studio_imports_them(folder):
+    tasks = [{"data": {"text": "good", "stars": 5}}, {"data": {"text": "bad", "stars": 1}}]
+    assert rows_of(label_studio(folder, tasks, items=True), "item", "text", "stars") == [(1, "good", 5), (2, "bad", 1)]
+
+
+def test_what_is_left_out_is_said_when_a_table_is_first_read(folder):
+    tasks = [task(n, [annotation("ab"[n % 2]), annotation("b", was_cancelled=n == 1)]) for n in range(4)]
+    with pytest.warns(DataWarning, match="1 cancelled"):
+        read_table(label_studio(folder, tasks), keep_ids=True)
+    assert reopen_table(folder / "export.json", {}, pd.Series([*"abbabbb"], dtype="category"), 7) is not None
+
+
+def test_a_wide_table_does_not_have_the_column_item_that_is_made_for_it(folder):
+    (folder / "wide.csv").write_text("doc,hour,rater_1,rater_2\n7,3,a,b\n8,4,b,a\n")
+    assert read_table(folder / "wide.csv", annotators=["rater_*"], item="doc").unused == ("hour",)
 
 
 def test_wide_tables_with_items_and_numbers(folder):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shlex
 import signal
 import sys
@@ -21,6 +22,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from pidual.cli.common import parse_value
+from pidual.cli.sweep import print_sweep
 from pidual.data import AnnotationTable, load_inputs
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
@@ -33,6 +35,7 @@ from pidual.run import FitOptions
 from pidual.run.lifecycle import remove_sweep
 from pidual.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.sweep.queue import Queue, beating, is_alive, lock_file
+from pidual.sweep.results import Sweep
 from pidual.sweep.space import Space
 from pidual.sweep.study import check_same, open_study, opened
 
@@ -185,6 +188,18 @@ def test_values_that_look_alike_are_different_points():
 # --- again, and together ---
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "said"),
+    [([0.8, 0.85], "Best of 2: trial 1, 85.0% of 20"), ([0.85, 0.85], "All 2 trials are equal: 85.0%")],
+)
+def test_a_tie_is_called_one(accuracy, said, tmp_path, capsys):
+    trials = pd.DataFrame({"trial": [0, 1], "state": "complete", "lr": [0.1, 0.2], "valid_accuracy": accuracy})
+    trials = trials.assign(valid_loss=[0.5, 0.4], selected_epoch=3, seconds=1.0, error="")
+    best = {"n_valid": 20, "valid_accuracy": 0.85, "n_trials": 2, "trial": 1, "command": "pidual fit"}
+    print_sweep(Sweep(tmp_path, trials, best))
+    assert said in capsys.readouterr().out
+
+
 def test_a_finished_sweep_is_not_repeated(folder, tmp_path, monkeypatch):
     out, choices = tmp_path / "s", search(lr="0.01,0.1")
     assert sweep(folder, out, "-q", *choices)[0] == 0
@@ -196,7 +211,7 @@ def test_a_finished_sweep_is_not_repeated(folder, tmp_path, monkeypatch):
     code, stdout, err = sweep(folder, out, "--resume", *choices)
     assert code == 0, err
     assert "2 points of lr; taken before: 2\n" in err
-    assert "Best of 2" in stdout
+    assert re.search("Best of 2|All 2 trials are equal", stdout)
     assert (out / "trials.csv").read_text() == before
     monkeypatch.undo()
     assert sweep(folder, out, "-q", "--force", *search(lr="0.2"))[0] == 0

@@ -196,7 +196,7 @@ def test_extreme_values_only_where_they_go_with_issues():
     pi = {"reaction_time_s": fast_answers(), "clicks": np.random.default_rng(1).permutation(2000) * 1.0}
     reasons = find_reasons(**crowd(bad=False, **pi, constant=np.ones(2000)))
     assert "Answered in 0.4 s, faster than 98% of answers; 5" in reasons[0]
-    assert "% of such answers look wrong (10% expected)." in reasons[0]
+    assert "% of such answers look wrong, where 10% would be usual." in reasons[0]
     assert not any("clicks" in reason or "constant" in reason for reason in reasons)
     assert not any("Answered" in reason for reason in reasons[1:4])
 
@@ -218,7 +218,7 @@ def test_categories_and_missing_values():
     tool = np.where(np.arange(2000) % 20 == 0, "phone", "web")
     level = np.where(np.arange(2000) % 20 == 0, 3, np.arange(2000) % 3)
     reasons = find_reasons(**crowd(bad=False, tool=tool, level=level, age=np.arange(2000.0)))
-    assert "tool is phone; 100% of such answers look wrong (10% expected)." in reasons[0]
+    assert "tool is phone; 100% of such answers look wrong, where 10% would be usual." in reasons[0]
     assert "level is 3; 100% of such answers" in reasons[0]
     assert "tool" not in reasons[1]
     assert not any("nan" in reason for reason in reasons)
@@ -235,7 +235,7 @@ def test_values_of_a_column_like_an_id_are_not_written():
     person = np.where(np.arange(2000) % 20 == 0, "anna@example.org", [f"p{i % 70}" for i in range(2000)])
     reason = find_reasons(**crowd(bad=False, person=person))[0]
     assert "anna" not in reason
-    assert "Of answers with the same person, 100% look wrong (10% expected)." in reason
+    assert "Of answers with the same person, 100% look wrong, where 10% would be usual." in reason
 
 
 def test_what_weighs_most_comes_first():

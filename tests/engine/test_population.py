@@ -1,6 +1,7 @@
 """Populations whose members are trained apart: on their own rows, resumable, watched."""
 
 import copy
+import re
 from dataclasses import replace
 
 import pytest
@@ -201,8 +202,8 @@ def test_a_member_that_learns_nothing_starts_again_alone_and_gets_no_share():
     assert attempts == {f"member {at} of 5": 3 if at == 3 else 0 for at in (1, 2, 3, 4, 5)}
     *before, last = fitted.events
     assert all("member 3 of 5: " in event["reason"] for event in before)
-    assert "answers of member 3 of 5 on training rows agree with the given labels no more than chance" in last["reason"]
-    assert last["action"] == "it gets no share"
+    assert last["reason"] == "1 of 5 networks agree with the training labels no more than chance"
+    assert last["action"] == "left them out"
     assert not fitted.collapsed
 
 
@@ -210,7 +211,7 @@ def test_a_population_of_which_no_member_learns_is_called_collapsed():
     training = replace(LONG, guard="watch")
     fitted = fit_population("apart", training=training, network=lambda: Blind({0, 1, 2, 3, 4}))
     assert fitted.collapsed
-    assert len(fitted.events) == 5 + 5  # after the last epoch of every member, and at the end
+    assert len(fitted.events) == 5 + 1  # after the last epoch of every member, and at the end
     assert (fitted.method.share > 0).all()
 
 
@@ -226,7 +227,7 @@ def test_numbers_that_are_not_finite_stay_in_their_member(kind, whole):
     assert off.events == []
     ended = conclude(method, learned, rows, training, make_fabric("cpu"))
     assert method.share[1] == 0
-    assert "member 2 of" in ended.events[0]["reason"]
+    assert re.match(r"1 of \d+ networks agree", ended.events[0]["reason"])
     assert not ended.collapsed
     with torch.inference_mode():
         assert method.logits(rows.x).isfinite().all()

@@ -232,7 +232,7 @@ def test_the_consensus_is_what_is_suggested(tmp_path):
 def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     run = fabricate_run(tmp_path / "run", n_items=100)
     page = page_of(run)
-    assert "What the run chose" not in page.words
+    assert "settings were tried" not in page.words
     assert "Where answers are right more often" not in page.words
     records = [
         {"weight_decay": 0.02, "input_dropout": d, "answer_log_likelihood": -0.5 - d, "tau": 0.5, "share": s}
@@ -244,8 +244,8 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     ]
     change_files(run, {"model_selection": records, "pi_effects": effects, "label_quality": "posterior"})
     page = page_of(run)
-    assert "2 settings were tried, and 1 of them counts." in page.words
-    assert "Share Held-out fit weight decay input dropout tau 99.6% -1 0.02 0.5 0.5 0.4% -0.5 0.02 0 0.5" in page.words
+    assert "2 settings were tried, and 1 of them counts:" in page.words
+    assert "weight decay 0.02" not in page.words
     assert "<b>seconds 1.5 20.0% 12 90.0% +70.0 points tool web 60.0% phone 62.5% +2.5 points" in page.words
     assert "by the item and all answers to it, from 0" in page.words
     assert not page.unclosed
@@ -255,11 +255,13 @@ def test_the_report_of_a_run_shows_its_command_and_counts_epochs_from_one(tmp_pa
     write_crowd(tmp_path)
     words = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--out", tmp_path / "run", "--quiet"]
     slow = ["--method", "ce", "--epochs", 8, "--batch-size", 16, "--lr", 1e-9, "--set", "guard=watch"]
-    _, out, _ = run_cli([*words, *slow])
+    _, out, err = run_cli([*words, *slow])
     run = Run.open(tmp_path / "run")
     page = Page((run.path / "report.html").read_text(encoding="utf-8"))
     assert run.config["source"]["command"].startswith("pidual fit ")
     assert f"Made by this command: {run.config['source']['command']}" in page.words
     (*_, event) = run.summary["guard"]["events"]  # a network that has not learned at all
-    assert f"Guard, epoch {event['epoch'] + 1}: {event['reason']}" in out
+    assert out.startswith("Do not use this result: the fit failed.\n- ")
+    assert "look wrong, of which" not in out
+    assert event["reason"] not in out + err  # the report says why
     assert f"Epoch {event['epoch'] + 1}: {event['reason']}" in page.words

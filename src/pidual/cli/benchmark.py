@@ -209,5 +209,6 @@ def print_benchmark(summary: "pd.DataFrame") -> None:
 
     for (scale, dataset), rows in summary.groupby(["scale", "dataset"], sort=False):
         seeds = "-".join(str(n) for n in sorted({int(rows["seeds"].min()), int(rows["seeds"].max())}))
-        click.echo(f"{dataset}, {scale} scale, {seeds} seeds (mean ± standard deviation)")
+        counted = "1 seed" if seeds == "1" else f"{seeds} seeds (mean ± standard deviation)"
+        click.echo(f"{dataset}, {scale} scale, {counted}")
         click.echo(summary_cells(rows).to_string(index=False) + "\n")

@@ -117,7 +117,8 @@ def detect(
         raise RunError(found.failure)
     listed = list_labels(found.predictions, choice, found.about)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
-    own = [name for name in listed.select_dtypes("floating") if name not in found.predictions.pi_columns]
+    ours = [name for name in listed if name not in found.predictions.pi_columns]
+    own = [name for name in ours if listed[name].dtype.kind == "f"]
     plain = listed.astype(dict.fromkeys(own, "float64")).round(dict.fromkeys(own, DIGITS))
     if out is not None:
         write_table(plain if out.suffix == ".csv" else listed, out)
@@ -224,7 +225,7 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     count = f"{len(listed):,} {'label' if len(listed) == 1 else 'labels'} listed"
     if choice.resting:  # their quality is no more certain than their consensus
         say(f"{count} that the consensus confirms, but only by their own answer.")
-    elif precision is not None:
+    elif precision is not None and verdict.get("status") != "failed":
         say(f"{count}; {describe_expected(precision)} expected to be wrong{_between(stated)}.")
     if found.calibration is not None:
         say(describe_calibration(found.calibration))

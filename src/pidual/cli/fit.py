@@ -23,6 +23,7 @@ from .common import (
 )
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
+DEFAULT = "latent_truth"  # whose own scores nobody needs to know about
 NO_VERDICT = {"status": "ok", "reasons": []}  # of an older run
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
@@ -152,8 +153,13 @@ def print_summary(run: Any) -> None:
     """What a run found, for people; an older one, whose end is resumed, may say less."""
     summary, data = run.summary, run.config["data"]
     precision = describe_precision(summary["detection"]) if "detection" in summary else "."
+    verdict = summary.get("verdict", NO_VERDICT)
+    restarts = describe_restarts(summary["guard"]["events"])
+    if verdict["status"] == "failed":
+        click.echo("\n".join([*describe_verdict(verdict), *restarts, f"Report: {run.path / 'report.html'}"]))
+        return
     lines = [
-        *describe_verdict(summary.get("verdict", NO_VERDICT)),
+        *describe_verdict(verdict),
         f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong{precision}",
     ]
     if noise := summary.get("noise"):
@@ -165,14 +171,13 @@ def print_summary(run: Any) -> None:
         lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
     evaluation = summary["evaluation"] or {}
     shown = {"test accuracy": evaluation.get("test_accuracy"), "detection AUC": evaluation.get("detection_auc")}
-    shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in evaluation.get("score_auc", {}).items()}
+    native = {} if run.config["method"] == DEFAULT else evaluation.get("score_auc", {})
+    shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in native.items()}
     known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
     if known:
         lines.append(f"Against clean labels: {', '.join(known)}.")
     lines += describe_choice(summary, run.config)
-    events = summary["guard"]["events"]
-    lines += [f"Guard, epoch {event['epoch'] + 1}: {event['reason']}; {event['action']}." for event in events]
-    lines.append(f"Report: {run.path / 'report.html'}")
+    lines += [*restarts, f"Report: {run.path / 'report.html'}"]
     click.echo("\n".join(lines))
 
 
@@ -208,25 +213,23 @@ def describe_decisions(about: dict[str, Any]) -> list[str]:
     return [used] if calibration is None else [used, describe_shares(calibration)]
 
 
+def describe_restarts(events: list[dict[str, Any]]) -> list[str]:
+    """How often training had to begin again, and which networks were left out; the report says why."""
+    again = sum(event["action"].startswith("started again") for event in events)
+    times = "once" if again == 1 else f"{again} times"
+    others = [event for event in events if event["action"] == "left them out"]
+    return [
+        *([f"Training collapsed and was started again {times} with a smaller learning rate."] if again else []),
+        *(f"Training: {event['reason']}, and were left out." for event in others),
+    ]
+
+
 def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:
-    """What held-out answers chose among the settings of a population, by how much, and what it cost; for people."""
+    """How many networks of several settings judged the labels, and which items mislead; for people."""
     from ..report.headline import describe_misleading
 
     records = summary.get("model_selection") or []
-    misled = describe_misleading(records)
-    if len(records) < 2:
+    misled, folds = describe_misleading(records), config["method_options"].get("folds", 1)
+    if len(records) < 2 or folds < 2:
         return misled
-    best, worst = (choose(records, key=lambda record: record["answer_log_likelihood"]) for choose in (max, min))
-    most = max(records, key=lambda record: record["share"])
-    setting = (
-        f"weight decay {most['weight_decay']:g}, input dropout {most['input_dropout']:g}, tau {most['train_tau']:g}"
-    )
-    folds = config["method_options"].get("folds", 1)
-    gap = best["answer_log_likelihood"] - worst["answer_log_likelihood"]
-    return [
-        f"Chosen among {len(records)} settings ({len(records) * folds} networks, {summary['seconds']:.0f} s): "
-        f"{setting} has {most['share']:.0%} of the weight.",
-        f"Best and worst setting differ by {gap:.3f} in log-likelihood per answer; the exponent of answers is "
-        f"{best['tau']:g}.",
-        *misled,
-    ]
+    return [f"Judged by {len(records) * folds} networks: each label by those that were not trained on it.", *misled]

@@ -268,6 +268,14 @@ def print_sweep(found: Any) -> None:
     if best is None:
         return
     n, share = best["n_valid"], best["valid_accuracy"]
-    click.echo(f"Best of {best['n_trials']}: trial {best['trial']}, {share:.1%} of {n:,} noisy validation rows.")
+    equal = int((trials["valid_accuracy"] == share).sum())
+    found_best = f"Best of {best['n_trials']}: trial {best['trial']}, {share:.1%} of {n:,} noisy validation rows."
+    if equal > 1:
+        all_ = f"All {equal}" if equal == best["n_trials"] else f"The best {equal} of {best['n_trials']}"
+        found_best = (
+            f"{all_} trials are equal: {share:.1%} of {n:,} noisy validation rows. Trial {best['trial']} is chosen by "
+            "its loss there, and if that is equal too, by its place."
+        )
+    click.echo(found_best)
     click.echo(f"Plot: {found.out / 'trials.svg'}")
     click.echo(f"Fit with it:\n{best['command']}")

@@ -1,6 +1,7 @@
 """The table of a run, opened again as it was read then, and what it says about items."""
 
 import itertools
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..errors import DataWarning
 from .build import find_unanswered
 from .columns import keys, spelled_like
 from .exports import melt
@@ -38,7 +40,9 @@ def reopen_table(
         How many rows the table had.
     """
     wide = read.get("annotators")
-    source = open_source(path, format=read.get("format"), label=None if wide else read.get("label"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the fit has warned
+        source = open_source(path, format=read.get("format"), label=None if wide else read.get("label"))
     if wide:
         if max(wide) >= len(source.columns):
             return None

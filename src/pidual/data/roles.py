@@ -75,7 +75,7 @@ def find_roles(
         )
     pi_columns = _find_pi(source, pi_asked, found)
     _check_used_once(source, found, pi_columns)
-    used = {*found.values(), *pi_columns, *(x_columns or ())}
+    used = {*found.values(), *pi_columns, *(x_columns or ()), *source.made}
     unused = tuple(name for name in dict.fromkeys(source.columns) if name not in used and name not in INDEX_COLUMNS)
     return Roles(found["item"], found["label"], found["annotator"], found["y"], found["split"], pi_columns, unused)
 

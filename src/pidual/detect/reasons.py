@@ -279,13 +279,13 @@ def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
     values = column.iloc[rows[told]]
     for at, value in zip(told.tolist(), values.tolist(), strict=True):
         one = int(code[at])
-        look = f"{share[one]:.0%} of such answers look wrong ({usual[one]:.0%} expected)."
+        look = f"{share[one]:.0%} of such answers look wrong, where {usual[one]:.0%} would be usual."
         if telling.categories is None:
             texts[at] = f"{_extreme(telling, one, value, is_moment(column))}; {look}"
         elif len(telling.categories) <= MAX_NAMED_CATEGORIES:
             texts[at] = f"{name} is {short_name(value_text(telling.categories[one]))}; {look}"
         else:
-            texts[at] = f"Of answers with the same {name}, {share[one]:.0%} look wrong ({usual[one]:.0%} expected)."
+            texts[at] = f"Of answers with the same {name}, {look.replace(' of such answers', '', 1)}"
     return texts, weights
 
 

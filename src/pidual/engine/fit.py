@@ -204,8 +204,8 @@ def conclude(method: Method, learned: Learned, train: Rows, training: Training, 
         learned.history[-1][name] = max(record[name] for record in selection)
     about = {"epoch": learned.epoch, "attempt": max(record["attempt"] for record in learned.history)}
     all_lost = len(lost) == method.n_members
-    action = "went on" if all_lost else "it gets no share"
-    events = [about | {"reason": reason, "action": action} for reason in lost.values()]
+    reason = f"{len(lost)} of {method.n_members} networks agree with the training labels no more than chance"
+    events = [about | {"reason": reason, "action": "went on" if all_lost else "left them out"}] if lost else []
     return Fitted(
         method,
         last,
@@ -218,16 +218,16 @@ def conclude(method: Method, learned: Learned, train: Rows, training: Training, 
     )
 
 
-def decide(method: Method, train: Rows, training: Training, fabric: Fabric) -> tuple[list[Record], dict[int, str]]:
+def decide(method: Method, train: Rows, training: Training, fabric: Fabric) -> tuple[list[Record], list[int]]:
     """Let the method decide, and the guard look at members: what was decided, and members that have collapsed."""
     method.eval()
-    lost: dict[int, str] = {}
+    lost: list[int] = []
     steps = training.epochs * Batches(train, training, by_item=method.by_item).steps
     if method.n_members > 1 and training.guard != "off" and steps >= guard.MIN_STEPS:
         index = sample(train)
         answers, seen = predict_members(method, train.subset(index), fabric)
         lost = guard.find_collapsed_members(answers, seen, train.y_noisy[index].numpy())
-    usable = [*lost] if len(lost) < method.n_members else []
+    usable = lost if len(lost) < method.n_members else []
     with torch.no_grad():
         return method.on_fit_end(partial(scan_items, train, fabric), usable), lost
 
@@ -478,7 +478,7 @@ class Trainer:
         text = f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}."
         for callback in self.callbacks:
             callback.on_note(self, text)
-        self.progress.note(text)
+        self.progress.heading(text)
         if again:
             self.position = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
             self.best = {}

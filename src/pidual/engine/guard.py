@@ -75,10 +75,8 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     return None if z > enough else f"{suspicion} and {what} (z = {z:.1f})"
 
 
-def find_collapsed_members(
-    answers: NDArray[np.int64], seen: NDArray[np.bool_], labels: NDArray[np.int64]
-) -> dict[int, str]:
-    """Members of a population that have learned nothing, each with the reason to say so.
+def find_collapsed_members(answers: NDArray[np.int64], seen: NDArray[np.bool_], labels: NDArray[np.int64]) -> list[int]:
+    """Members of a population that have learned nothing: on training rows they agree with the labels by chance alone.
 
     Parameters
     ----------
@@ -89,14 +87,11 @@ def find_collapsed_members(
     labels : int array (N,)
         Their given labels.
     """
-    found: dict[int, str] = {}
+    found = []
     for member, (own, rows) in enumerate(zip(answers, seen, strict=True)):
         z = agreement_z(own[rows], labels[rows]) if rows.any() else math.inf
         if z <= AT_CHANCE and not gives_mostly_one(own[rows], labels[rows]):
-            found[member] = (
-                f"the answers of member {member + 1} of {len(answers)} on training rows agree with the given labels no "
-                f"more than chance (z = {z:.1f})"
-            )
+            found.append(member)
     return found
 
 

@@ -186,5 +186,5 @@ class Parts(Progress):
     def epoch(self, record: Record) -> None:
         self.progress.epoch(record)
 
-    def note(self, text: str) -> None:
-        self.progress.note(f"{self.stage.capitalize()}: {text}")
+    def heading(self, text: str) -> None:
+        self.progress.heading(f"{self.stage.capitalize()}: {text}")

@@ -20,8 +20,12 @@ from ..nets.populations import MLPs, Population
 
 CHUNK = 1024
 CHUNK_ANSWERS = 8192  # that are judged at once
-PRODUCTS = {F.linear, torch.einsum, Tensor.__matmul__} | {
-    getattr(owner, name) for owner in (torch, Tensor) for name in ("matmul", "mm", "bmm", "addmm", "baddbmm")
+OWNERS: tuple[Any, ...] = (torch, Tensor, F)
+PRODUCTS = {
+    getattr(owner, name)
+    for owner in OWNERS
+    for name in ("matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear")
+    if hasattr(owner, name)
 }
 
 

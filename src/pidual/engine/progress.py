@@ -7,7 +7,7 @@ class Progress:
     """Called at every step and epoch; does nothing."""
 
     def heading(self, text: str) -> None:
-        """A fit begins: which of several it is, or by which method and why."""
+        """A fit begins, which of several it is, or by which method and why; or it collapsed and begins again."""
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
         """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us.

@@ -135,7 +135,7 @@ def _mean_of(counts: Array) -> float:
     return float((counts * centres).sum() / max(counts.sum(), 1))
 
 
-def evaluation(values: Context | None) -> list[tuple[str, str, str]]:
+def evaluation(values: Context | None, *, gate: bool) -> list[tuple[str, str, str]]:
     """What the clean labels say, each with its meaning; empty where there were none."""
     if not values:
         return []
@@ -148,7 +148,9 @@ def evaluation(values: Context | None) -> list[tuple[str, str, str]]:
         ("issue_precision", "Precision", "share of flagged labels that are wrong", percent),
         ("issue_recall", "Recall", "share of wrong labels that are flagged", percent),
     ]
-    known = [entry for entry in meaning if number(values.get(entry[0])) is not None]
+    known = [
+        entry for entry in meaning if number(values.get(entry[0])) is not None and (gate or entry[0] != "gate_auc")
+    ]
     shown = [(name, show(number(values[key])), what) for key, name, what, show in known]
     native = {name: value for name, value in (values.get("score_auc") or {}).items() if name != "gate"}
     return shown + [

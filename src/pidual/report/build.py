@@ -46,11 +46,10 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "suggestion": "Consensus" if predictions.has_consensus else "Model says",
         "has_consensus": predictions.has_consensus,
         "by_answers": _by_answers(summary),
-        "gate_of_network": str(run.config.get("method", "")).startswith("pi_dual"),
         "suspects": suspects(run, predictions, max_suspects),
         "amounts": amounts(run, predictions),
         "histograms": histograms(predictions),
-        "evaluation": evaluation(summary.get("evaluation")),
+        "evaluation": evaluation(summary.get("evaluation"), gate=predictions.gate is not None),
         "annotators": annotators(run.annotators),
         "by_class": by_class(run.annotators, run.annotator_classes),
         "agreement": agreement(summary),
@@ -63,6 +62,7 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "made_by": made_by(run),
         "settings": settings(run.config),
     }
+    context["suspects"]["has"]["gate"] &= context["has_gate"]
     target = run.path / "report.html"
     write_text(target, _template().render(context | {"sections": _sections(context)}))
     return target
@@ -75,13 +75,18 @@ def _read_counted(run: RunFiles) -> Predictions:
         raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
     if not (path / "summary.json").is_file():
         raise RunError(f"{path} has no summary.json; it is not a finished run, so fit again.")
-    predictions = run.read_predictions(COUNTED)
+    predictions = run.read_predictions([name for name in COUNTED if name != "gate" or _has_gate_network(run)])
     if run.summary["n_issues"] != predictions.n_issues:
         raise RunError(
             f"{path / 'summary.json'} counts {run.summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
             f"marks {predictions.n_issues:,}; the directory is damaged, so fit again."
         )
     return predictions
+
+
+def _has_gate_network(run: RunFiles) -> bool:
+    """Whether the method has a gate; what others call so is the label quality again."""
+    return str(run.config.get("method", "")).startswith("pi_dual")
 
 
 def _by_answers(summary: Context) -> bool:

@@ -10,7 +10,6 @@ from .words import Context, clean, count, number, records, score, section, setti
 
 MAX_SETTINGS = 60
 MAX_EFFECTS = 50
-MAX_CHOSEN = 12
 LITTLE = 0.01  # share of a setting that counts next to nothing
 MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 
@@ -94,23 +93,10 @@ def _mean_of_members(epochs: list[Context], key: str) -> list[Context]:
 
 
 def chosen(tried: list[Context]) -> Context | None:
-    """The settings a run tried, those that count most first, and what held-out answers say about each."""
-    if not tried:
+    """How many settings a run tried, and how many of them count; None where there was no choice."""
+    if len(tried) < 2:
         return None
-    names = [name for name in tried[0] if name not in ("share", "answer_log_likelihood")]
-    names = [name for name in names if any(record.get(name) is not None for record in tried)]
-    ordered = sorted(tried, key=lambda record: -(number(record.get("share")) or 0.0))
-    rows: list[Context] = [
-        {
-            "share": number(record.get("share")),
-            "likelihood": number(record.get("answer_log_likelihood")),
-            "values": [setting(record.get(name)) for name in names],
-        }
-        for record in ordered
-    ]
-    counting = sum((row["share"] or 0) >= LITTLE for row in rows)
-    shown = rows[:MAX_CHOSEN]
-    return {"names": [name.replace("_", " ") for name in names], "rows": shown, "n": len(rows), "counting": counting}
+    return {"n": len(tried), "counting": sum((number(record.get("share")) or 0) >= LITTLE for record in tried)}
 
 
 def made_by(run: RunFiles) -> str:

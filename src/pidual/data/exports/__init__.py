@@ -67,6 +67,8 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
             if is_list:
                 raise
             return None
+        if items and first is not None and isinstance(first.get("data"), dict):  # what Label Studio imports
+            return label_studio.read_tasks(records, records.name).items()
         for recognise, read in NESTED.values():
             if first is not None and recognise(first):
                 return _table(read(records, records.name), label, items)

@@ -54,6 +54,7 @@ class _Melted(Long):
         super().__init__(of, rows, own)
         gone = set(melted)
         self.columns = [name for name in self.columns if name in own or self._names[name] not in gone]
+        self.made = {"item"} & own.keys()
         self.positions = [of.columns.index(name) for name in melted]
         self._melted, self._who = melted, who
 

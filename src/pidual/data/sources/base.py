@@ -41,6 +41,7 @@ class Source:
     tags: Mapping[str, str] = MappingProxyType({})  # of Label Studio: from_name, to_name and type of the labels
     vectors: Sequence[Sequence[str]] = ()  # columns that were one column of vectors
     positions: list[int] | None = None  # of a wide table: the numbers of the columns that hold answers
+    made: Collection[str] = ()  # columns that the file does not have
     decimal: str = "."  # or a comma: what stands before the decimals of a number
     marks_formulas: bool = False  # whether text may have the apostrophe that `messages.plain_cells` writes
 
