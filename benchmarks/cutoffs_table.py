@@ -15,9 +15,41 @@ SCORES = {
 }
 
 
+LISTS = {"expected F1": "before", "several answers": "now"}
+
+
 def tables(rows):
     """Name -> Markdown."""
-    return {"detection scores": scores_table(rows), "detection rules": rules_table(rows)}
+    first = [row for row in rows if row.get("seed", 0) == 0]
+    return {
+        "detection scores": scores_table([row for row in first if row["auc"]]),
+        "detection rules": rules_table([row for row in first if row["share"]]),
+        "detection lists": lists_table([row for row in rows if "lists" in row]),
+    }
+
+
+def lists_table(rows):
+    """Lists by the cut-off alone, and without labels that rest on one answer: means over seeds."""
+    head = ["set", *(f"{what}: {old}" for old in LISTS.values() for what in ("precision (stated)", "recall", "F1"))]
+    head += ["rest on one answer", "of these wrong", "F1 without the exception"]
+    made = []
+    for name in dict.fromkeys(row["set"] for row in rows):
+        found = [row["lists"] for row in rows if row["set"] == name]
+
+        def mean(rule, cell, found=found):
+            return np.mean([each[rule][cell] for each in found])
+
+        cells = [title(name) + (f", {len(found)} draws" if len(found) > 1 else "")]
+        for rule, stated in zip(LISTS, ("half", "several"), strict=True):
+            cells.append(f"{mean(rule, 'precision'):.3f} ({mean(rule, stated):.3f})")
+            cells += [f"{mean(rule, cell):.3f}" for cell in ("recall", "f1")]
+        groups = [each["resting"] for each in found if each["resting"]["n"]]
+        n = sum(group["n"] for group in groups)
+        wrong = sum(group["n"] * group["wrong"] for group in groups)
+        cells += [f"{n:,}", f"{wrong / n:.0%}" if n else ""]
+        cells.append(f"{mean('and consensus', 'f1'):.3f}")
+        made.append(cells)
+    return markdown(head, made)
 
 
 def title(name):

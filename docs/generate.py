@@ -291,7 +291,7 @@ MEANINGS = {  # of the columns above, each in a few words; run_directory.md has 
     "given_margin": "log of its ratio to the probability of the most likely other class",
     "epoch_probability": "the same probability, averaged over training epochs",
     "is_label_issue": "whether the label looks wrong",
-    "rests_on_own_answer": "whether the consensus confirms a label of low quality, by its own answer alone",
+    "rests_on_own_answer": "whether the consensus of several answers confirms a label of low quality, by its own vote",
     "gate": "high = the label does not come from the true class",
     "noise_label": "the label that the noise network predicts from PI",
     "split": "`train`, `valid` or `test`",

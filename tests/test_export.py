@@ -20,6 +20,7 @@ from pidual.data import open_source
 from pidual.errors import DataError
 from pidual.export import decide, export_run
 from pidual.export.cells import Edit, edit_csv, edit_json_lines
+from pidual.predictions import Predictions
 from pidual.review import Store
 from pidual.run import Run
 
@@ -179,6 +180,16 @@ def test_the_only_answer_to_an_item_is_changed_by_the_model(fitted):
     sources = decide(run).set_index("row")["source"]
     assert sources[first] == "automatic"
     assert set(sources.drop(first)) == {"consensus"}
+
+
+def test_only_answers_without_a_likelier_class_are_counted(fitted, folder, monkeypatch):
+    same = property(
+        lambda predictions: (predictions.suggested == predictions.given) & (np.arange(len(predictions)) < 40)
+    )
+    monkeypatch.setattr(Predictions, "is_issue", same)
+    out, _ = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv")
+    n = Run(fitted / "run").predictions.is_issue.sum()
+    assert f"look wrong changed; for {n} others no class is likelier, so check them by hand\n" in out
 
 
 def test_json_lines(fitted, folder):

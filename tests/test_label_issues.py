@@ -71,7 +71,7 @@ def test_probabilities_of_other_rows_are_told():
 def test_a_weak_classifier_is_told():
     weak = PROBS**0.2 / (PROBS**0.2).sum(1, keepdims=True) + np.random.default_rng(0).random(PROBS.shape)
     with pytest.warns(
-        DataWarning, match=r"^Do not rely on these issues alone\. Between 16% and 59% of the labels may be wrong"
+        DataWarning, match=r"^Do not rely on these issues alone\. Of the labels that look wrong, 55% are"
     ):
         find_label_issues(LABELS, weak / weak.sum(1, keepdims=True))
 

@@ -22,7 +22,7 @@ def make(n=200, seed=0):
     label = rng.choice(3, n, p=[0.6, 0.35, 0.05])
     frame = pd.DataFrame(
         {
-            "item": pd.Categorical(np.arange(n)),
+            "item": pd.Categorical(np.arange(n) // 2),
             "label": pd.Categorical.from_codes(label, CLASSES),
             "annotator": pd.Categorical(rng.choice(["ann", "bob", "7"], n)),
         }

@@ -307,19 +307,21 @@ def test_predictions_are_marked_with_reasons_and_annotators_described():
     assert people["num_issues"].sum() == marked.n_issues
 
 
-def test_an_issue_is_a_label_of_low_quality_that_the_consensus_does_not_confirm():
+def test_an_issue_is_a_label_of_low_quality_that_the_consensus_of_several_does_not_confirm():
     rng = np.random.default_rng(0)
     given, predicted, consensus = np.zeros(300, int), np.zeros(300, int), np.zeros(300, int)
     predicted[:40], consensus[20:60] = 1, 1
     quality = np.where(np.arange(300) < 60, rng.uniform(0.01, 0.1, 300), rng.uniform(0.9, 0.99, 300))
-    frame = pd.DataFrame(
-        {"item": pd.Categorical(np.arange(300)), "label": pd.Categorical.from_codes(given, ["cat", "dog"])}
-    )
+    items = np.arange(300)
+    items[-10:] = np.arange(10)  # which the first ten labels are not the only answers to
+    frame = pd.DataFrame({"item": pd.Categorical(items), "label": pd.Categorical.from_codes(given, ["cat", "dog"])})
     known = {"predicted": predicted, "predicted_probability": np.full(300, 0.8), "label_quality": quality}
     both = known | {"consensus": consensus, "consensus_quality": np.full(300, 0.9)}
     marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **both))
-    assert np.flatnonzero(marked.is_issue).tolist() == list(range(20, 60))
-    assert np.flatnonzero(marked.is_resting).tolist() == list(range(20))
+    assert np.flatnonzero(marked.is_issue).tolist() == list(range(10, 60))
+    assert np.flatnonzero(marked.is_resting).tolist() == list(range(10))
+    copies, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **both), np.arange(290))
+    assert not copies.is_resting.any()  # as the last ten rows repeat answers
     assert marked.frame["reason"][0].startswith("The consensus is cat as labelled (90%), but rests on this one answer")
     assert marked.frame["reason"][20].startswith("The consensus is dog (90%), not cat (")
     before, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resting",
     is_flag=True,
-    help="List labels that rest on this one answer instead: low quality, but still the consensus of their item.",
+    help="List labels that rest on this one answer instead: low quality, but still the consensus of several answers.",
 )
 @click.option("--class", "only", multiple=True, metavar="NAME", help="List only labels of this class; repeatable.")
 @click.option(

@@ -121,6 +121,8 @@ def _write(
             f"{out}: {len(changes):,} labels changed, {n_reviewed:,} by reviewers, who decided on {n_decided:,}, and "
             f"{len(changes) - n_reviewed:,} that look wrong and nobody decided on"
         )
+    elif n_same := int((run.predictions.is_issue & (run.predictions.suggested == run.predictions.given)).sum()):
+        sentence += f"; for {n_same:,} others no class is likelier, so check them by hand"
     if n_left:
         sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
     told |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}

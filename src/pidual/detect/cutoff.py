@@ -68,7 +68,9 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     else:
         why = "each is wrong with a chance of at least one in three"
     return Cutoff(
-        "auto", value, f"Labels with a quality below {value:.2g} are flagged if another class is likelier: {why}."
+        "auto",
+        value,
+        f"Labels with a quality below {value:.2g} are flagged, except those confirmed by several answers: {why}.",
     )
 
 

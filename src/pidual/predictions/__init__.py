@@ -14,8 +14,8 @@
     given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
     epoch_probability float32     given_probability averaged over the epochs of training, by networks that did not learn
                                   from the item; missing where there is none, and only of methods that keep it
-    is_label_issue    bool        the given label looks wrong: its quality is low, and another one is the consensus
-    rests_on_own_answer bool      its quality is low too, but it is the consensus, by its own vote alone
+    is_label_issue    bool        the given label looks wrong: its quality is low, and it does not rest on one answer
+    rests_on_own_answer bool      its quality is low too, but it is the consensus of several answers, by its own vote
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
                                   items the probability that the answer did not come from the truth
     noise_label       category    the label the noise network finds most likely; Pi-DUAL only
@@ -292,7 +292,7 @@ class Predictions:
 
     @property
     def is_resting(self) -> npt.NDArray[np.bool_]:
-        """Which labels rest on their own answer (N,): the consensus confirms them, but by their own vote alone."""
+        """Which labels rest on their own answer (N,): the consensus of several confirms them, but by their own vote."""
         if "rests_on_own_answer" not in self.frame:  # an older run
             return np.zeros(len(self), bool)
         return self.frame["rests_on_own_answer"].to_numpy(dtype=bool)
