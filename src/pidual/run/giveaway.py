@@ -164,8 +164,9 @@ def find_label_columns(inputs: Inputs, x_row: NDArray[np.int64], labels: NDArray
         Row of x and given label of every item.
     """
     x = inputs.array
-    looked_at = inputs.kind in ("array", "columns") and isinstance(x, np.ndarray) and x.ndim == 2
-    if not looked_at or len(x_row) < X_FEWEST:
+    if inputs.kind not in ("array", "columns") or len(x_row) < X_FEWEST:
+        return []
+    if not isinstance(x, np.ndarray) or x.ndim != 2:
         return []
     names = inputs.schema.get("columns", ())
     some = np.arange(0, len(x_row), max(1, len(x_row) // X_ROWS))
