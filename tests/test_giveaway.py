@@ -157,6 +157,8 @@ def test_columns_of_x_that_give_the_label_away(rng, make, names):
     x = rng.normal(size=(N, 2)) + 2 * np.eye(3, 2)[y]
     inputs = load_inputs(make(y, x, rng).astype(np.float32))
     assert find_label_columns(inputs, np.arange(N), y) == names
+    assert find_label_columns(inputs, np.arange(29), y[:29]) == []
+    assert find_label_columns(inputs, np.arange(0), y[:0]) == []
 
 
 def test_an_annotator_who_gives_one_label_only(label, rng):

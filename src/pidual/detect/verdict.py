@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 
 AT_CHANCE = 3.0  # standard errors above one half, below which the AUC of f may be chance
 WEAK, SURELY = 0.6, 2.0  # and it is called so where it lies surely, by so many standard errors, below this AUC
-FEW_LABELS = 30
+FEW_LABELS, FEW_OTHERS = 30, 10  # and those that are not of the most frequent class
 SAMPLE = 200_000  # labels whose ranking is looked at
 FEW_ANSWERS = 1.5  # mean answers to an item, below which f alone can contradict one
 CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must disagree with held-out labels
@@ -32,6 +32,7 @@ GIVEN_BACK, GIVEN_BACK_LABELS = 0.999, 300  # share of labels that are given bac
 WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
 SPELLINGS = 0.01  # share of the labels that look wrong for which another spelling of the same class is likelier
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
+SURE_HITS = 0.4  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
 WIDE = 0.3  # interval of the noise rate
 DIVIDED, DIVIDED_LABELS = 1.0, 0.01  # labels that networks are divided on, of those that look wrong and of all
 
@@ -165,11 +166,11 @@ def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str
         Which held-out labels f, or given probabilities, favour.
     answers_per_item : float
     columns : sequence of str, optional
-        Columns of x that give the label away alone; None where probabilities are given in place of x.
+        Columns of x that alone give the label away, or that of most answers; None where probabilities are given.
     """
-    n, favoured = len(agrees), int(agrees.sum())
-    given_back = n >= GIVEN_BACK_LABELS and favoured >= GIVEN_BACK * n
-    if answers_per_item >= FEW_ANSWERS or not (given_back or columns):
+    n, favoured, several = len(agrees), int(agrees.sum()), answers_per_item >= FEW_ANSWERS
+    given_back = n >= GIVEN_BACK_LABELS and favoured >= GIVEN_BACK * n and not several
+    if not given_back and not columns:
         return None
     if columns is None:
         return (
@@ -181,11 +182,13 @@ def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str
         counted = " (counted from 0)" if columns[0].isdigit() else ""
         first, does = ("Column", "gives") if len(columns) == 1 else ("Columns", "give")
         what = f"{first} {', '.join(columns)} of x{counted} alone {does} the label away"
+        what += " that most answers have, even where people disagree" if several else ""
     else:
         what = f"The classifier gives {favoured:,} of {n:,} labels back that it has not seen"
+    whose = "majorities" if several else "labels"
     return (
-        f"{what}: either nearly all labels are right, or a column of x was made from the label and repeats wrong ones; "
-        "leave such a column out and fit again."
+        f"{what}: either nearly all {whose} are right, or a column of x was made from the labels and repeats wrong "
+        "ones; leave such a column out and fit again."
     )
 
 
@@ -243,7 +246,7 @@ def find_spellings(predictions: Predictions) -> str | None:
 
 def find_low_precision(findings: dict[str, Any]) -> str | None:
     """Whether most of the list may be right labels."""
-    if findings["precision_low"] is None or findings["precision_low"] >= 0.5:
+    if findings["precision_low"] is None or findings["precision_low"] >= SURE_HITS:
         return None
     return (
         f"Of the labels that look wrong, {findings['expected_precision']:.0%} are expected to be "
@@ -273,6 +276,12 @@ def find_noise_prior(predictions: Predictions) -> str | None:
     )
 
 
-def find_few_labels(n: int) -> str | None:
-    """Whether there are too few labels to judge any."""
-    return f"There are only {n} labels, too few to learn from." if n < FEW_LABELS else None
+def find_few_labels(predictions: Predictions) -> str | None:
+    """Whether there are too few labels to judge any, or all but a few are of one class."""
+    n, count = len(predictions), np.bincount(predictions.given, minlength=1)
+    if n < FEW_LABELS:
+        return f"There are only {n} labels, too few to learn from."
+    if n - count.max() >= FEW_OTHERS:
+        return None
+    others, one = n - int(count.max()), quoted(predictions.classes[int(count.argmax())])
+    return f"All labels but {others} are {one}: too few others to learn where {one} is wrong."

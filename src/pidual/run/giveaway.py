@@ -36,7 +36,8 @@ BEYOND_COMMONEST = 0.95
 CHANCE = 1e-6
 MANY = 20  # different numbers, from which on neighbours count, unless there are as many classes
 SAMPLE = 200_000  # rows, evenly spaced, of which neighbours are looked at
-X_ROWS, X_COLUMNS, NAMED = 2_000, 4_096, 3  # of x that are looked at, and columns that are named
+X_FEWEST, X_ROWS, X_COLUMNS = 30, 2_000, 4_096  # of x that are looked at
+NAMED = 3  # columns
 
 
 def check_giveaway(
@@ -163,7 +164,9 @@ def find_label_columns(inputs: Inputs, x_row: NDArray[np.int64], labels: NDArray
         Row of x and given label of every item.
     """
     x = inputs.array
-    if inputs.kind not in ("array", "columns") or not isinstance(x, np.ndarray) or x.ndim != 2:
+    if inputs.kind not in ("array", "columns") or len(x_row) < X_FEWEST:
+        return []
+    if not isinstance(x, np.ndarray) or x.ndim != 2:
         return []
     names = inputs.schema.get("columns", ())
     some = np.arange(0, len(x_row), max(1, len(x_row) // X_ROWS))

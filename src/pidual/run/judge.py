@@ -121,7 +121,7 @@ def find_verdict(
         [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
             *find_false_claims(predictions, scores.full, scores.unaided),
-            verdict.find_few_labels(len(predictions)),
+            verdict.find_few_labels(predictions),
             chance[1],
             find_given_back(job, ~disagrees, per_item),
             verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
@@ -138,13 +138,27 @@ def find_verdict(
 
 
 def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
-    """Whether what f reads holds the labels; with several answers an item, these show what is wrong."""
-    if job.inputs.kind == "none" or per_item >= verdict.FEW_ANSWERS:
+    """Whether what f reads holds the labels: of items with several answers, those of the majority where some differ."""
+    if job.inputs.kind == "none":
         return None
-    rows = np.unique(job.together[~job.test], return_index=True)[1]
-    rows = np.flatnonzero(~job.test)[rows]
+    rows = np.flatnonzero(~job.test)
+    rows = rows[find_majority(job.together[rows], job.table.label_codes[rows], split=per_item >= verdict.FEW_ANSWERS)]
     named = find_label_columns(job.inputs, job.rows.x_row.numpy()[rows], job.table.label_codes[rows])
     return verdict.find_given_back(agrees, per_item, None if job.inputs.kind == "probabilities" else named)
+
+
+def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, split: bool) -> NDArray[np.int64]:
+    """A row of each item that has its most frequent label; `split` keeps items with others, too, and no tie."""
+    k = int(label.max(initial=0)) + 1
+    key, row, votes = np.unique(item * k + label, return_index=True, return_counts=True)
+    order = np.lexsort((-votes, key // k))
+    item, row, votes = key[order] // k, row[order], votes[order]
+    first = np.flatnonzero(np.diff(item, prepend=-1))
+    if split:
+        first = first[first + 1 < len(item)]
+        first = first[(item[first] == item[first + 1]) & (votes[first] > votes[first + 1])]
+    found: NDArray[np.int64] = row[first]
+    return found
 
 
 def count_lost_folds(fitted: Fitted) -> tuple[int, int]:

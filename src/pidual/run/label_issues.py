@@ -146,7 +146,7 @@ def find_verdict(
     return Verdict.of(
         [chance],
         [
-            verdict.find_few_labels(len(predictions)),
+            verdict.find_few_labels(predictions),
             verdict.find_given_back(judged.predicted == given, 1.0),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
