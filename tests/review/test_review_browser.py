@@ -182,25 +182,75 @@ def test_two_reviewers_at_once(run, start, open_page):
 def test_a_server_that_is_killed_and_started_again(run, start, open_page):
     server, confirmed = start(), []
     page = open_page(server)
-    page.on("response", lambda answer: confirmed.extend(rows_of(answer)))
-    press(page, "k", decided=1)
-    killing = threading.Timer(0.4, server.process.send_signal, [signal.SIGKILL])
-    killing.start()
-    for _ in range(400):  # as fast as fingers can, until the server is gone
-        page.keyboard.press("k")
-        if not page.locator("#error").is_hidden():
-            break
+
+    def hear(answer):
+        confirmed.extend(rows_of(answer))
+        if len(confirmed) == 4:  # at any moment from now on
+            threading.Timer(0.01, server.process.send_signal, [signal.SIGKILL]).start()
+
+    page.on("response", hear)
+
+    def pressed():  # as fast as fingers can, until the server is gone
+        for _ in range(10):
+            page.keyboard.press("k")
+        return page.is_visible("#error")
+
+    until(page, pressed)
     until(page, lambda: not page.evaluate("state.busy"))
-    killing.join()
     assert "The server does not answer" in page.text_content("#error")
     rows = run.predictions.issues()["row"].tolist()
     written = run.reviews["row"].tolist()
-    assert 1 <= len(confirmed) <= len(written) <= len(confirmed) + 1  # one may be written whose answer was cut off
+    assert 4 <= len(confirmed) <= len(written) <= len(confirmed) + 1  # one may be written whose answer was cut off
     assert set(confirmed) <= set(written)
     again = open_page(start())
     assert again.text_content("#progress").startswith(f"{len(written)} of")
     press(again, "k", decided=len(written) + 1)
     assert run.reviews["row"].tolist() == sorted(rows[: len(written) + 1])
+
+
+BAD_REPLIES = [
+    {"body": '{"label": null, "progr'},
+    {"body": ""},
+    {"body": "null"},
+    {"body": "{}"},
+    {"body": '{"label": {}, "progress": {"decided": 1, "total": 2}}'},
+    {"body": "<html>", "status": 502},
+    None,
+]
+
+
+def replying(bad):
+    return lambda route: route.abort() if bad is None else route.fulfill(**{"status": 200} | bad)
+
+
+def test_a_bad_reply_is_never_shown(looked_at, open_page):
+    page = open_page(looked_at)
+    item = page.text_content("#item")
+    for bad in BAD_REPLIES:
+        page.route("**/api/*", replying(bad))
+        for key in "s" if bad else "szk":
+            page.keyboard.press(key)
+            page.wait_for_selector("#error:not([hidden])")
+            until(page, lambda: not page.evaluate("state.busy"))
+            said = page.text_content("#error")
+            assert said.startswith(("The server does not answer", "The server answers with status 502")), (bad, said)
+            assert page.text_content("#item") == item
+        page.unroute("**/api/*")
+        press(page, "ArrowLeft")  # as if nothing had been
+        assert not page.is_visible("#error")
+        item = page.text_content("#item")
+
+
+def test_a_sample_is_counted(run, start, open_page):
+    n_issues = len(run.predictions.issues())
+    page = open_page(start("--sample", "5"))
+    assert page.text_content("#progress") == f"0 of 5 in the sample, 0 of {n_issues} in the list decided"
+    for decided in range(1, 6):
+        press(page, "k", decided=decided)
+    in_list = run.predictions.is_issue[run.reviews["row"]].sum()
+    assert in_list < 5  # the rest lies beyond it
+    assert page.text_content("#progress") == f"5 of 5 in the sample, {in_list} of {n_issues} in the list decided"
+    assert f"of {in_list} in the list were wrong" in page.text_content("#precision")
 
 
 def rows_of(answer):

@@ -1,6 +1,7 @@
 """People look at the labels that look wrong, and say what is right.
 
-store      decisions, in one SQLite file of the run directory: rows are added and never changed
+database   the SQLite file of the run directory: opened, checked, and what an older pidual left beside it
+store      the decisions in it: rows are added and never changed
 suspects   the labels of a run in the order of looking, and all that is known about one of them
 originals  what there is to see of an item, by `readers` of the run's inputs
 writer     decisions that come at the same time, written together
@@ -12,6 +13,7 @@ static     the page: HTML, a style sheet and a script of our own
 Only `app` and `serve` need the extra `review`.
 """
 
-from .store import DECISIONS, FILE, Decision, Store, copy_decisions, read_decisions
+from .database import FILE
+from .store import DECISIONS, Decision, Store, copy_decisions, read_decisions
 
 __all__ = ["DECISIONS", "FILE", "Decision", "Store", "copy_decisions", "read_decisions"]

@@ -25,7 +25,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -76,7 +76,7 @@ def make_app(
         Route("/api/decide", review.decide, methods=["POST"]),
         Route("/api/undo", review.undo, methods=["POST"]),
     ]
-    handlers = {HTTPException: _said, RunError: _failed}
+    handlers = {HTTPException: _said, RunError: _failed, ClientDisconnect: _left}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False  # an address that is not ours is not found
     return Guard(app, token, host)
@@ -95,7 +95,7 @@ class Review:
 
     def __init__(self, run: RunFiles, store: Store, x: Path | None = None, sample: int = 0):
         self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store, sample)
-        self.writer, self.originals = Writer(store), Originals(run, x)
+        self.writer, self.originals = Writer(store, self.suspects.sync), Originals(run, x)
         self.reading = ThreadPoolExecutor(1)  # of its own, so that decisions do not wait for pictures
         self.looking: dict[str, tuple[int, float]] = {}  # by reviewer: the place, and until when
 
@@ -111,7 +111,7 @@ class Review:
     async def next(self, request: Request) -> Response:
         """The label at, after or before a place, by a filter."""
         suspects, query = self.suspects, request.query_params
-        suspects.sync()
+        suspects.sync(wait=False)
         wanted = self._filter(query)
         mask = suspects.chosen(wanted)
         start = _whole(query.get("place", "0"), "place", len(suspects))
@@ -121,7 +121,7 @@ class Review:
         if place is not None:
             self.looking[reviewer] = (place, time.monotonic() + LOOKING_SECONDS)
         label = None if place is None else suspects.describe(place)
-        return JSONResponse({"label": label, "progress": suspects.progress(mask)})
+        return JSONResponse({"label": label, "progress": suspects.progress(wanted, mask)})
 
     async def item(self, request: Request) -> Response:
         """All there is to see of the item of a row."""
@@ -152,13 +152,13 @@ class Review:
         label = {"keep": suspects.classes[given], "unsure": None}.get(decision)
         label = suspects.classes[code] if decision == "change" else label
         number, is_new = await self.writer.add((row, decision, label, reviewer, key))
-        suspects.sync()
         return JSONResponse({"id": number, "new": is_new})
 
     async def undo(self, request: Request) -> Response:
         """Take back the reviewer's last decision, and show that label again."""
         sent = await _body(request, {"reviewer", "request"})
-        row = self.store.undo(reviewer=_short(sent["reviewer"], "reviewer"), request=_short(sent["request"], "request"))
+        reviewer, key = _short(sent["reviewer"], "reviewer"), _short(sent["request"], "request")
+        row = await asyncio.to_thread(self.store.undo, reviewer=reviewer, request=key)
         self.suspects.sync()
         place = None if row is None else self.suspects.place_of(row)
         return JSONResponse({"label": None if place is None else self.suspects.describe(place)})
@@ -244,6 +244,11 @@ def _static(name: str, kind: str) -> Handler:
 async def _said(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    """Answer a client that is no longer there."""
+    return Response(status_code=400)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -1,13 +1,16 @@
 """The server of the review page."""
 
+import asyncio
 import contextlib
 import secrets
 import socket
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import UsageError
 from ..run.files import RunFiles
@@ -16,6 +19,52 @@ from .guard import as_address
 from .store import Store
 
 MAX_CONNECTIONS = 256
+REQUEST_SECONDS = 10.0  # for a client to send a request in, headers and body
+
+
+class Connection(H11Protocol):  # type: ignore[misc]
+    """One connection: a client that sends no whole request in time, or holds too many places, loses it."""
+
+    overdue: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin, in the place of another connection where all are taken."""
+        self.since = self.loop.time()
+        waiting = [other for other in self.connections if other.is_waiting()]
+        if len(self.connections) >= MAX_CONNECTIONS and waiting:
+            held = Counter(map(Connection.address, waiting))  # whoever holds most gives up the oldest
+            oldest = min(waiting, key=lambda other: (-held[other.address()], other.since))
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+        super().connection_made(transport)
+        self.watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        super().data_received(data)
+        self.watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        super().connection_lost(exc)
+        if self.overdue is not None:
+            self.overdue.cancel()
+
+    def address(self) -> str:
+        """Return the client's address, without its port."""
+        return str(self.client and self.client[0])
+
+    def is_waiting(self) -> bool:
+        """Whether the client has to send something before there is anything to answer."""
+        return self.cycle is None or self.cycle.more_body or self.cycle.response_complete
+
+    def watch(self) -> None:
+        """Give the client its time for a request, from the first part of it to the last."""
+        if self.overdue is not None and not self.is_waiting():
+            self.overdue.cancel()
+            self.overdue = None
+        elif self.overdue is None and self.is_waiting():
+            self.overdue = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
 
 def serve(
@@ -48,14 +97,14 @@ def serve(
         app: Any = make_app(run, store, token, host, x, sample)
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
+            limit_concurrency=2 * MAX_CONNECTIONS,  # all of them being answered at once
         )
         ready(f"http://{shown_host(host)}:{listening.getsockname()[1]}/#token={token}")
         with contextlib.suppress(KeyboardInterrupt):

@@ -10,43 +10,24 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..errors import RunError, UsageError
+from ..errors.messages import quoted
 from ..files import replacing
 from ..run.files import RunFiles
+from .database import FILE, START_OVER, check_files, open_to_write, opened, sentences, writing
 
-FILE = "reviews.sqlite"
 DECISIONS = ("keep", "change", "unsure")
 UNDO = "undo"
 COLUMNS = ["row", "decision", "label", "reviewer", "at"]
-BUSY_SECONDS = 10.0  # another process may be writing
 Sent = tuple[int, str, str | None, str, str]  # row, decision, label, reviewer, request
-_TABLES = """
-CREATE TABLE IF NOT EXISTS about (fingerprint TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS decisions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at TEXT NOT NULL,
-    reviewer TEXT NOT NULL,
-    row INTEGER NOT NULL,
-    decision TEXT NOT NULL CHECK (decision IN ('keep', 'change', 'unsure', 'undo')),
-    label TEXT,
-    undoes INTEGER UNIQUE REFERENCES decisions (id),
-    request TEXT NOT NULL UNIQUE
-);
-CREATE INDEX IF NOT EXISTS decisions_of_row ON decisions (row, id);
-CREATE INDEX IF NOT EXISTS decisions_of_reviewer ON decisions (reviewer, id);
-CREATE TRIGGER IF NOT EXISTS decisions_stay BEFORE UPDATE ON decisions BEGIN SELECT RAISE(ABORT, 'rows stay'); END;
-CREATE TRIGGER IF NOT EXISTS decisions_are_kept BEFORE DELETE ON decisions BEGIN SELECT RAISE(ABORT, 'rows stay'); END;
-"""
 _STANDING = "decision <> 'undo' AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.undoes = decisions.id)"
-_LATEST = f"SELECT row, decision, label, reviewer, at, MAX(id) FROM decisions WHERE {_STANDING}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What one reviewer decided on one label.
 
@@ -69,6 +50,77 @@ class Decision:
     at: str
 
 
+class Standing:
+    """The decisions that count. Whoever reads decisions reads them here, where each is checked.
+
+    Parameters
+    ----------
+    run : RunFiles
+        Whose rows and classes they are on.
+    """
+
+    def __init__(self, run: RunFiles):
+        self._path, self._n_rows = run.path / FILE, run.config["data"]["n_rows"]
+        self._classes = {str(name) for name in run.read_predictions(["given_label"]).classes}
+        self._of_row: dict[int, dict[int, Decision]] = {}  # by number, those that were not taken back
+        self._last: dict[int, Decision | None] = {}
+        self._changed: set[int] = set()
+        self._seen: tuple[int, str | None] = (-(2**63), None)  # number and request of the last one read
+
+    def read(self, db: sqlite3.Connection) -> None:
+        """Read what was written since, by any process."""
+        asked = (
+            "SELECT id, request, undoes, row, decision, label, reviewer, at FROM decisions WHERE id >= ? ORDER BY id"
+        )
+        found = db.execute(asked, (self._seen[0],)).fetchall()
+        if self._seen[1] is not None:
+            if not found or found[0][:2] != self._seen:
+                raise RunError(f"{self._path} has lost decisions that were in it; {START_OVER}.")
+            del found[0]
+        for number, request, undoes, *fields in found:
+            decision = Decision(*fields)
+            if wrong := self.wrong(decision, undoes):
+                raise RunError(f"{self._path} cannot be used: decision {number} has {wrong}; {START_OVER}.")
+            on_row = self._of_row.setdefault(decision.row, {})
+            if decision.decision == UNDO:
+                del on_row[undoes]
+            else:
+                on_row[number] = decision
+            self._last[decision.row] = next(reversed(on_row.values()), None)
+            self._changed.add(decision.row)
+            self._seen = (number, request)
+
+    def changed(self) -> set[int]:
+        """Return the rows of the table on which something was read since this was last asked."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def get(self, row: int) -> Decision | None:
+        """Return the decision that counts on a label."""
+        return self._last.get(row)
+
+    def all(self) -> list[Decision]:
+        """Return the decisions that count, by row."""
+        return [decision for _, decision in sorted(self._last.items()) if decision is not None]
+
+    def wrong(self, found: Decision, undoes: Any = None) -> str | None:
+        """Say what is wrong with a decision, or with an undo of the one with a number; None where nothing is."""
+        if type(found.row) is not int or not 0 <= found.row < self._n_rows:
+            return f"row {quoted(found.row)}, which is no row of the table"
+        if not _is_date(found.at):
+            return f"date {quoted(found.at)}, which is no date and time with a time zone"
+        if not isinstance(found.reviewer, str):
+            return f"reviewer {quoted(found.reviewer)}, which is no text"
+        if found.decision == UNDO:
+            known = found.label is None and undoes in self._of_row.get(found.row, {})
+            return None if known else f"nothing that it can undo ({quoted(undoes)})"
+        if found.decision not in DECISIONS or undoes is not None:
+            return f"decision {quoted(found.decision)}, which is none of {', '.join(DECISIONS)}"
+        if found.label not in (self._classes if found.decision != "unsure" else {None}):
+            return f"label {quoted(found.label)}, which is not one that {quoted(found.decision)} can have"
+        return None
+
+
 class Store:
     """The decisions on a run. One object may be used by several threads, and one file by several processes.
 
@@ -79,26 +131,17 @@ class Store:
     """
 
     def __init__(self, run: RunFiles):
-        self.path = run.path / FILE
-        if self.path.is_symlink():
-            raise RunError(f"{self.path} is a link to another file; put the file itself there, or remove the link.")
-        self._lock, self._reading_lock = threading.Lock(), threading.Lock()
-        with _sqlite(self.path), contextlib.ExitStack() as opened:
-            self._db = opened.enter_context(contextlib.closing(_connect(self.path)))
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")  # on the disk, also when the power fails
-            self._db.executescript(_TABLES)
-            with self._writing():
-                if self._db.execute("SELECT 1 FROM about").fetchone() is None:
-                    self._db.execute("INSERT INTO about VALUES (?)", (_fingerprint(run),))
-            reader = contextlib.closing(_connect(self.path))  # reads while the other one waits for the disk
-            self._reader = opened.enter_context(reader)
-            _check_data(self._db, run)
-            opened.pop_all()  # nothing was wrong: both stay open
+        self.path, self._lock = run.path / FILE, threading.Lock()
+        self._db, self._standing = open_to_write(run), Standing(run)
+        self._file = self._identity()
+        try:
+            self.latest()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let the file go."""
-        self._reader.close()
         self._db.close()
 
     def add(self, row: int, decision: str, label: str | None, *, reviewer: str, request: str) -> tuple[int, bool]:
@@ -115,11 +158,13 @@ class Store:
 
     def add_all(self, decisions: Sequence[Sent]) -> list[tuple[int, bool]]:
         """Write decisions that come together, all or none; for each what `add` says."""
-        for _, decision, *_ in decisions:
+        for row, decision, label, reviewer, _ in decisions:
             if decision not in DECISIONS:
                 raise UsageError(f"There is no decision {decision!r}; use one of {', '.join(DECISIONS)}.")
+            if wrong := self._standing.wrong(Decision(row, decision, label, reviewer, _now())):
+                raise UsageError(f"A decision cannot have {wrong}.")
         written = []
-        with self._lock, _sqlite(self.path), self._writing():
+        with self._lock, self._writing():
             for row, decision, label, reviewer, request in decisions:
                 known = self._db.execute("SELECT id FROM decisions WHERE request = ?", (request,)).fetchone()
                 number = int(known[0]) if known else self._insert(reviewer, row, decision, label, None, request)
@@ -128,7 +173,7 @@ class Store:
 
     def undo(self, *, reviewer: str, request: str) -> int | None:
         """Take back the reviewer's last decision that still stands; its row, or None where there is none."""
-        with self._lock, _sqlite(self.path), self._writing():
+        with self._lock, self._writing():
             known = self._db.execute("SELECT row FROM decisions WHERE request = ?", (request,)).fetchone()
             if known:
                 return int(known[0])
@@ -141,46 +186,63 @@ class Store:
             self._insert(reviewer, last[1], UNDO, None, last[0], request)
             return int(last[1])
 
-    def of_row(self, row: int) -> Decision | None:
-        """The decision that counts on a label."""
-        with self._reading_lock, _sqlite(self.path):
-            found = self._reader.execute(f"{_LATEST} AND row = ? GROUP BY row", (row,)).fetchone()
-        return Decision(*found[:5]) if found else None
+    def sync(self, *, wait: bool = True) -> set[int]:
+        """Read what was written since, also by others; the rows that it is on.
 
-    def changed_since(self, number: int) -> tuple[list[int], int]:
-        """Rows on which something was written after this number, by any process, and the number of the last of it."""
-        with self._reading_lock, _sqlite(self.path):
-            found = self._reader.execute("SELECT row, id FROM decisions WHERE id > ? ORDER BY id", (number,)).fetchall()
-        return list({int(row) for row, _ in found}), int(found[-1][1]) if found else number
+        Without `wait`, nothing is read while this process is writing.
+        """
+        self._check_file()
+        if not self._lock.acquire(blocking=wait):
+            return set()
+        try:
+            with sentences(self.path):
+                self._standing.read(self._db)
+            return self._standing.changed()
+        finally:
+            self._lock.release()
+
+    def get(self, row: int) -> Decision | None:
+        """Return the decision that counts on a label, as of the last `sync`."""
+        return self._standing.get(row)
 
     def latest(self) -> list[Decision]:
-        """The decisions that count, by row."""
-        with self._reading_lock, _sqlite(self.path):
-            return [Decision(*found[:5]) for found in _latest(self._reader)]
+        """Return the decisions that count, by row."""
+        self._check_file()
+        with self._lock, sentences(self.path):
+            self._standing.read(self._db)
+            return self._standing.all()
 
     def _insert(self, reviewer: str, row: int, decision: str, label: str | None, undoes: int | None, key: str) -> int:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
         number = self._db.execute(
             "INSERT INTO decisions (at, reviewer, row, decision, label, undoes, request) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (at, reviewer, row, decision, label, undoes, key),
+            (_now(), reviewer, row, decision, label, undoes, key),
         ).lastrowid
         assert number is not None
         return number
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """One transaction, which begins with the right to write, so that no other process writes between."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        """Make one transaction, in a file that is as it was, and where others look for it before and after."""
+        self._check_file()
+        with sentences(self.path), writing(self._db):
+            self._standing.read(self._db)
             yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+        self._check_file()
 
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    def _check_file(self) -> None:
+        """Refuse to go on with a file that others no longer see: what is written to it would be lost."""
+        if self._identity() != self._file:
+            raise RunError(
+                f"{self.path} was removed or replaced while it was in use; earlier decisions are in the file that was "
+                "there: put it back, or start `pidual review` again."
+            )
 
 
 def read_decisions(run: RunFiles) -> pd.DataFrame:
@@ -193,50 +255,35 @@ def read_decisions(run: RunFiles) -> pd.DataFrame:
         missing where the reviewer cannot tell; reviewer; at, when, in UTC. In the order of rows; empty where nobody
         decided.
     """
-    path, found = run.path / FILE, []
-    if path.exists():
-        with _sqlite(path), contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            _check_data(db, run)
-            found = [decision[:5] for decision in _latest(db)]
-    frame = pd.DataFrame(found, columns=COLUMNS)
+    found: list[Decision] = []
+    with opened(run) as db:
+        if db is not None:
+            standing = Standing(run)
+            standing.read(db)
+            found = standing.all()
+    frame = pd.DataFrame([[getattr(decision, name) for name in COLUMNS] for decision in found], columns=COLUMNS)
     frame["at"] = pd.to_datetime(frame["at"], utc=True, format="ISO8601")
     return frame.astype({"row": "int64"})
 
 
 def copy_decisions(run: RunFiles, to: RunFiles) -> None:
     """Let a run of the same table begin with the decisions on another, unless it has its own already."""
-    path, copy = run.path / FILE, to.path / FILE
-    if not path.exists() or copy.exists():
-        return
-    with (
-        _sqlite(copy),
-        replacing(copy) as temporary,
-        contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as old,
-        contextlib.closing(sqlite3.connect(temporary)) as new,
-    ):
-        _check_data(old, to)
-        old.backup(new)
+    copy = to.path / FILE
+    with opened(run) as old:
+        if old is None or check_files(copy):
+            return
+        with sentences(copy), replacing(copy) as temporary, contextlib.closing(sqlite3.connect(temporary)) as new:
+            old.backup(new)
 
 
-def _latest(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    return db.execute(f"{_LATEST} GROUP BY row ORDER BY row").fetchall()
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _fingerprint(run: RunFiles) -> str:
-    return str(run.config["data"].get("fingerprint", ""))
-
-
-def _check_data(db: sqlite3.Connection, run: RunFiles) -> None:
-    """Rows mean something in one table only."""
-    found = db.execute("SELECT fingerprint FROM about").fetchone()
-    if found is None or found[0] != _fingerprint(run):
-        raise RunError(f"{run.path / FILE} has decisions on another table; move it away to start over.")
-
-
-@contextlib.contextmanager
-def _sqlite(path: Path) -> Iterator[None]:
-    """Say which file SQLite could not use."""
+def _is_date(text: Any) -> bool:
+    """Whether a text is a date and time of a zone, in years that pandas has."""
     try:
-        yield
-    except sqlite3.Error as error:
-        raise RunError(f"{path} cannot be used ({error}); free some space, or move it away to start over.") from error
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return False
+    return found.tzinfo is not None and 1700 < found.year < 2200

@@ -8,7 +8,7 @@ import base64
 import contextlib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,6 @@ class Suspects:
         read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue", "rests_on_own_answer"])
         self.classes = [str(name) for name in read.classes]
         self.people = _names(read.frame["annotator"]) if read.annotator is not None else None
-        self.rows = read.frame["row"].to_numpy(np.int64)
         self.order = np.argsort(read.label_quality, kind="stable").astype(np.int32)
         self.place = np.empty(len(self.order), np.int32)
         self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
@@ -106,27 +105,20 @@ class Suspects:
         self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
         self.previews = _previews(run)
         self.state = np.zeros(len(self.order), np.int8)  # 0: undecided, else 1 + which of DECISIONS
-        self._seen = store.changed_since(0)[1]
         for decision in store.latest():
-            self._set(decision.row, 1 + DECISIONS.index(decision.decision))
+            self._set(decision.row)
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def sync(self) -> None:
-        """Take in what was written since, also by other servers of the same run."""
-        rows, self._seen = self.store.changed_since(self._seen)
-        for row in rows:
-            decision = self.store.of_row(row)
-            self._set(row, 1 + DECISIONS.index(decision.decision) if decision else 0)
+    def sync(self, *, wait: bool = True) -> None:
+        """Take in what was written since, also by other servers of the same run; see `Store.sync`."""
+        for row in self.store.sync(wait=wait):
+            self._set(row)
 
     def place_of(self, row: int) -> int | None:
         """The place of a row of the table; None where the run has none."""
-        position = row if 0 <= row < len(self) and self.rows[row] == row else None
-        if position is None:
-            found = np.flatnonzero(self.rows == row)
-            position = int(found[0]) if len(found) else None
-        return None if position is None else int(self.place[position])
+        return int(self.place[row]) if 0 <= row < len(self) else None
 
     def chosen(self, wanted: Filter) -> Mask:
         """Which places a filter leaves, whether decided or not."""
@@ -156,24 +148,30 @@ class Suspects:
                     return offset - at if back else offset + at
         return None
 
-    def progress(self, mask: Mask) -> Record:
-        """How many of the chosen labels are decided, and which share of those decided was wrong."""
+    def progress(self, wanted: Filter, mask: Mask) -> Record:
+        """How many of the chosen labels are decided, and which share of those decided was wrong.
+
+        Of the sample, where there is one and it comes first, how many are: it goes beyond the list.
+        """
         kept, changed, unsure = (int(np.count_nonzero(mask & (self.state == code))) for code in (1, 2, 3))
         total, told = int(np.count_nonzero(mask)), kept + changed
         low, high = wilson_interval(changed, told)
         precision = {"share": changed / told, "low": float(low), "high": float(high)} if told else None
         decided = {"kept": kept, "changed": changed, "unsure": unsure, "decided": told + unsure}
-        return {"total": total, "undecided": total - told - unsure, **decided, "precision": precision}
+        sample = None
+        if self.sample is not None and wanted == Filter(wanted.show):
+            sample = {"total": len(self.sample), "decided": int(np.count_nonzero(self.state[self.sample]))}
+        return {"total": total, "undecided": total - told - unsure, **decided, "precision": precision, "sample": sample}
 
     def describe(self, place: int) -> Record:
         """All that a reviewer is shown of a label."""
         position = int(self.order[place])
-        row, texts = int(self.rows[position]), self._texts(position)
+        texts = self._texts(position)
         item = str(texts["item"])
-        decision = self.store.of_row(row)
+        decision = self.store.get(position)
         probability = texts.get("consensus_quality") if self.has_consensus else texts["predicted_probability"]
         return {
-            "row": row,
+            "row": position,
             "place": place,
             "item": _cut(item),
             "annotator": _cut(texts.get("annotator")),
@@ -188,9 +186,9 @@ class Suspects:
             "rests": bool(self.resting[place]),
             "reason": _cut(texts["reason"]),
             "picture": self.pictures.get(item),
-            **self.previews.get(row, {"text": None, "unusual": []}),
+            **self.previews.get(position, {"text": None, "unusual": []}),
             **self._answers(position),
-            "decided": None if decision is None else vars(decision),
+            "decided": None if decision is None else asdict(decision),
         }
 
     def item_name(self, position: int) -> str:
@@ -236,10 +234,9 @@ class Suspects:
         (record,) = self.texts.get_batch(number).slice(position - self.starts[number], 1).to_pylist()
         return dict(record)
 
-    def _set(self, row: int, state: int) -> None:
-        place = self.place_of(row)
-        if place is not None:
-            self.state[place] = state
+    def _set(self, row: int) -> None:
+        decision = self.store.get(row)
+        self.state[self.place[row]] = 1 + DECISIONS.index(decision.decision) if decision else 0
 
 
 def _cut(text: Any) -> str | None:

@@ -1,6 +1,7 @@
 """Decisions that come while the disk is busy are written together: twenty reviewers wait for one of its turns."""
 
 import asyncio
+from collections.abc import Callable
 
 from .store import Sent, Store
 
@@ -12,10 +13,12 @@ class Writer:
     ----------
     store : Store
         Where they are kept.
+    after : callable
+        Called when some are written, before those who wait are answered.
     """
 
-    def __init__(self, store: Store):
-        self.store = store
+    def __init__(self, store: Store, after: Callable[[], None]):
+        self.store, self.after = store, after
         self._waiting: list[tuple[Sent, asyncio.Future[tuple[int, bool]]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -32,6 +35,7 @@ class Writer:
             together, self._waiting = self._waiting, []
             try:
                 written = await asyncio.to_thread(self.store.add_all, [decision for decision, _ in together])
+                self.after()
             except Exception as error:  # those who wait get it
                 for _, done in together:
                     if not done.done():

@@ -2,27 +2,51 @@
 "use strict";
 
 const MATCHES = 50; // classes that are listed at a time
+const WAIT = 60_000; // milliseconds for a reply
 const FIELDS = ["show", "class", "annotator", "low", "high", "resting", "everything"];
 const at = id => document.getElementById(id);
 const state = { token: "", reviewer: "", classes: [], hasInputs: true, current: null, busy: false, selected: 0, matches: [] };
 
 // --- the server ---
 
+const isList = value => Array.isArray(value);
+const isWhole = value => Number.isInteger(value);
+const isLabel = label => label === null || (isWhole(label.row) && isWhole(label.place) && typeof label.item === "string" &&
+  isList(label.answers) && isList(label.unusual));
+const REPLIES = { // what the page relies on in each
+  about: found => typeof found.run === "string" && isList(found.classes),
+  next: found => isLabel(found.label) && isWhole(found.progress.decided) && isWhole(found.progress.total),
+  item: found => isList(found.unusual) && isList(found.columns),
+  annotators: found => isList(found.annotators),
+  decide: found => isWhole(found.id),
+  undo: found => isLabel(found.label),
+};
+
+class NoReply extends Error {}
+
+// All that comes from the server comes through here: a reply that is missing, cut off or of another form is an error.
 async function ask(path, body) {
-  const options = { headers: { Authorization: `Bearer ${state.token}` }, cache: "no-store" };
+  const options = { headers: { Authorization: `Bearer ${state.token}` }, cache: "no-store", signal: AbortSignal.timeout(WAIT) };
   if (body) {
     options.method = "POST";
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
   }
-  let answer;
+  let reply, text;
   try {
-    answer = await fetch(`api/${path}`, options);
+    reply = await fetch(`api/${path}`, options);
+    text = await reply.text();
   } catch {
-    throw new Error("The server does not answer. Confirmed decisions are kept; start `pidual review` again and open its new address.");
+    throw new NoReply("The server does not answer. Confirmed decisions are kept; start `pidual review` again and open its new address.");
   }
-  const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(found.error || `The server answers with status ${answer.status}; its terminal says why.`);
+  let found = null;
+  let fits = false;
+  try {
+    found = JSON.parse(text);
+    fits = Boolean(REPLIES[path.split("?")[0]](found));
+  } catch { /* no JSON, or of another form */ }
+  if (!reply.ok) throw new Error(found?.error || `The server answers with status ${reply.status}; its terminal says why.`);
+  if (!fits) throw new NoReply("The server does not answer as it should. Confirmed decisions are kept; reload the page.");
   return found;
 }
 
@@ -34,7 +58,7 @@ async function change(path, body) {
   try {
     return await ask(path, sent);
   } catch (error) {
-    if (!error.message.startsWith("The server does not answer")) throw error;
+    if (!(error instanceof NoReply)) throw error;
     await new Promise(done => setTimeout(done, 500));
     return ask(path, sent);
   }
@@ -74,12 +98,15 @@ function make(tag, text, className) {
 }
 
 function showProgress(progress) {
-  put("progress", `${count(progress.decided)} of ${count(progress.total)} decided`);
-  at("bar").max = Math.max(1, progress.total);
-  at("bar").value = progress.decided;
+  const { sample } = progress; // the labels that come first, in and beyond the list
+  const list = `${count(progress.decided)} of ${count(progress.total)}`;
+  put("progress", sample ? `${count(sample.decided)} of ${count(sample.total)} in the sample, ${list} in the list decided` : `${list} decided`);
+  const shown = sample && sample.decided < sample.total ? sample : progress;
+  at("bar").max = Math.max(1, shown.total);
+  at("bar").value = shown.decided;
   const { precision } = progress;
   put("precision", precision === null ? "" :
-    `${count(progress.changed)} of ${count(progress.changed + progress.kept)} were wrong: ${percent(precision.share)} ` +
+    `${count(progress.changed)} of ${count(progress.changed + progress.kept)}${sample ? " in the list" : ""} were wrong: ${percent(precision.share)} ` +
     `(95% interval ${percent(precision.low)} to ${percent(precision.high)})` +
     (progress.unsure ? `; ${count(progress.unsure)} undecidable` : ""));
 }
@@ -255,8 +282,12 @@ function decide(decision, label = null) {
     await change("decide", { row: current.row, decision, label });
     const found = await load(current.place + 1);
     const words = inWords({ decision, label: label === null ? "" : state.classes[label] });
-    say(`${words[0].toUpperCase()}${words.slice(1)}. ${count(found.progress.undecided)} left.`);
+    say(`${words[0].toUpperCase()}${words.slice(1)}. ${count(left(found.progress))} left.`);
   });
+}
+
+function left({ sample, undecided }) {
+  return sample && sample.decided < sample.total ? sample.total - sample.decided : undecided;
 }
 
 function take(label) {
