@@ -1,6 +1,6 @@
 """One row per annotator: how good, on what weak, with which habits, how fast, how steady; worst harm first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from .agreement import answer_pairs, own_agreement
 from .bounds import beta_interval
 from .class_accuracy import ClassCounts, class_counts
 from .columns import numbers, order_column, seconds_column, value_text
+from .copies import copied_by
 from .drift import Drift, find_drift
 from .habits import favourites, median_of, worst_confusion
 from .tables import Posteriors, Truth
@@ -125,7 +126,10 @@ def annotators_table(
 
 
 def describe_annotators(
-    predictions: Predictions, right: npt.ArrayLike, posteriors: Posteriors | None = None
+    predictions: Predictions,
+    right: npt.ArrayLike,
+    posteriors: Posteriors | None = None,
+    copies: Iterable[Mapping[str, Any]] = (),
 ) -> pd.DataFrame | None:
     """The annotators table of marked predictions, those who do most harm first; None where annotators are not known.
 
@@ -136,11 +140,13 @@ def describe_annotators(
         Probability that each label is right.
     posteriors : Posteriors, optional
         Of the items: what they may be beside the consensus counts as well.
+    copies : sequence of dict
+        Clusters of annotators who copy each other, by `Copies.describe`; the column `copies` names the others.
     """
     annotator = predictions.annotator
     if annotator is None:
         return None
-    return annotators_table(
+    table = annotators_table(
         annotator,
         predictions.frame["annotator"].cat.categories,
         predictions.given,
@@ -155,6 +161,7 @@ def describe_annotators(
         seconds=seconds_column(predictions),
         gate=predictions.gate,
     )
+    return table.assign(copies=pd.Series(copied_by(table["annotator"], copies), dtype="str"))
 
 
 def _quality(who: Ints, right: Floats, is_issue: Ints, counts: ClassCounts, size: int, k: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..batch import stored
 from ..data import AnnotationTable, Inputs
 from ..data.build import refuse_people_as_columns
 from ..data.in_memory import pi_columns, pi_names
+from ..detect.copies import copies_sentence
 from ..engine import Callback, Fitted, make_fabric, predicting_fabric
 from ..engine.predict import predict_probabilities
 from ..engine.progress import Progress
@@ -28,9 +29,10 @@ from ..options import option_names
 from ..predictions import Predictions
 from ..run import FitOptions, Job, Results, Run, train
 from ..run.any_classifier import fit_any, probabilities
-from ..run.judge import assess
+from ..run.judge import assess, judge
 from ..run.prepare import prepare
 from ..run.record import describe_model
+from ..run.voters import fit_and_predict
 from .checks import (
     as_input,
     check_callbacks,
@@ -230,8 +232,10 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            fitted = train(job, fabric=fabric, progress=self._progress(), callbacks=self.callbacks or ())
-            self._keep(job, fitted, assess(job, fitted, fabric), index)
+            how: dict[str, Any] = {"progress": self._progress(), "callbacks": self.callbacks or ()}
+            fitted, answers = fit_and_predict(job, lambda _: train(job, fabric=fabric, **how), fabric)
+            assert answers is not None
+            self._keep(job, fitted, judge(job, fitted, answers), index)
         self._warn(job, self.summary_["warnings"])
         return self
 
@@ -373,7 +377,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         state = {**super().__getstate__()}
         if state.get("annotators_") is not None and not self.keep_ids:
             state["summary_"] = summary_without_ids(state["summary_"], state["annotators_"])
-            state["annotators_"] = numbered(state["annotators_"])
+            state["annotators_"] = numbered(state["annotators_"], state["summary_"])
         if state.get("label_issues_") is not None and not self.keep_ids:
             issues = state["label_issues_"]
             known = () if self.annotators_ is None else self.annotators_["annotator"].astype(str)
@@ -471,7 +475,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _warn(self, job: Job, texts: Sequence[str]) -> None:
         """Pass on what the user should know about the data and of the fit."""
-        for text in texts if job.table.pi_columns else ():
+        for text in (*texts, *map(copies_sentence, job.copies)) if job.table.pi_columns else ():
             warnings.warn(text, DataWarning, stacklevel=3)
         guard = self.summary_["guard"]
         if guard["collapsed"]:

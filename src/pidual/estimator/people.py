@@ -1,6 +1,6 @@
 """The table of a fit, and what a copy of the fitted classifier may hold of people: numbers in place of ids."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..data import AnnotationTable
 from ..data.build import refuse_people_as_columns
 from ..data.in_memory import in_order
 from ..data.people import has_address, holds_people, is_address
+from ..detect.copies import copied_by
 from ..errors import DataError
 
 
@@ -71,12 +72,17 @@ def summary_without_ids(summary: dict[str, Any], annotators: pd.DataFrame | None
         return summary
     names = {str(name): f"annotator-{i}" for i, name in enumerate(annotators["annotator"], 1)}
     pairs = [pair | {who: names[pair[who]] for who in ("a", "b")} for pair in agreement["pairs"]]
-    return summary | {"agreement": agreement | {"pairs": pairs}}
+    found = summary | {"agreement": agreement | {"pairs": pairs}}
+    if "copies" in summary:
+        found["copies"] = [one | {"annotators": [names[who] for who in one["annotators"]]} for one in summary["copies"]]
+    return found
 
 
-def numbered(annotators: pd.DataFrame) -> pd.DataFrame:
-    """The annotators' table with numbers in place of ids."""
-    return annotators.assign(annotator=pd.Categorical([f"annotator-{i}" for i in range(1, len(annotators) + 1)]))
+def numbered(annotators: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+    """The annotators' table with numbers in place of ids; the summary has them already."""
+    names = [f"annotator-{i}" for i in range(1, len(annotators) + 1)]
+    copies = pd.Series(copied_by(names, summary.get("copies", ())), dtype="str")
+    return annotators.assign(annotator=pd.Categorical(names), copies=copies)
 
 
 def items_in_order(

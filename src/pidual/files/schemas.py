@@ -452,6 +452,7 @@ AGREEMENT = record(
     {"alpha": kappa, "alpha_low": kappa, "alpha_high": kappa, "mean_kappa": maybe(kappa)},
     {"pairs": list_of(record({"a": text, "b": text, "kappa": kappa, "items": whole()}))},
 )
+COPIES = record({"annotators": list_of(text, least=2), "items": whole(), "same": whole()})
 CLASSES = record(
     {
         "names": list_of(text),
@@ -492,6 +493,7 @@ SUMMARY = record(
         "pi_effects": list_of(PI_EFFECT),
         "pi_health": list_of(PI_PROBLEM),
         "agreement": AGREEMENT,
+        "copies": list_of(COPIES),
         "classes": CLASSES,
         "from_run": FROM_RUN,
         "seconds_total": number(0, LONGEST),

@@ -108,6 +108,7 @@ ANNOTATORS_COLUMNS = {
     "drift_at": Column("text", required=False, missing=True),
     "accuracy_before": Column("share", required=False, missing=True),
     "accuracy_after": Column("share", required=False, missing=True),
+    "copies": Column("text", required=False, missing=True),
 }
 ANNOTATOR_CLASSES_COLUMNS = {
     "annotator": NAME,

@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 import numpy as np
 
+from ..detect.copies import copies_sentence
 from ..predictions import Predictions
 from ..run.files import RunFiles
 from .words import Array, Context, between, count, number, percent, records, section, texts
@@ -28,7 +29,8 @@ def headline(run: RunFiles, predictions: Predictions) -> Context:
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
     verdict = _verdict(summary)
     failed = verdict is not None and verdict["status"] == "failed"
-    warnings = texts(summary.get("warnings"))[:MAX_EVENTS]
+    copies = [copies_sentence(record) for record in records(summary.get("copies"))]
+    warnings = [*texts(copies), *texts(summary.get("warnings"))][:MAX_EVENTS]
     guard = section(summary, "guard")
     return {
         "title": "This fit failed" if failed else _title(n, n_issues),

@@ -117,6 +117,8 @@ def _row(record: dict[Any, Any], start: float, end: float) -> Context:
 def _notes(row: Context) -> list[str]:
     """What stands out, a few words each."""
     notes = []
+    if row.get("copies") is not None:
+        notes.append(f"same answers as {row['copies']}")
     if row.get("drift"):
         before, after = number(row.get("accuracy_before")), number(row.get("accuracy_after"))
         change = "" if before is None or after is None else f": {percent(before)} right before, {percent(after)} after"

@@ -19,11 +19,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..data import AnnotationTable, load_probabilities
 from ..encode.random_pi import derive_seed
-from ..engine import Fitted
+from ..engine import Fitted, make_fabric
 from ..errors import DataError, UsageError
 from ..errors.messages import first_line
 from .fit import train
 from .prepare import Job
+from .voters import fit_and_predict
 from .without_x import item_posteriors, prepare_judging
 
 FOLDS = 5
@@ -89,7 +90,8 @@ def fit_any(
         threads=threads,
         sample_weight=sample_weight,
     )
-    fitted = train(job)
+    fabric = make_fabric("cpu")
+    fitted, _ = fit_and_predict(job, lambda _: train(job, fabric=fabric), fabric)
     final = fit_soft(clone(estimator), x, item_posteriors(job, fitted), learned, weight_name)
     note = "" if weight_name else f"{type(estimator).__name__} takes no sample weights: it was fitted to the most "
     note += "" if weight_name else "probable class of each item."

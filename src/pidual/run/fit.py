@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from .directory import Run
 from .judge import judge
 from .lifecycle import begun_folder, check_directory, locked, take_place
 from .options import FitOptions
-from .predict import predict
+from .predict import Answers
 from .prepare import Job, prepare
 from .record import check_config, describe, go_on_as_started, start_run, write_run
+from .voters import fit_and_predict
 
 
 def fit_table(
@@ -101,23 +103,23 @@ def fit_table(
         announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
         if not finished:
             started = time.monotonic()
-            fitted = train_into(
-                folder, job, fabric, save_every=save_every, progress=progress, callbacks=callbacks, stop=stop
-            )
+            how: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "stop": stop}
+            fit_part = partial(train_into, folder, job, fabric, save_every=save_every, **how)
+            fitted, answers = fit_and_predict(job, fit_part, fabric, progress)
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
-            if fabric.global_rank == 0:
-                judge_into(folder, job, fitted, fabric, before, progress, started)
+            if answers is not None:
+                judge_into(folder, job, fitted, answers, before, progress, started)
     if before is not None and fabric.global_rank == 0:
         copy_decisions(before, Run(out))
     return Run(out)
 
 
 def judge_into(
-    folder: Path, job: Job, fitted: Fitted, fabric: Fabric, before: Run | None, progress: Progress, started: float
+    folder: Path, job: Job, fitted: Fitted, answers: Answers, before: Run | None, progress: Progress, started: float
 ) -> None:
     """Judge the labels and write the files of the run; `before` is the run that it fits again."""
-    results = judge(job, fitted, predict(job, fitted, fabric))
+    results = judge(job, fitted, answers)
     if before is not None:
         results.summary["from_run"] = describe_change(before, results.items, results.summary)
     for text in results.summary["warnings"][len(job.warnings) :]:
@@ -170,10 +172,14 @@ def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
         progress.note(text)
 
 
-def train_into(folder: Path, job: Job, fabric: Fabric, *, save_every: float, **how: Any) -> Fitted:
-    """Train from the resume point in a folder, or from the start, and keep state and history there; see `train`."""
+def train_into(folder: Path, job: Job, fabric: Fabric, part: str = "", *, save_every: float, **how: Any) -> Fitted:
+    """Train from the resume point in a folder, or from the start, and keep state and history there; see `train`.
+
+    `part` is the part of the state that a second fit has.
+    """
     first = fabric.global_rank == 0
     store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(Run(folder).config) if first else ""))
+    store = store.part(part) if part else store
     if first:
         if history := store.history():  # records of epochs that a kill took back are written again
             write_history(folder / "metrics.jsonl", history)

@@ -20,6 +20,7 @@ from ..detect import (
     noise_rate,
     verdict,
 )
+from ..detect.copies import find_open_pair
 from ..engine import Fitted, guard
 from ..engine.threads import using_threads
 from ..predictions import Predictions
@@ -87,7 +88,8 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
             )
     summary |= describe_people(counted, posteriors) | {"pi_health": job.pi_health}
     items = describe_items(counted, posteriors)
-    annotators = describe_annotators(counted, counted.label_quality, posteriors)
+    annotators = describe_annotators(counted, counted.label_quality, posteriors, job.copies)
+    summary |= {"copies": job.copies} if job.copies else {}
     by_class = describe_annotator_classes(counted, annotators, posteriors)
     return Results(predictions, items, annotators, summary, by_class)
 
@@ -133,6 +135,7 @@ def find_verdict(
             verdict.find_division(scores.against, predictions.is_issue),
             verdict.find_contradiction(disagrees, noise["rate"], per_item),
             verdict.find_wide_interval(noise),
+            find_open_pair(job.open_pairs),
         ],
     )
 

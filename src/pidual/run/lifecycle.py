@@ -35,7 +35,7 @@ SWEEP_FILES = (
 LOCK, NEW, COMPLETE, MOVING = ".lock", ".new", ".complete", ".moving"
 STATE = "state"
 _STATE_FILE = re.compile(r"state\.safetensors|\w+-[ab]\.rows|\w+\.memory|[0-9a-f]{32}\.lock")
-_STATE_FOLDER = re.compile(r"before|point-\d+|group-\d+-of-\d+")
+_STATE_FOLDER = re.compile(r"before|merged|point-\d+|group-\d+-of-\d+")
 _CONFIG_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "training": dict}
 _SWEEP_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "search": dict}
 

@@ -42,12 +42,15 @@ class Answers:
         What the predictions are made of, and more.
     answer_model : AnswerModel and tensor, optional
         How answers come about, and what each of its members counts.
+    by_input : ItemProbabilities, optional
+        What f says about the items, where a search for copies, or the consensus, needs it.
     """
 
     predictions: Predictions
     posteriors: Posteriors | None = None
     scores: "RowScores | None" = None
     answer_model: tuple[AnswerModel, Tensor] | None = None
+    by_input: "ItemProbabilities | None" = None
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
@@ -57,17 +60,18 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True)
     """
     by_item, n_items = job.method_class.by_item, len(job.rows.groups)
     posteriors = Posteriors.empty(n_items, job.spec.n_classes) if by_item else None
-    given_p = None if by_item or not consensus else ItemProbabilities(n_items, job.spec.n_classes)
+    needed = consensus and (not by_item or job.table.annotator_codes is not None)
+    given_p = ItemProbabilities(n_items, job.spec.n_classes) if needed else None
     answer_model = fitted.method.answer_model
     with using_threads(job.threads):
         found = score_all(job, fitted.method, fabric, posteriors, given_p)
-        if given_p is not None:
+        if given_p is not None and not by_item:
             posteriors, answer_model = judge_together(job, fitted.method, given_p, found, fabric)
     if fitted.mean_confidence is not None:
         over_epochs = np.full(len(job.table), np.nan, np.float32)
         over_epochs[job.train] = fitted.mean_confidence.numpy()
         found.columns["epoch_probability"] = over_epochs
-    return Answers(found.predictions(job, posteriors), posteriors, found, answer_model)
+    return Answers(found.predictions(job, posteriors), posteriors, found, answer_model, given_p)
 
 
 @dataclass
@@ -187,7 +191,7 @@ def score_all(
             if found.against is None:
                 found.against = np.zeros(len(given), np.float32)
             found.against[at] = scored.against
-        elif given_p is not None:
+        if given_p is not None:
             given_p.put(scored.items, scored.of_items())
         for name, values in scored.columns.items():
             found.columns.setdefault(name, np.zeros(len(given), values.dtype))[at] = values

@@ -70,6 +70,11 @@ class Job:
         Why this method, where none was asked for.
     pi_health : list of dict
         What is wrong with PI columns: column, problem, text.
+    copies : list of dict
+        Clusters of annotators who copy each other and count as one voter, where a fit has found any: annotators, items,
+        same.
+    open_pairs : list of dict
+        The same of annotators of whom nothing shows whether they copy.
     """
 
     table: AnnotationTable
@@ -89,6 +94,8 @@ class Job:
     together: NDArray[np.int64]
     choice: str = ""
     pi_health: list[dict[str, str]] = field(default_factory=list)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    open_pairs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def train(self) -> NDArray[np.bool_]:

@@ -23,9 +23,11 @@ from ..engine.predict import score_rows
 from ..engine.threads import using_threads
 from ..errors import UsageError
 from .fit import train
-from .judge import Results, assess
+from .judge import Results
+from .judge import judge as judge_labels
 from .options import FitOptions
 from .prepare import Job, prepare
+from .voters import fit_and_predict
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def judge_inputs(table: AnnotationTable, inputs: Inputs, **options: Any) -> Resu
     job = prepare_judging(table, inputs, **options)
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
-        return assess(job, train(job, fabric=fabric), fabric)
+        fitted, answers = fit_and_predict(job, lambda _: train(job, fabric=fabric), fabric)
+        assert answers is not None
+        return judge_labels(job, fitted, answers)
 
 
 def prepare_judging(
