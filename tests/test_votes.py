@@ -22,6 +22,10 @@ from pidual.run.consensus import fit_judge
 from pidual.run.without_x import prepare_judging
 
 
+def judged(frame, p=None):
+    return pidual.judge(frame, p, options={"epochs": 20})
+
+
 @pytest.fixture(scope="module")
 def crowd():
     """Answers of eight people, one or two to an item, and a classifier's probabilities."""
@@ -33,14 +37,14 @@ def crowd():
 def plain(crowd):
     """What is said about them."""
     frame, p = crowd
-    return pidual.judge(frame, p)
+    return judged(frame, p)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.4])
 def test_copies_change_nothing_that_is_stated(crowd, plain, share):
     frame, p = crowd
     some = frame.sample(frac=share, random_state=0)
-    found = pidual.judge(pd.concat([frame, some, some, some]), p)
+    found = judged(pd.concat([frame, some, some, some]), p)
     n, more = len(frame), 3 * len(some)
     assert found.summary["warnings"][0] == (
         f"{more} of {n + more} rows repeat an answer of the same person to the same item; together they count as one "
@@ -65,7 +69,7 @@ def test_copies_change_nothing_that_is_stated(crowd, plain, share):
 
 def test_a_reason_counts_people_not_rows(crowd):
     frame, p = crowd
-    reasons = pidual.judge(pd.concat([frame] * 3), p).predictions["reason"]
+    reasons = judged(pd.concat([frame] * 3), p).predictions["reason"]
     assert reasons.str.contains("The only other label").any()
     assert not reasons.str.contains("other labels").any()
 
@@ -110,21 +114,21 @@ def copied():
 
 def test_copies_count_as_one_voter(copied):
     frame, y, p = copied
-    found = pidual.judge(frame, p)
+    found = judged(frame, p)
     assert found.summary["copies"] == [{"annotators": ["ann", "bob"], "items": 300, "same": 300}]
     wrong = float((frame["label"].to_numpy() != np.tile(y, 3)).mean())
     assert found.summary["noise"]["low"] < wrong < found.summary["noise"]["high"]
     assert found.summary["noise"]["rate"] == pytest.approx(wrong, abs=0.04)
     assert (found.items["consensus_label"] == y).mean() > 0.85
     assert dict(found.annotators.set_index("annotator")["copies"].dropna()) == {"ann": "bob", "bob": "ann"}
-    alone = pidual.judge(frame[frame["annotator"] != "bob"], p)
+    alone = judged(frame[frame["annotator"] != "bob"], p)
     assert np.abs(found.items["consensus_quality"] - alone.items["consensus_quality"]).mean() < 0.02
     assert "copies" not in alone.summary
     assert alone.annotators["copies"].isna().all()
 
 
 def test_without_inputs_the_verdict_says_that_nothing_is_known(copied):
-    found = pidual.judge(copied[0])
+    found = judged(copied[0])
     assert "copies" not in found.summary
     assert found.summary["verdict"]["status"] == "doubtful"
     assert "whether they know or copy" in found.summary["verdict"]["reasons"][-1]
