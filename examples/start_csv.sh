@@ -19,7 +19,7 @@ with open("labels.csv", "w", newline="") as file:
     table.writerow(["item", "text", "label", "annotator", "seconds"])
     for item in range(120):
         topic = random.choice(list(topics))
-        text = random.choice(topics[topic]) + " " + random.choice(things)
+        text = f"{random.choice(topics[topic])} {random.choice(things)}, ticket {1200 + item}"
         for annotator in random.sample(list(people), 3):
             wrong = random.random() < people[annotator]
             label = random.choice([other for other in topics if other != topic]) if wrong else topic

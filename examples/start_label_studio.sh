@@ -16,7 +16,7 @@ people = {"ann@example.org": 0.05, "bob@example.org": 0.1, "cho@example.org": 0.
 tasks = []
 for number in range(80):
     mood = random.choice(["good", "bad"])
-    text = f"{random.choice(openings[mood])} {random.choice(endings)}"
+    text = f"{random.choice(openings[mood])} {random.choice(endings)}, on day {100 + number}"
     task = {"id": number, "data": {"text": text}, "annotations": []}
     for email in random.sample(list(people), 2):
         wrong = random.random() < people[email]

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
 item = np.repeat(np.arange(300), 2)  # 300 images, two answers each
-who = rng.integers(0, 5, len(item))
+who = rng.permuted(np.tile(np.arange(5), (300, 1)), axis=1)[:, :2].ravel()  # by two of five people
 wrong = rng.random(len(item)) < np.array([0.05, 0.05, 0.1, 0.1, 0.5])[who]
 
 X = images[item] / 16  # a row for every answer
