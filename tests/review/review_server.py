@@ -30,14 +30,13 @@ class Server:
         self.token = self.parts.fragment.removeprefix("token=")
 
     def ask(self, method, path, body=None):
-        connection = http.client.HTTPConnection(self.parts.hostname, self.parts.port, timeout=20)
         headers = {"Authorization": f"Bearer {self.token}", "Origin": f"http://{self.parts.netloc}"}
         headers |= {"Content-Type": "application/json"} if body else {}
-        connection.request(method, path, json.dumps(body) if body else None, headers)
-        answer = connection.getresponse()
-        found = answer.status, answer.read()
-        connection.close()
-        return found
+        connection = http.client.HTTPConnection(self.parts.hostname, self.parts.port, timeout=20)
+        with contextlib.closing(connection):
+            connection.request(method, path, json.dumps(body) if body else None, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
 
     def decide(self, row, reviewer="ann"):
         body = {"row": row, "decision": "keep", "label": None, "reviewer": reviewer, "request": f"{reviewer} {row}"}

@@ -1,6 +1,7 @@
 """`pidual review` as a process of its own: its address, what raw requests get, and what is left when it is killed."""
 
 import contextlib
+import http.client
 import itertools
 import shutil
 import signal
@@ -49,7 +50,7 @@ def test_no_confirmed_decision_is_lost_by_any_of_twenty_kills(run, start, tmp_pa
         server = start()
 
         def decide(name, server=server):
-            with contextlib.suppress(OSError):  # the server is gone
+            with contextlib.suppress(OSError, http.client.HTTPException):  # the server is gone
                 while (row := next(rows)) < len(run.predictions) and server.decide(row, name) == 200:
                     confirmed.append(row)
 

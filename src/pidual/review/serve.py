@@ -28,7 +28,7 @@ class Connection(H11Protocol):  # type: ignore[misc]
     overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin, in the place of another connection where all are taken."""
+        """Begin; where there are too many connections, another one ends."""
         self.since = self.loop.time()
         waiting = [other for other in self.connections if other.is_waiting()]
         if len(self.connections) >= MAX_CONNECTIONS and waiting:

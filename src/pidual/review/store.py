@@ -108,7 +108,7 @@ class Standing:
         if type(found.row) is not int or not 0 <= found.row < self._n_rows:
             return f"row {quoted(found.row)}, which is no row of the table"
         if not _is_date(found.at):
-            return f"date {quoted(found.at)}, which is no date and time with a time zone"
+            return f"date {quoted(found.at)}, which is not a date and time with a time zone"
         if not isinstance(found.reviewer, str):
             return f"reviewer {quoted(found.reviewer)}, which is no text"
         if found.decision == UNDO:
