@@ -37,6 +37,7 @@ LEAST_AGREEMENT = 0.05  # beyond chance, that a crowd is taken to have
 SURELY = 0.8  # probability of the class of an item that shows an answer to be wrong
 WITNESSES = 2
 FEWEST_WRONG = 8  # items on which one is wrong
+OPEN_ITEMS, OPEN_SAME = 50, 0.98  # items in common, and share of the same answers, below which nobody need wonder
 HARDLY_WRONG = 0.95  # mean probability of their common answers from which it does not matter
 FAVOURED = np.log(3.0)  # how much more the input must favour the class than a wrong answer, to be a witness
 BEGUN, RIGHT = 4.0, 0.7  # answers that an accuracy begins with, and the share of right ones among them
@@ -149,6 +150,7 @@ def find_copies(
         found = found & is_more(n_alike, n_wrong, usual, chance) & (evidence > least_evidence(chance))
         found &= n_wrong >= FEWEST_WRONG
         open_ = open_ & ~found & (n_alike >= n_wrong * nearly(usual)) & (n_right < HARDLY_WRONG * same)
+        open_ &= (n >= OPEN_ITEMS) & (same >= OPEN_SAME * n)
     pairs = (np.flatnonzero(which) for which in (found, open_))
     copies, unknown = (Copies(a[of], b[of], n[of], same[of].astype(np.int64)) for of in pairs)
     return copies, unknown
