@@ -33,7 +33,7 @@ WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at 
 SPELLINGS = 0.01  # share of the labels that look wrong for which another spelling of the same class is likelier
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
-WIDE = 0.35  # interval of the noise rate
+WIDE = 0.4  # interval of the noise rate
 DIVIDED, DIVIDED_LABELS = 1.0, 0.01  # labels that networks are divided on, of those that look wrong and of all
 
 
