@@ -210,7 +210,7 @@ def crowd_files(tmp_path):
     y = rng.integers(0, 3, 60)
     np.save(tmp_path / "x.npy", (rng.normal(size=(60, 4)) + 3 * np.eye(3, 4)[y]).astype(np.float32))
     item = np.repeat(np.arange(60), 3)
-    who = rng.integers(0, 6, 180)
+    who = rng.permuted(np.tile(np.arange(6), (60, 1)), axis=1)[:, :3].ravel()  # nobody answers an item twice
     label = np.where(who < 2, rng.integers(0, 3, 180), y[item])
     names = np.array(["cat", "dog", "owl"])
     frame = pd.DataFrame(

@@ -188,7 +188,7 @@ def test_a_run_of_many_classes(tmp_path, method):
     frame["annotator"] = [f"p{i % 5}" for i in range(200)]
     frame.to_csv(tmp_path / "labels.csv", index=False)
     table = read_table(tmp_path / "labels.csv", pi=["annotator"])
-    inputs = Inputs(rng.normal(size=(100, 4)).astype(np.float32), None, "array", {}, source="x")
+    inputs = Inputs.from_array(rng.normal(size=(100, 4)).astype(np.float32), source="x")
     run = fit_table(table, inputs, tmp_path / "run", FitOptions(method=method, options={"epochs": 1}))
     items = run.items
     assert (items["top_1"] == items["consensus_label"]).all()
