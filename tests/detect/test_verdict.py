@@ -13,6 +13,7 @@ from pidual.data import AnnotationTable, load_inputs
 from pidual.detect import Verdict, verdict
 from pidual.engine import make_fabric
 from pidual.errors import DataWarning
+from pidual.errors.messages import quoted
 from pidual.metrics import detection_auc
 from pidual.predictions import Predictions
 from pidual.run import FitOptions, train
@@ -146,6 +147,15 @@ def test_where_a_label_is_the_consensus_what_the_classifier_says_counts():
     classes = ["Cat", "cat", "dog"]
     found = spelled(["cat", "cat"], ["cat", "dog"], classes, predicted=["Cat", "Cat"])  # the second is a dog
     assert "In 1 of 2 labels" in verdict.find_spellings(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "doubt"), [("Unsure", 40, True), ("don't know", 40, True), ("fail", 40, False), ("unsure", 20, False)]
+)
+def test_a_class_that_says_that_nobody_could_tell_is_a_doubt(name, n, doubt):
+    found = verdict.find_no_answer(spelled([name] * n + ["pass"] * 60, ["pass"] * (n + 60), [name, "pass"]))
+    assert (found is not None) == doubt
+    assert found is None or f"40 labels are {quoted(name)}" in found
 
 
 def test_two_spellings_that_make_no_label_look_wrong_are_no_doubt():

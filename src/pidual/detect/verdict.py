@@ -31,6 +31,8 @@ CONTRADICTED = 2.5, 0.05  # times the noise rate, and beyond it, that f must dis
 GIVEN_BACK, GIVEN_BACK_LABELS = 0.999, 300  # share of labels that are given back, of at least so many
 WHOLE_CLASS, CLASS_LABELS = 0.9, 10  # share of a class that looks wrong, of at least so many labels
 SPELLINGS = 0.01  # share of the labels that look wrong for which another spelling of the same class is likelier
+NO_ANSWER = ["unsure", "not sure", "dont know", "do not know", "cannot tell", "cant tell", "no answer", "no idea"]
+NO_ANSWERS = 0.005  # share of such labels that matters
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
 WIDE = 0.4  # interval of the noise rate
@@ -242,6 +244,19 @@ def find_spellings(predictions: Predictions) -> str | None:
         f"in spelling alone, such as {one} and {other}; if these are one class, write it the same way, "
         "or merge it with --same, and fit again."
     )
+
+
+def find_no_answer(predictions: Predictions) -> str | None:
+    """Whether a class is called as if nobody could tell: counted as a class, it is an answer that nobody meant."""
+    names = np.array([" ".join(str(one).casefold().replace("'", "").split()) for one in predictions.classes])
+    for code in np.flatnonzero(np.isin(names, NO_ANSWER)).tolist():
+        n = int((predictions.given == code).sum())
+        if n >= max(FEW_LABELS, NO_ANSWERS * len(predictions)):
+            return (
+                f"{n:,} labels are {quoted(predictions.classes[code])}, which may say that somebody could not tell, "
+                "and count as answers: unless this is a class, delete these rows and fit again."
+            )
+    return None
 
 
 def find_low_precision(findings: dict[str, Any]) -> str | None:

@@ -130,6 +130,7 @@ def find_verdict(
             verdict.find_lost_folds(*count_lost_folds(fitted)),
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
+            verdict.find_no_answer(predictions),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_division(scores.against, predictions.is_issue),
