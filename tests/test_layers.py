@@ -11,6 +11,7 @@ LAYERS = [
     {"files", "options", "paper.grids"},
     {"data"},
     {"encode", "predictions", "metrics"},
+    {"learn"},
     {"batch", "nets", "datasets", "run.files"},
     {"paper.datasets"},
     {"methods"},

@@ -1,0 +1,161 @@
+"""What all answers to an item say together: the one posterior, whatever gave the probabilities beside it.
+
+    q_i(k)   proportional to  f_i(k) / pi_k [ pi_k prod_j P(l_ij | k, a_ij)^(w_ij tau) ]^b_i
+    b_i    = min(1, 1 / (tau (1 + RHO (m_i - 1))))          pi = mean_i f_i, m_i: votes on item i
+
+Answers to one item share mistakes, so that they count as m / (1 + RHO (m - 1)) votes, about two however many they are;
+tau is what held-out answers ask for. A *vote* is what one person says about one item: rows of one vote share a weight
+of 1, and are left out together. An answer is no witness of itself. Where it is judged it counts OWN_WEIGHT of a vote:
+
+    q_ij(k)  proportional to  q_i(k) / (all of its vote)  P(l_ij | k, a_ij)^(tau b_i OWN_WEIGHT)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics import OWN_WEIGHT
+from .misleading import Misleading
+from .model import Answers, log_softmax, logsumexp, only_known
+
+RHO = 0.4  # correlation of answers to one item, given its class
+TAUS = (1.0, 0.7, 0.5, 0.35, 0.25)
+SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)
+ROUNDS = 3  # of the search for both
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Temper:
+    """What held-out answers ask for.
+
+    Parameters
+    ----------
+    sharpness : float
+        Power of f.
+    tau : float
+        Power of the answers.
+    likelihood : float
+        Mean log-likelihood of an answer, given the input and the other answers.
+    """
+
+    sharpness: float = 1.0
+    tau: float = 1.0
+    likelihood: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is said about items and answers.
+
+    Parameters
+    ----------
+    q : array (n, K)
+    quality, full, unaided : arrays (R,)
+        Probability that each answer is right, where it counts OWN_WEIGHT, in full, and not at all.
+    votes : array (n,)
+        Votes that the answers to each item count as.
+    """
+
+    q: Floats
+    quality: Floats
+    full: Floats
+    unaided: Floats
+    votes: Floats
+
+
+def judge(
+    answers: Answers,
+    log_f: Floats,
+    log_p: Floats,
+    tau: float,
+    *,
+    misleading: Misleading | None = None,
+    truth: Ints | None = None,
+    rho: float = RHO,
+) -> Posterior:
+    """Put f and all answers together.
+
+    Parameters
+    ----------
+    answers : Answers
+    log_f : array (n, K)
+        Logarithm of what is known about each item without its answers.
+    log_p : array (R, K)
+        log P(l | k, a) of each answer.
+    tau : float
+    misleading : Misleading, optional
+        Where items mislead.
+    truth : int array (n,), optional
+        Class of each item where it is known, else -1.
+    rho : float
+        0 takes answers to one item for independent, up to tau.
+    """
+    m = np.asarray(answers.by_item.sum(1)).ravel()
+    b = np.minimum(1.0, 1 / (tau * (1 + rho * np.maximum(m - 1, 0))))[:, None]
+    prior = log_f + (b - 1) * np.log(np.exp(log_f).mean(0))
+    power = (tau * b)[answers.item]
+    if misleading is None:
+        all_answers = tau * b * (answers.by_item @ log_p)
+        own, vote = power * log_p, power * of_vote(answers, log_p)
+        joints = [all_answers[answers.item] - vote + weight * own for weight in (OWN_WEIGHT, 0.0)]
+    else:
+        k = answers.n_classes
+        pairs = misleading.pairs(log_p).reshape(len(log_p), k * k)
+        by_pair = tau * b * (answers.by_item @ pairs)
+        others = by_pair[answers.item] - power * of_vote(answers, pairs)
+        all_answers = misleading.of_truth(by_pair.reshape(-1, k, k))
+        joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
+    q = np.exp(log_softmax(only_known(prior + all_answers, truth)))
+    known = None if truth is None else truth[answers.item]
+    rows = np.arange(len(answers.item)), answers.label
+    quality, unaided = (np.exp(log_softmax(only_known(prior[answers.item] + each, known))[rows]) for each in joints)
+    return Posterior(q, quality, q[answers.item, answers.label], unaided, m * tau * b[:, 0])
+
+
+def of_vote(answers: Answers, log_p: Floats) -> Floats:
+    """Return the weighted sum of log P over all rows of each answer's vote (R, K)."""
+    sums = np.zeros((int(answers.vote.max(initial=-1)) + 1, log_p.shape[1]))
+    np.add.at(sums, answers.vote, answers.weight[:, None] * log_p)
+    return np.asarray(sums[answers.vote])
+
+
+def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) -> Floats:
+    """Return the log-likelihood of every answer, given the input and the other votes on its item (R,)."""
+    others = (log_f + tau * (answers.by_item @ log_p))[answers.item] - tau * of_vote(answers, log_p)
+    return logsumexp(log_softmax(others) + log_p)
+
+
+def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
+    """Find the sharpness of f and the tau under which left-out answers are most likely.
+
+    Each is searched for in turn, until neither changes. Both stay 1 where items have one vote each: f has been given
+    its temperature by the same likelihood.
+    """
+    if np.bincount(answers.item[np.unique(answers.vote, return_index=True)[1]]).max(initial=0) <= 1:
+        return Temper(likelihood=weighted_mean(answers, leave_one_out(answers, log_f, log_p, 1.0)))
+    known: dict[tuple[float, float], float] = {}
+
+    def best_of(tries: list[tuple[float, float]]) -> tuple[float, float]:
+        for sharpness, tau in tries:
+            if (sharpness, tau) not in known:
+                found = leave_one_out(answers, log_softmax(sharpness * log_f), log_p, tau)
+                known[sharpness, tau] = weighted_mean(answers, found)
+        return max(tries, key=lambda each: known[each])
+
+    best = (1.0, 0.5)
+    for _ in range(ROUNDS):
+        before = best
+        best = best_of([(sharpness, best[1]) for sharpness in SHARPNESS])
+        best = best_of([(best[0], tau) for tau in TAUS])
+        if best == before:
+            break
+    return Temper(*best, known[best])
+
+
+def weighted_mean(answers: Answers, values: Floats) -> float:
+    """Return the mean of values of answers, each counted by its weight."""
+    return float(answers.weight @ values / answers.weight.sum())

@@ -1,0 +1,173 @@
+"""Kernels of x as features: k(x, x') = <phi(x), phi(x')>, with at most LANDMARKS features.
+
+    linear      <x, x'> / d
+    gauss       exp(-|x - x'|^2 / (width * median |x - x'|^2))
+    relu        the kernel of an infinitely wide ReLU network with one hidden layer
+
+on columns that are standardised (`each`), or centred with one scale for all (`alike`): columns that are principal
+components or embeddings come in the order of their importance, which standardising takes away.
+
+    phi(x) = L^-1 k(landmarks, x),   L L' = k(landmarks, landmarks)            Nystrom; all inputs where these are few
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+
+LANDMARKS = 1000
+CLIP = {"each": 5.0, "alike": 8.0}
+CONSTANT = 0.5  # appended to inputs of the relu kernel, divided by sqrt(d)
+PAIRS = 500  # inputs whose distances decide the width of a Gaussian
+JITTER = 1e-6  # of the mean of the diagonal of k(landmarks, landmarks)
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Precision = type[np.float32] | type[np.float64]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How columns of x are brought to one scale.
+
+    Parameters
+    ----------
+    mean : array (d,)
+    std : array (d,)
+        What each is divided by.
+    clip : float
+        The largest size of a scaled number.
+    """
+
+    mean: Floats
+    std: Floats
+    clip: float
+
+    @classmethod
+    def fit(cls, kind: str, mean: Floats, variance: Floats) -> "Scale":
+        """Make one of mean and variance of each column; one that is constant becomes zero."""
+        all_alike = np.sqrt(variance.mean()) or 1.0
+        std = np.sqrt(variance) if kind == "each" else np.full(len(mean), all_alike)
+        return cls(mean, np.where(np.sqrt(variance) > 1e-6 * all_alike, std, np.inf), CLIP[kind])
+
+    def __call__(self, x: Array, dtype: Precision = np.float64) -> Floats:
+        scaled = (np.asarray(x, dtype) - self.mean.astype(dtype)) / self.std.astype(dtype)
+        return np.asarray(np.clip(scaled, -self.clip, self.clip, out=scaled))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, and the scale of its columns.
+
+    Parameters
+    ----------
+    kind : "linear", "gauss" or "relu"
+    scale : "each" or "alike"
+    width : float
+        Of a Gaussian: times the median squared distance; once fitted, the squared distance itself.
+    """
+
+    kind: str
+    scale: str
+    width: float = 1.0
+
+    def fit(self, z: Floats) -> "Kernel":
+        """Measure distances of some scaled inputs."""
+        if self.kind != "gauss":
+            return self
+        some = z[np.random.default_rng(0).permutation(len(z))[:PAIRS]]
+        distances = squared_distances(some, some)[np.triu_indices(len(some), 1)]
+        return replace(self, width=max(self.width * float(np.median(distances)) if len(distances) else 0.0, 1e-12))
+
+    def __call__(self, a: Floats, b: Floats) -> Floats:
+        """Return k of all pairs of scaled inputs."""
+        if self.kind == "linear":
+            return np.asarray(a @ b.T / a.shape[1])
+        if self.kind == "gauss":
+            distances = squared_distances(a, b)
+            distances /= -self.width
+            return np.exp(distances, out=distances)
+        return relu_kernel(a, b)
+
+
+KERNELS = (
+    Kernel("linear", "each"),
+    Kernel("linear", "alike"),
+    Kernel("gauss", "each"),
+    Kernel("gauss", "alike"),
+    Kernel("gauss", "each", 0.25),
+    Kernel("relu", "each"),
+    Kernel("relu", "alike"),
+)
+
+
+@dataclass(frozen=True)
+class Features:
+    """phi of one kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Fitted.
+    scale : Scale
+    landmarks : array (D, d), or None
+        Scaled; None where phi(x) = x / sqrt(d) does for a linear kernel.
+    factor : array (D, D), or None
+        L.
+    """
+
+    kernel: Kernel
+    scale: Scale
+    landmarks: Floats | None = None
+    factor: Floats | None = None
+    dtype: Precision = np.float64
+
+    @classmethod
+    def fit(cls, kernel: Kernel, scale: Scale, landmarks: Array, dtype: Precision = np.float64) -> "Features":
+        """Make the features of some inputs (D, d), to be worked out in single or double precision."""
+        z = scale(landmarks)
+        kernel = kernel.fit(z)
+        if kernel.kind == "linear" and z.shape[1] <= len(z):
+            return cls(kernel, scale, dtype=dtype)
+        k = kernel(z, z)
+        k[np.diag_indices(len(k))] += JITTER * max(float(np.trace(k)) / len(k), 1e-12)
+        factor = cholesky(k, lower=True, overwrite_a=True, check_finite=False)
+        return cls(kernel, scale, z.astype(dtype), factor.astype(dtype), dtype)
+
+    @property
+    def size(self) -> int:
+        """Return D."""
+        return len(self.scale.mean) if self.landmarks is None else len(self.landmarks)
+
+    def __call__(self, x: Array) -> Floats:
+        """Return phi of inputs (B, d): (B, D)."""
+        z = self.scale(x, self.dtype)
+        if self.landmarks is None:
+            return np.asarray(z / np.sqrt(z.shape[1]))
+        k = self.kernel(self.landmarks, z)
+        return np.asarray(solve_triangular(self.factor, k, lower=True, overwrite_b=True, check_finite=False).T)
+
+
+def squared_distances(a: Floats, b: Floats) -> Floats:
+    """Return |a_i - b_j|^2."""
+    found = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T
+    return np.asarray(np.maximum(found, 0.0, out=found))
+
+
+def relu_kernel(a: Floats, b: Floats) -> Floats:
+    """Return the arc-cosine kernel of order 1, and <x, x'> times that of order 0."""
+    a, b = (np.pad(z / np.sqrt(z.shape[1]), ((0, 0), (0, 1)), constant_values=CONSTANT).astype(z.dtype) for z in (a, b))
+    dot = a @ b.T
+    norms = np.sqrt((a * a).sum(1))[:, None] * np.sqrt((b * b).sum(1))
+    cosine = np.clip(dot / norms, -1.0, 1.0)
+    away = np.arccos(cosine)
+    away /= -np.pi
+    away += 1  # (pi - angle) / pi
+    np.square(cosine, out=cosine)
+    np.sqrt(1 - cosine, out=cosine)  # its sine
+    cosine *= norms / np.pi
+    dot *= 2 * away
+    dot += cosine
+    return dot

@@ -1,0 +1,97 @@
+"""The answer model against plain loops of its formula, its derivative against differences, and its limiting cases."""
+
+import numpy as np
+import pytest
+
+from pidual.learn.answers import model as answer_model
+from pidual.learn.answers.design import Design
+from pidual.learn.answers.model import AnswerModel, Answers, fit_answer_model, likelihood
+
+
+def draw(n=12, k=3, annotators=4, per_item=3, seed=0, numbers=1):
+    """Random answers with two categorical columns, of which the first is the annotator, and some numbers."""
+    rng = np.random.default_rng(seed)
+    item = np.repeat(np.arange(n), per_item)
+    codes = np.stack([rng.integers(-1, annotators, len(item)), rng.integers(0, 2, len(item))], 1)
+    values = rng.normal(size=(len(item), numbers))
+    design = Design.fit((annotators, 2), 0, values)
+    weight = rng.uniform(0.5, 1, len(item))
+    labels = rng.integers(0, k, len(item))
+    answers = Answers.build(item, labels, design, codes, values, n_items=n, n_classes=k, weight=weight)
+    log_p = np.log(rng.dirichlet(np.ones(k), n))
+    empty = AnswerModel.empty(answers)
+    return answers, log_p, empty.like(rng.normal(size=len(empty.flat())))
+
+
+def by_loops(model, answers, log_p, truth=None):
+    """The log-likelihood of all answers, a class of an item and a label at a time."""
+    total, k = 0.0, answers.n_classes
+    columns = answers.columns.toarray()
+    for i in range(answers.n_items):
+        scaled = [np.exp(model.log_sharpness) * log_p[i, z] + model.bias[z] for z in range(k)]
+        f = np.exp(scaled) / np.exp(scaled).sum()
+        joint = 0.0
+        for z in range(k) if truth is None or truth[i] < 0 else [truth[i]]:
+            product = f[z]
+            for row in np.flatnonzero(answers.item == i):
+                a = columns[answers.context[row]]
+                who = answers.annotator[answers.context[row]]
+                logits = []
+                for label in range(k):
+                    skill = (2.0 + a @ model.skill) * (label == z)
+                    if model.full:
+                        t = model.confusions[z, label]
+                    else:
+                        t = model.confusions[0, z] * (label == z) + model.confusions[1, label]
+                    own = model.own[who, z, label] if len(model.own) and who >= 0 else 0.0
+                    logits.append(skill + t + a @ model.favourites[:, label] + own)
+                p = np.exp(logits[answers.label[row]]) / np.exp(logits).sum()
+                product *= p ** answers.weight[row]
+            joint += product
+        total += np.log(joint)
+    return total
+
+
+@pytest.mark.parametrize("k", [3, 40])
+@pytest.mark.parametrize("known", [False, True])
+def test_the_likelihood_and_its_derivative(k, known, monkeypatch):
+    monkeypatch.setattr(answer_model, "CHUNK", 5 * k)  # several parts
+    answers, log_p, model = draw(k=k)
+    truth = np.full(answers.n_items, -1) if known else None
+    if known:
+        truth[::3] = 1
+    everything = np.ones(answers.n_items)
+    value, slope = likelihood(model, answers, log_p, everything, truth)
+    assert value == pytest.approx(by_loops(model, answers, log_p, truth), abs=1e-9)
+    flat, slope = model.flat(), slope.flat()
+    for at in np.random.default_rng(1).permutation(len(flat))[:40]:
+        step = np.zeros_like(flat)
+        step[at] = 1e-5
+        ends = [likelihood(model.like(flat + sign * step), answers, log_p, everything, truth)[0] for sign in (1, -1)]
+        assert slope[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
+
+
+def test_items_that_are_not_learned_from_do_not_count():
+    answers, log_p, model = draw()
+    learned = np.arange(answers.n_items) < 6
+    value, _ = likelihood(model, answers, log_p, learned.astype(float))
+    parts = [likelihood(model, answers, log_p, (np.arange(answers.n_items) == i).astype(float))[0] for i in range(6)]
+    assert value == pytest.approx(sum(parts))
+
+
+def test_people_of_different_skill_are_told_apart():
+    rng = np.random.default_rng(0)
+    n, k, rates = 200, 3, np.array([0.95, 0.9, 0.5, 0.34])
+    z = rng.integers(0, k, n)
+    item, who = np.repeat(np.arange(n), 4), np.tile(np.arange(4), n)
+    right = rng.random(len(item)) < rates[who]
+    label = np.where(right, z[item], (z[item] + rng.integers(1, k, len(item))) % k)
+    design = Design.fit((4,), 0, np.zeros((len(item), 0)))
+    answers = Answers.build(item, label, design, who[:, None], np.zeros((len(item), 0)), n_items=n, n_classes=k)
+    assert len(answers.annotator) == 4  # contexts: without PI, one a person
+    model = fit_answer_model(answers, np.full((n, k), -np.log(k)))
+    p = np.exp(model.log_likelihood(answers))
+    found = [p[(who == person) & right, label[(who == person) & right]].mean() for person in range(4)]
+    assert np.abs(np.array(found) - rates).max() < 0.08
+    again = fit_answer_model(answers, np.full((n, k), -np.log(k)), start=model)
+    assert np.abs(again.flat() - model.flat()).max() < 0.05

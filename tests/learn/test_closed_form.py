@@ -1,0 +1,136 @@
+"""Leave-one-out against refits in a loop, and the limiting cases of closed-form kernel ridge."""
+
+import numpy as np
+import pytest
+import torch
+
+from pidual.learn.closed_form import ridge as closed_form
+from pidual.learn.closed_form.kernels import KERNELS, Kernel, relu_kernel
+from pidual.learn.closed_form.network import KernelMixture
+from pidual.learn.closed_form.ridge import Ridge, stack
+
+
+def draw(n=30, d=4, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    q = rng.dirichlet(np.ones(k), n)
+    return x, q, np.log(rng.dirichlet(np.ones(k), n))
+
+
+def refit(phi, weight, targets, ridge, without):
+    """Ridge regression with an intercept on all rows but one, and what it says about that row."""
+    rows = np.arange(len(phi)) != without
+    w, a, t = weight[rows], phi[rows], targets[rows]
+    mean, of_targets = w @ a / w.sum(), w @ t / w.sum()
+    a, t = a - mean, t - of_targets
+    coefficients = np.linalg.solve((w[:, None] * a).T @ a + ridge * np.eye(phi.shape[1]), (w[:, None] * a).T @ t)
+    return of_targets + (phi[without] - mean) @ coefficients
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: f"{kernel.kind}-{kernel.scale}-{kernel.width}")
+@pytest.mark.parametrize("copies", [False, True])
+def test_leaving_one_out_equals_refits(kernel, copies, monkeypatch):
+    monkeypatch.setattr(closed_form, "PART", 7)
+    x, q, _ = draw()
+    weight = np.random.default_rng(1).integers(1, 4, len(x)).astype(float) if copies else np.ones(len(x))
+    (block,) = Ridge(x, weight, kernels=[kernel]).blocks
+    phi, targets = block.features(x), q - weight @ q / weight.sum()
+    loadings, u = block.loadings(targets), np.concatenate(block.kept)
+    for ridge in block.ridges[[0, 4, 8]]:
+        g = block.left_out(u, loadings, ridge, targets, weight)
+        expected = [refit(phi, weight, targets, ridge, row) for row in range(len(x))]
+        # The intercept of the fit to all rows is a shrunk mean of 0; both leave the row out of their means.
+        assert np.abs(g - expected).max() < 1e-8
+
+
+def test_features_of_few_inputs_give_the_kernel_itself():
+    x, _, _ = draw()
+    for block in Ridge(x).blocks:
+        z = block.features.scale(x)
+        assert np.abs(block.features(x) @ block.features(x).T - block.features.kernel(z, z)).max() < 1e-4
+
+
+def test_the_relu_kernel_is_that_of_a_wide_network():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(3, 5))
+    inputs = np.concatenate([a / np.sqrt(5), np.full((3, 1), 0.5)], 1)
+    w = rng.normal(size=(6, 400_000))
+    hidden = inputs @ w
+    on = (hidden > 0).astype(float)
+    derivative = (inputs @ inputs.T) * np.einsum("ij,kj->ik", on, on) / w.shape[1]
+    network = np.maximum(hidden, 0) @ np.maximum(hidden, 0).T / w.shape[1] + derivative
+    assert np.abs(relu_kernel(a, a) - 2 * network).max() < 0.02
+
+
+def test_a_ridge_without_end_gives_the_mean():
+    x, q, _ = draw()
+    ridge = Ridge(x, kernels=[Kernel("gauss", "each")])
+    (block,) = ridge.blocks
+    targets = q - q.mean(0)
+    g = block.left_out(np.concatenate(block.kept), block.loadings(targets), 1e12, targets, ridge.weight)
+    others = [np.delete(targets, row, 0).mean(0) for row in range(len(x))]
+    assert np.abs(g - others).max() < 1e-9
+
+
+def test_the_order_of_items_and_classes_does_not_matter():
+    x, q, evidence = draw(n=40)
+    p, fitted = Ridge(x).fit(q, evidence)
+    items, classes = np.random.default_rng(2).permutation(40), np.array([2, 0, 1])
+    other, again = Ridge(x[items]).fit(q[items][:, classes], evidence[items][:, classes])
+    assert np.abs(other - p[items][:, classes]).max() < 1e-6
+    assert np.abs(again.predict(x) - fitted.predict(x)[:, classes]).max() < 1e-6
+
+
+def test_parts_make_no_difference(monkeypatch):
+    x, q, evidence = draw(n=50)
+    p, fitted = Ridge(x).fit(q, evidence)
+    monkeypatch.setattr(closed_form, "PART", 8)
+    monkeypatch.setattr(closed_form, "CACHED", 0)
+    other, again = Ridge(x).fit(q, evidence)
+    assert np.abs(other - p).max() < 1e-10
+    assert np.abs(fitted.predict(x) - again.predict(x)).max() < 1e-10
+
+
+def test_copies_of_an_item_are_left_out_together():
+    x, q, evidence = draw(n=20)
+    one, _ = Ridge(x, np.full(20, 3.0)).fit(q, evidence)
+    two, _ = Ridge(x).fit(q, evidence)
+    assert np.abs(one - two).max() < 1e-6
+
+
+def test_probabilities_are_of_sum_one_and_learn_what_can_be_learned():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 300)
+    x = np.eye(3)[z] * 3 + rng.normal(size=(300, 3))
+    evidence = np.log(np.where(np.eye(3)[z] == 1, 0.8, 0.1))
+    p, fitted = Ridge(x).fit(np.exp(evidence), evidence)
+    assert np.abs(p.sum(1) - 1).max() < 1e-9
+    assert np.abs(fitted.predict(x).sum(1) - 1).max() < 1e-9
+    assert (p.argmax(1) == z).mean() > 0.9
+    assert sum(setting.weight for setting in fitted.settings) == pytest.approx(1)
+
+
+def test_stacking_finds_the_mixture():
+    rng = np.random.default_rng(0)
+    likelihood = np.stack([np.where(rng.random(4000) < 0.7, 0.9, 0.1), np.full(4000, 0.1), np.full(4000, 0.5)])
+    v = stack(likelihood, np.ones(4000))
+    grid = [(a, 0.0, 1 - a) for a in np.linspace(0, 1, 101)]
+    best = max(grid, key=lambda w: float(np.log(np.array(w) @ likelihood).sum()))
+    assert np.log(v @ likelihood).sum() > np.log(np.array(best) @ likelihood).sum() - 1.0
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 4), (12, 30), (3000, 4)])
+def test_the_network_says_what_the_fit_says(n, d, monkeypatch):
+    monkeypatch.setattr(closed_form, "LANDMARKS", 60)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d))
+    q = rng.dirichlet(np.ones(3), n)
+    ridge = Ridge(x)
+    _, fitted = ridge.fit(q, np.log(q))
+    network = KernelMixture.of(fitted, ridge.landmarks)
+    new = torch.from_numpy(rng.normal(size=(20, d)))
+    assert np.abs(network(new).exp().numpy() - fitted.predict(new.numpy())).max() < (1e-4 if n == 3000 else 1e-9)
+    assert (network(new)[3] - network(new[3:4])[0]).abs().max() < 1e-12
+    again = KernelMixture(d, 3, len(ridge.landmarks), network.kernels)
+    again.load_state_dict(network.state_dict())
+    assert torch.equal(again(new), network(new))
