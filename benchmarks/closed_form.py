@@ -33,20 +33,21 @@ def read(data):
     x_row = np.zeros(n, np.int64)
     x_row[item] = rows.x_row.numpy()
     who = spec.code_names.index("annotator") if "annotator" in spec.code_names else None
-    codes, numbers = rows.codes.numpy(), rows.numbers.numpy()
+    codes, values = rows.codes.numpy(), rows.numbers.numpy()
     vote = np.arange(len(item)) if rows.vote is None else np.unique(rows.vote.numpy(), return_inverse=True)[1]
     answers = Answers.build(
         item,
         job.table.label_codes.astype(np.int64),
-        Design.fit(spec.cardinalities, who, numbers),
+        Design.fit(spec.cardinalities, who, values),
         codes,
-        numbers,
+        values,
         n_items=n,
         n_classes=spec.n_classes,
         weight=1 / np.bincount(vote)[vote],
         vote=vote,
     )
-    return flat(job.inputs.array)[x_row], answers, np.asarray([int(name) for name in job.table.classes])
+    numbers = job.table.frame["item"].cat.categories.astype(int).to_numpy()  # of items, as the dataset has them
+    return flat(job.inputs.array)[x_row], answers, np.asarray([int(name) for name in job.table.classes]), numbers
 
 
 def flat(x):
@@ -57,13 +58,15 @@ def flat(x):
 
 def fit(data):
     """One fit, scored."""
-    x, answers, classes = read(data)
+    x, answers, classes, numbers = read(data)
     started = time.process_time()
     found = fit_inputs(x, np.arange(len(x)), answers)
     test = classes[found.f.predict(flat(data.x_test)).argmax(1)] if len(data.y_test) else None
     seconds = time.process_time() - started
     said = found.posterior
-    judged = Judged(said.quality, classes[said.q.argmax(1)], said.q.max(1), test=test)
+    consensus, sure = np.zeros(numbers.max() + 1, np.int64), np.zeros(numbers.max() + 1)
+    consensus[numbers], sure[numbers] = classes[said.q.argmax(1)], said.q.max(1)
+    judged = Judged(said.quality, consensus, sure, test=test)
     known = data.frame["y"].notna().to_numpy()
     wrong = (data.frame["label"] != data.frame["y"])[known].to_numpy(bool)
     noise = {"noise": rounded(wrong.mean()), "noise_stated": rounded(1 - said.quality[known].mean())}
