@@ -9,6 +9,7 @@ import html.parser
 import io
 import itertools
 import json
+import re
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -97,7 +98,9 @@ def check_run(run, rows):
     predictions = read_frame(run / "predictions.parquet")
     n = config["data"]["n_rows"]
     assert len(predictions) == n
-    assert rows is None or n == rows
+    found = [re.search(r": ([\d,]+) rows? without a label", text) for text in summary["warnings"]]
+    skipped = sum(int(match[1].replace(",", "")) for match in found if match)
+    assert rows is None or n + skipped == rows
     assert predictions["row"].tolist() == list(range(n))
     for name in ("label_quality", "predicted_probability", *({"gate"} & {*predictions})):
         assert predictions[name].between(0, 1).all()
