@@ -1,4 +1,4 @@
-"""Planted truth: does `pidual fit` with its defaults state what is so, and does it say where it cannot?
+"""Planted truth: does `pidual fit` with its defaults state what is true, and does it say where it cannot?
 
     python benchmarks/planted.py [--seeds 1] [--set attacks,users] [--only NAME,...] [--again] [--out FILE]
 
@@ -15,7 +15,7 @@ codes are part of the result. A row per table and seed (of the draw; the seed of
     verdict, reasons, warnings  of the run; "refused" where the command stopped, with what it said
     wrong_with_ok               the verdict is ok, but the interval of the noise misses the truth by more than 3 points,
                                 or the list states over 15 points more precision than it has, or the consensus over
-                                10 points more accuracy; to state less than is so is no such fault
+                                10 points more accuracy; to state less than is true is no such fault
 
 Rows that are there already are not repeated.
 """
@@ -73,7 +73,7 @@ def fit(table, more=()):
 
 
 def score(table, run):
-    """What a run states, beside what is so."""
+    """Return what a run states, beside what is true."""
     found, items, summary = run.predictions.frame, run.items, run.summary
     wrong = is_wrong(table, found["item"], found["given_label"])
     listed = found["is_label_issue"].to_numpy(bool)

@@ -1,4 +1,4 @@
-"""The parts of benchmarks/planted.py: tables whose truth is known, what is stated beside what is so, one small run."""
+"""The parts of benchmarks/planted.py: tables of known truth, what is stated beside what is true, one small run."""
 
 import pytest
 
