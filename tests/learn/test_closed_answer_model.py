@@ -60,23 +60,20 @@ def test_the_likelihood_and_its_derivative(k, known, monkeypatch):
     truth = np.full(answers.n_items, -1) if known else None
     if known:
         truth[::3] = 1
-    everything = np.ones(answers.n_items)
-    value, slope = likelihood(model, answers, log_p, everything, truth)
+    value, slope = likelihood(model, answers, log_p, truth)
     assert value == pytest.approx(by_loops(model, answers, log_p, truth), abs=1e-9)
     flat, slope = model.flat(), slope.flat()
     for at in np.random.default_rng(1).permutation(len(flat))[:40]:
         step = np.zeros_like(flat)
         step[at] = 1e-5
-        ends = [likelihood(model.like(flat + sign * step), answers, log_p, everything, truth)[0] for sign in (1, -1)]
+        ends = [likelihood(model.like(flat + sign * step), answers, log_p, truth)[0] for sign in (1, -1)]
         assert slope[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
 
 
-def test_items_that_are_not_learned_from_do_not_count():
+def test_the_answers_to_some_items():
     answers, log_p, model = draw()
-    learned = np.arange(answers.n_items) < 6
-    value, _ = likelihood(model, answers, log_p, learned.astype(float))
-    parts = [likelihood(model, answers, log_p, (np.arange(answers.n_items) == i).astype(float))[0] for i in range(6)]
-    assert value == pytest.approx(sum(parts))
+    parts = [likelihood(model, answers.subset(some), log_p[some])[0] for some in np.split(np.arange(12)[::-1], [5])]
+    assert sum(parts) == pytest.approx(likelihood(model, answers, log_p)[0])
 
 
 def test_people_of_different_skill_are_told_apart():

@@ -109,8 +109,10 @@ class Answers:
         number = np.full(self.n_items, -1)
         number[items] = np.arange(len(items))
         rows = np.flatnonzero(number[self.item] >= 0)
-        parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("label", "weight", "context")}
-        parts |= {"item": number[self.item[rows]], "n_items": len(items)}
+        used, context = np.unique(self.context[rows], return_inverse=True)
+        parts: dict[str, Any] = {"item": number[self.item[rows]], "label": self.label[rows], "n_items": len(items)}
+        parts |= {"weight": self.weight[rows], "context": context}
+        parts |= {"columns": self.columns[used], "annotator": self.annotator[used]}
         return replace(self, vote=np.unique(self.vote[rows], return_inverse=True)[1], **parts)
 
     @cached_property
@@ -287,7 +289,6 @@ def fit_answer_model(
     log_p: Floats,
     *,
     start: AnswerModel | None = None,
-    items: NDArray[np.bool_] | None = None,
     truth: Ints | None = None,
     steps: int = STEPS,
 ) -> AnswerModel:
@@ -300,19 +301,16 @@ def fit_answer_model(
         Logarithms of the probabilities of each item's classes.
     start : AnswerModel, optional
         Where to begin.
-    items : bool array (n,), optional
-        Which items to learn from.
     truth : int array (n,), optional
         Class of each item where it is known, else -1.
     steps : int
         Of L-BFGS, at the most.
     """
     start = start or AnswerModel.empty(answers)
-    learned = np.ones(answers.n_items) if items is None else np.asarray(items, np.float64)
     precision = np.concatenate([np.full(getattr(start, name).size, value) for name, value in PRECISION.items()])
 
     def objective(flat: Floats) -> tuple[float, Floats]:
-        value, slope = likelihood(start.like(flat), answers, log_p, learned, truth)
+        value, slope = likelihood(start.like(flat), answers, log_p, truth)
         return 0.5 * float(precision @ flat**2) - value, precision * flat - slope.flat()
 
     how = {"maxiter": steps, "maxcor": MEMORY, "ftol": TOLERANCE, "gtol": 1e-3}
@@ -320,13 +318,13 @@ def fit_answer_model(
 
 
 def likelihood(
-    model: AnswerModel, answers: Answers, log_p: Floats, learned: Floats, truth: Ints | None = None
+    model: AnswerModel, answers: Answers, log_p: Floats, truth: Ints | None = None
 ) -> tuple[float, AnswerModel]:
     """Return the log-likelihood of all answers, and its derivative by each number of the model."""
     log_f = model.log_f(log_p)
     log_q = only_known(log_f + answers.by_item @ model.log_likelihood(answers), truth)
     of_item = logsumexp(log_q)
-    q, f = np.exp(log_q - of_item[:, None]) * learned[:, None], np.exp(log_f) * learned[:, None]
+    q, f = np.exp(log_q - of_item[:, None]), np.exp(log_f)
     q_rows = q[answers.item]
     slope, k = AnswerModel.empty(answers, own=len(model.own) > 0), answers.n_classes
     for part in model._parts(answers):
@@ -339,7 +337,7 @@ def likelihood(
             slope.own[:] += (answers.by_annotator[:, part] @ confusions.reshape(len(confusions), -1)).reshape(-1, k, k)
     slope.bias[:] = (q - f).sum(0)
     slope.log_sharpness[...] = np.exp(model.log_sharpness) * ((q - f) * log_p).sum()
-    return float(of_item @ learned), slope
+    return float(of_item.sum()), slope
 
 
 def _sums(group: Ints, weight: Floats, n: int) -> csr_matrix:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..answers.misleading import Misleading, find_misleading
-from ..answers.model import AnswerModel, Answers, fit_answer_model, log_softmax
+from ..answers.model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
 from ..answers.posterior import Posterior, Temper, find_temper, judge
 from .kernels import KERNELS, Array
 from .ridge import ClosedForm, Ridge
@@ -90,21 +90,18 @@ def alternate(
     """
     q = vote_shares(answers)
     evidence = shared_confusions(answers, q)
-    fold = np.random.default_rng(0).permutation(answers.n_items) % FOLDS
-    members = [AnswerModel.empty(answers)] * (FOLDS + 1)  # the last one sees all items
+    folds = Folds(answers, truth)
+    model = AnswerModel.empty(answers)
     assert rounds
     for number in range(rounds):
         p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
         log_p = np.log(np.maximum(p, LEAST))
-        for at, member in enumerate(members):
-            how = {"steps": LATER_STEPS} if number else {}
-            seen = None if at == FOLDS else fold != at
-            members[at] = fit_answer_model(answers, log_p, start=member, items=seen, truth=truth, **how)
-        unseen = held_out(answers, members[:FOLDS], log_p, fold)
+        steps = LATER_STEPS if number else STEPS
+        model = fit_answer_model(answers, log_p, start=model, truth=truth, steps=steps)
+        unseen = folds.fit(log_p, steps)
         temper = find_temper(answers, *unseen)
         misleading = find_misleading(answers, *unseen, temper.tau)
-        model = members[FOLDS]
         log_answers = model.log_likelihood(answers)
         sharpness = temper.sharpness if misleading is None else misleading.sharpness
         log_f = log_softmax(sharpness * model.log_f(log_p))
@@ -113,14 +110,38 @@ def alternate(
     return Alternated(f, p, model, temper, misleading, posterior)
 
 
-def held_out(answers: Answers, members: list[AnswerModel], log_p: Floats, fold: Ints) -> tuple[Floats, Floats]:
-    """Return log f (n, K) and log P (R, K) by members that have not seen the items."""
-    log_f, log_answers = np.empty_like(log_p), np.empty((len(answers.item), answers.n_classes))
-    for number, member in enumerate(members):
-        items = fold == number
-        log_f[items] = member.log_f(log_p[items])
-        log_answers[items[answers.item]] = member.log_likelihood(answers)[items[answers.item]]
-    return log_f, log_answers
+class Folds:
+    """Answer models that each have not seen a part of the items.
+
+    Parameters
+    ----------
+    answers : Answers
+    truth : int array (n,), optional
+        Class of each item where it is known, else -1.
+    """
+
+    def __init__(self, answers: Answers, truth: Ints | None):
+        fold = np.random.default_rng(0).permutation(answers.n_items) % FOLDS
+        self.items = [np.flatnonzero(fold == number) for number in range(FOLDS)]
+        self.others = [np.flatnonzero(fold != number) for number in range(FOLDS)]
+        self.rows = [np.flatnonzero(fold[answers.item] == number) for number in range(FOLDS)]
+        self.parts = [
+            (answers.subset(items), answers.subset(others))
+            for items, others in zip(self.items, self.others, strict=True)
+        ]
+        self.models = [AnswerModel.empty(answers)] * FOLDS
+        self.truth, self.shape = truth, (len(answers.item), answers.n_classes)
+
+    def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
+        """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
+        log_f, log_answers = np.empty_like(log_p), np.empty(self.shape)
+        for number, (unseen, seen) in enumerate(self.parts):
+            items, others = self.items[number], self.others[number]
+            known = None if self.truth is None else self.truth[others]
+            model = fit_answer_model(seen, log_p[others], start=self.models[number], truth=known, steps=steps)
+            log_f[items], log_answers[self.rows[number]] = model.log_f(log_p[items]), model.log_likelihood(unseen)
+            self.models[number] = model
+        return log_f, log_answers
 
 
 def vote_shares(answers: Answers) -> Floats:
