@@ -31,6 +31,7 @@ BASE_SKILL = 2.0  # b, as a logit
 PRECISION = {"skill": 1.0, "favourites": 1.0, "confusions": 1.0, "own": 5.0, "bias": 1.0, "log_sharpness": 1.0}
 STEPS, TOLERANCE = 60, 1e-6
 MEMORY = 12  # gradients that L-BFGS remembers
+LARGE = 600.0  # logits that exp can still take
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -186,8 +187,10 @@ class AnswerModel:
         """Recalibrate given log-probabilities (n, K)."""
         return log_softmax(np.exp(self.log_sharpness) * log_p + self.bias)
 
-    def log_likelihood(self, answers: Answers) -> Floats:
-        """Return log P(l | k, a) of each answer and class (R, K), not weighted."""
+    def log_likelihood(self, answers: Answers, table: "FullTable | ShortTable | None" = None) -> Floats:
+        """Return log P(l | k, a) of each answer and class (R, K), not weighted; by a table of all contexts, if any."""
+        if table is not None:
+            return table.log_p(answers.context, answers.label)
         found = np.empty((len(answers.item), answers.n_classes))
         order = np.argsort(answers.context, kind="stable")
         context = answers.context[order]
@@ -322,14 +325,16 @@ def likelihood(
 ) -> tuple[float, AnswerModel]:
     """Return the log-likelihood of all answers, and its derivative by each number of the model."""
     log_f = model.log_f(log_p)
-    log_q = only_known(log_f + answers.by_item @ model.log_likelihood(answers), truth)
+    parts = model._parts(answers)
+    kept = model.table(answers, parts[0]) if len(parts) == 1 else None
+    log_q = only_known(log_f + answers.by_item @ model.log_likelihood(answers, kept), truth)
     of_item = logsumexp(log_q)
     q, f = np.exp(log_q - of_item[:, None]), np.exp(log_f)
     q_rows = q[answers.item]
     slope, k = AnswerModel.empty(answers, own=len(model.own) > 0), answers.n_classes
-    for part in model._parts(answers):
-        cells = answers.by_cell[part.start * k : part.stop * k]
-        skill, favourites, confusions = model.table(answers, part).slopes(cells, q_rows)
+    for part in parts:
+        cells = answers.by_cell if kept else answers.by_cell[part.start * k : part.stop * k]
+        skill, favourites, confusions = (kept or model.table(answers, part)).slopes(cells, q_rows)
         slope.skill[:] += answers.columns[part].T @ skill
         slope.favourites[:] += answers.columns[part].T @ favourites
         slope.confusions[:] += confusions.sum(0)
@@ -361,5 +366,7 @@ def log_softmax(z: Floats) -> Floats:
 
 def logsumexp(z: Floats) -> Floats:
     """Return log sum exp over the last axis."""
+    if z.size and z.min() > -LARGE and z.max() < LARGE:  # many short rows, faster by one product
+        return np.asarray(np.log(np.exp(z).reshape(-1, z.shape[-1]) @ np.ones(z.shape[-1])).reshape(z.shape[:-1]))
     most = z.max(-1, keepdims=True)
     return np.asarray((most + np.log(np.exp(z - most).sum(-1, keepdims=True)))[..., 0])
