@@ -128,3 +128,9 @@ def test_the_bound_holds():
         sums = rng.binomial(n, p, 200_000) - n * p
         for chance in (0.05, 0.001):
             assert np.mean(sums > chance_excess(n * p * (1 - p), chance)) <= chance
+
+
+def test_moments_of_any_year_have_values():
+    years = pd.Series(np.array(["0900-01-01", "2026-05-29"], "datetime64[s]")[[0, 1, 0, 1]])
+    _, _, values, _ = column_values(years)
+    assert [str(value)[:4] for value in values[:2]] == ["0900", "2026"]

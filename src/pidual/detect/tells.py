@@ -188,4 +188,9 @@ def _tails(values: Floats, known: npt.NDArray[np.bool_], ordered: Floats) -> Int
 
 
 def _as_values(column: "pd.Series[Any]", different: Floats) -> Sequence[Any]:
-    return pd.to_datetime(different, unit="s").tolist() if is_moment(column) else different.tolist()
+    if not is_moment(column):
+        return different.tolist()
+    try:
+        return pd.to_datetime(different, unit="s").tolist()
+    except pd.errors.OutOfBoundsDatetime:  # before the year 1678 or after 2261
+        return [str(moment) for moment in different.astype("datetime64[s]")]
