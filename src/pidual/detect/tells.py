@@ -189,7 +189,7 @@ def _tails(values: Floats, known: npt.NDArray[np.bool_], ordered: Floats) -> Int
 
 def _as_values(column: "pd.Series[Any]", different: Floats) -> Sequence[Any]:
     if not is_moment(column):
-        return different.tolist()
+        return list(different.tolist())
     try:
         return pd.to_datetime(different, unit="s").tolist()
     except pd.errors.OutOfBoundsDatetime:  # before the year 1678 or after 2261
