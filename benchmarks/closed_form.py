@@ -70,7 +70,11 @@ def fit(data):
     known = data.frame["y"].notna().to_numpy()
     wrong = (data.frame["label"] != data.frame["y"])[known].to_numpy(bool)
     noise = {"noise": rounded(wrong.mean()), "noise_stated": rounded(1 - said.quality[known].mean())}
-    temper = {"tau": found.temper.tau, "votes": rounded(said.votes.mean()), "misleading": found.misleading is not None}
+    temper = {
+        "tau": found.judge.temper.tau,
+        "votes": rounded(said.votes.mean()),
+        "misleading": found.judge.misleading is not None,
+    }
     return score(judged, data.frame, data.y_test) | noise | temper | {"seconds": round(seconds, 2)}
 
 

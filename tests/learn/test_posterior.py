@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.misleading import Misleading, find_misleading
 from pidual.learn.answers.model import Answers
-from pidual.learn.answers.posterior import find_temper, judge, leave_one_out
+from pidual.learn.answers.posterior import find_temper, leave_one_out, put_together
 
 NO_PI = Design.fit((), None, np.zeros((1, 0)))
 
@@ -54,7 +54,7 @@ def by_loops(answers, log_f, log_p, tau, rho, own, row=None, item=None):
 @pytest.mark.parametrize("rho", [0.0, 0.4])
 def test_posterior_and_quality_by_loops(tau, rho):
     answers, log_f, log_p = draw()
-    found = judge(answers, log_f, log_p, tau, rho=rho)
+    found = put_together(answers, log_f, log_p, tau, rho=rho)
     for i in np.unique(answers.item):
         assert_allclose(found.q[i], by_loops(answers, log_f, log_p, tau, rho, 1.0, item=i), atol=1e-12)
     for row, label in enumerate(answers.label):
@@ -67,7 +67,7 @@ def test_posterior_and_quality_by_loops(tau, rho):
 def test_one_vote_an_item_is_not_tempered():
     answers = make_answers([0, 1, 2], [0, 1, 1], 3, 2)
     log_f, log_p = np.log([[0.6, 0.4]] * 3), np.log([[0.7, 0.2]] * 3)
-    found = judge(answers, log_f, log_p, 1.0)
+    found = put_together(answers, log_f, log_p, 1.0)
     assert_allclose(found.q[0], normalised(log_f[0] + log_p[0]))
     assert_allclose(found.votes, 1.0)
 
@@ -78,7 +78,7 @@ def test_copies_of_all_votes_count_as_at_most_one_and_a_half_times_as_many():
     votes = []
     for times in (1, 2, 10, 100):
         answers = make_answers(np.repeat(item, times), np.zeros(20 * times, np.int64), 4, 2)
-        votes.append(judge(answers, log_f, np.log(np.full((20 * times, 2), 0.5)), 1.0).votes[0])
+        votes.append(put_together(answers, log_f, np.log(np.full((20 * times, 2), 0.5)), 1.0).votes[0])
     assert votes[0] == pytest.approx(5 / 2.6)
     assert votes[-1] / votes[0] < 1.43
 
@@ -87,7 +87,7 @@ def test_rows_of_one_vote_say_what_one_row_says():
     answers, log_f, log_p = draw(copies=False)
     rows = np.repeat(np.arange(len(answers.item)), 3)
     copied = make_answers(answers.item[rows], answers.label[rows], answers.n_items, 3, vote=answers.vote[rows])
-    one, three = judge(answers, log_f, log_p, 0.7), judge(copied, log_f, log_p[rows], 0.7)
+    one, three = put_together(answers, log_f, log_p, 0.7), put_together(copied, log_f, log_p[rows], 0.7)
     assert_allclose(one.q, three.q, atol=1e-12)
     assert_allclose(one.quality[rows], three.quality, atol=1e-12)
     assert_allclose(
@@ -99,7 +99,7 @@ def test_a_known_class_is_certain():
     answers, log_f, log_p = draw()
     truth = np.full(answers.n_items, -1)
     truth[answers.item[0]] = 2
-    found = judge(answers, log_f, log_p, 1.0, truth=truth)
+    found = put_together(answers, log_f, log_p, 1.0, truth=truth)
     assert_allclose(found.q[answers.item[0]], [0, 0, 1])
     assert_allclose(found.quality[answers.item == answers.item[0]], answers.label[answers.item == answers.item[0]] == 2)
 
@@ -107,7 +107,7 @@ def test_a_known_class_is_certain():
 def test_items_that_mislead_by_loops():
     answers, log_f, log_p = draw(copies=False)
     rate, follow, k = 0.2, 0.7, 3
-    found = judge(answers, log_f, log_p, 1.0, misleading=Misleading(rate, follow, 1.0), rho=0.0)
+    found = put_together(answers, log_f, log_p, 1.0, misleading=Misleading(rate, follow, 1.0), rho=0.0)
     for i in np.unique(answers.item):
         q = np.zeros(k)
         for z in range(k):
@@ -138,7 +138,9 @@ def test_items_that_mislead_are_found_where_there_are_any():
     answers, log_f, log_p, z = crowd(0.15)
     found = find_misleading(answers, log_f, log_p, 1.0)
     assert found is not None
-    right = [(judge(answers, log_f, log_p, 1.0, misleading=each).q.argmax(1) == z).mean() for each in (None, found)]
+    right = [
+        (put_together(answers, log_f, log_p, 1.0, misleading=each).q.argmax(1) == z).mean() for each in (None, found)
+    ]
     assert right[1] > right[0] + 0.02
     for seed in range(3):
         answers, log_f, log_p, _ = crowd(0.0, seed)

@@ -24,16 +24,18 @@ POINTS = 40  # of the curve
 
 
 def noise_rate(
-    item: npt.ArrayLike, quality: npt.ArrayLike, full: npt.ArrayLike, unaided: npt.ArrayLike
+    item: npt.ArrayLike, quality: npt.ArrayLike, full: npt.ArrayLike, stated: npt.ArrayLike
 ) -> dict[str, float]:
-    """Share of wrong labels, with a 90% interval.
+    """Share of wrong labels, and the range that may be stated.
 
     Parameters
     ----------
     item : int array (N,)
         Codes of the items.
-    quality, full, unaided : arrays (N,)
-        Probability that each label is right, where it counts half, in full, and not at all.
+    quality, full : arrays (N,)
+        Probability that each label is right, where it counts half, and in full.
+    stated : array (2, N)
+        The latter, at the least and at the most that may be stated.
 
     Returns
     -------
@@ -47,7 +49,7 @@ def noise_rate(
     between = np.bincount(np.asarray(item), weights=wrong - rate)
     within = np.bincount(np.asarray(item), weights=np.sqrt(wrong * (1 - wrong)))
     error = NORMAL_90 * float(np.sqrt(np.square(between).sum() + np.square(within).sum())) / len(wrong)
-    ends = [float(1 - np.mean(np.asarray(values, np.float64))) for values in (full, unaided)]
+    ends = [float(1 - np.mean(np.asarray(values, np.float64))) for values in np.asarray(stated)]
     low, high = min(rate, *ends) - error, max(rate, *ends) + error
     return {"rate": rate, "low": max(0.0, low), "high": min(1.0, high)}
 

@@ -1,7 +1,7 @@
 """What all answers to an item say together, from the posterior of every item.
 
 The posterior q_i(k) is the probability that class k is the true one of item i, by its input and all answers to it:
-a method that judges items has its own, all others are given one by `pidual.run.consensus`. Its temperature is chosen so
+all methods are given it by `pidual.learn.answers`. Its temperature is chosen so
 that answers that were left out are likely, without any clean label. So it is as sure as the answers allow, and no
 surer than they agree; where most people make the same mistake, it makes that mistake too, and is sure of it.
 """
@@ -39,12 +39,18 @@ class Posteriors:
         Probability of every class, or of the five most likely ones.
     top : int array (n, 5), optional
         Codes of these, most likely first; None where `p` has all classes.
+    votes : array (n,)
+        Votes that the answers to every item count as.
+    stated : array (2, n)
+        Probability of the most likely class, at the least and at the most that may be stated.
     """
 
     label: Ints
     quality: npt.NDArray[np.float32]
     p: npt.NDArray[np.float32]
     top: npt.NDArray[np.int32] | None
+    votes: npt.NDArray[np.float32]
+    stated: npt.NDArray[np.float32]
 
     @classmethod
     def empty(cls, n_items: int, n_classes: int) -> "Posteriors":
@@ -55,9 +61,11 @@ class Posteriors:
             np.zeros(n_items, np.float32),
             np.zeros((n_items, n_classes if few else TOP), np.float32),
             None if few else np.zeros((n_items, TOP), np.int32),
+            np.zeros(n_items, np.float32),
+            np.zeros((2, n_items), np.float32),
         )
 
-    def put(self, items: Ints, posterior: npt.NDArray[np.float32]) -> None:
+    def put(self, items: Ints, posterior: npt.NDArray[np.floating[Any]]) -> None:
         """Keep what is needed of some items.
 
         Parameters
@@ -75,7 +83,7 @@ class Posteriors:
             self.top[items], self.p[items] = top, np.take_along_axis(posterior, top, 1)
 
 
-def largest(p: npt.NDArray[np.float32], n: int) -> Ints:
+def largest(p: npt.NDArray[np.floating[Any]], n: int) -> Ints:
     """Columns (B, n) of the n largest values of each row, largest first; of equal values the first column.
 
     Taking the maximum n times costs a tenth of sorting or partitioning rows of a thousand columns.

@@ -35,8 +35,7 @@ NO_ANSWER = ["unsure", "not sure", "dont know", "do not know", "cannot tell", "c
 NO_ANSWERS = 0.005  # share of such labels that matters
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
-WIDE = 0.4  # interval of the noise rate
-DIVIDED, DIVIDED_LABELS = 1.0, 0.01  # labels that networks are divided on, of those that look wrong and of all
+SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
 
 
 @dataclass(frozen=True)
@@ -71,17 +70,6 @@ def find_collapse(collapsed: bool) -> str | None:
     return (
         "Training collapsed and could not be recovered: the classifier has learned nothing. Check that inputs and "
         "labels are in the same order, and that the inputs can show the class; if so, use a smaller --lr."
-    )
-
-
-def find_lost_folds(lost: int, folds: int) -> str | None:
-    """Whether no network is left for some of the folds of items, so that those that have learned nothing judge them."""
-    if not lost:
-        return None
-    return (
-        f"In {lost} of {folds} parts of the items every network agrees with the labels no more than chance would, so "
-        "their labels are judged by networks that have learned nothing. Check that inputs and labels are in the same "
-        "order, that the inputs can show the class, and that no PI column gives the label away."
     )
 
 
@@ -194,27 +182,6 @@ def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str
     )
 
 
-def find_division(against: Floats | None, is_issue: Mask) -> str | None:
-    """Whether networks with different settings disagree on which labels are wrong.
-
-    Parameters
-    ----------
-    against : array (N,), optional
-        Share of the networks that have not seen the label by which it is wrong: two of them drawn at random disagree
-        on a share 2 a (1 - a) of such labels.
-    is_issue : bool array (N,)
-    """
-    if against is None or not len(against):
-        return None
-    divided = float((2 * against * (1 - against)).mean())
-    if divided <= max(DIVIDED * float(is_issue.mean()), DIVIDED_LABELS):
-        return None
-    return (
-        f"Networks with different settings disagree on {divided:.1%} of the labels, and {is_issue.mean():.1%} look "
-        "wrong: the list depends more on the setting than on the data."
-    )
-
-
 def find_whole_class(findings: dict[str, Any]) -> str | None:
     """Whether nearly all labels of a class look wrong."""
     for record in findings["classes"]:
@@ -269,11 +236,15 @@ def find_low_precision(findings: dict[str, Any]) -> str | None:
     )
 
 
-def find_wide_interval(noise: dict[str, float]) -> str | None:
-    """Whether the number of wrong labels is too uncertain."""
-    if noise["high"] - noise["low"] <= WIDE:
+def find_unsure_consensus(consensus: dict[str, float]) -> str | None:
+    """Whether the answers, counted as the few votes that they are worth, leave the consensus too often open."""
+    if consensus["accuracy"] >= SURE_CONSENSUS:
         return None
-    return f"Between {noise['low']:.0%} and {noise['high']:.0%} of the labels may be wrong, a wide range."
+    return (
+        f"Counted as {consensus['votes']:.1f} votes an item, the answers leave the consensus right for "
+        f"{consensus['accuracy']:.0%}; mistakes that answers share cannot be seen in them. Have 50 items checked by "
+        "somebody you trust."
+    )
 
 
 def find_noise_prior(predictions: Predictions) -> str | None:

@@ -233,8 +233,11 @@ def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
     )
     method, options = ABLATED[job.options.method], {name: changes[name] for name in OF_THE_METHOD if name in changes}
 
+    make = job.make
+    assert make is not None
+
     def build() -> PiDualAblation:
-        return method(job.make(), edits.spec, **job.method_options, **options)
+        return method(make(), edits.spec, **job.method_options, **options)
 
     check_build(build)
     rows = edits.rows(job.rows, job.train)

@@ -125,6 +125,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
     job = prepare_data(data, options)
     rows = job.select(job.train)
     assert rows is not None
+    assert job.build is not None
     training = dataclasses.replace(job.training, epochs=1, batch_size=batch_size, select="last", guard="off")
     by_item = METHODS[options.method].by_item
     units = torch.arange(min(len(rows.groups) if by_item else len(rows), steps * batch_size))

@@ -26,12 +26,13 @@ from ..data import AnnotationTable, read_truth
 from ..engine.checkpoint import misfit
 from ..errors import RunError, UsageError
 from ..methods import Method
+from ..methods.fitted_truth import FittedTruth
 from ..review import read_decisions
 from .decisions import calibrate_run, decided_classes
 from .directory import Run
-from .makers import check_build
+from .makers import WITHOUT_TRAINING, check_build
 from .options import FitOptions
-from .prepare import JUDGING_NETWORKS, Job
+from .prepare import Job
 from .trained import FETCHING, check_library_name
 
 WARM_EPOCHS = 0.5  # of those of a fit from the start; docs/loop.md has what this costs
@@ -71,7 +72,7 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
     see `FitOptions`."""
     config, asked = run.config, dict(changes.pop("options", {}))
     network = config["network"]
-    own = network["name"] not in JUDGING_NETWORKS.values()
+    own = network["name"] not in WITHOUT_TRAINING
     if ":" in network["name"]:
         check_library_name(run.path / "config.json", network["name"])
         fetched = [name for name in FETCHING if network["options"].get(name) and f"network.{name}" not in asked]
@@ -83,6 +84,7 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
     options = {name: value for name, value in config["training"].items() if name != "seed"}
     options |= {"epochs": epochs_from_start(run)} | config["method_options"]
     options |= {f"network.{name}": value for name, value in network["options"].items()}
+    options = options if own else {}
     again = FitOptions(
         method=config["method"],
         setting=config["setting"],
@@ -94,7 +96,7 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
         **config.get("splits", {}),
     )
     again = replace(again, **changes)
-    if "epochs" not in asked and goes_on(run, again):
+    if own and "epochs" not in asked and goes_on(run, again):
         again = replace(again, options={**again.options, "epochs": math.ceil(epochs_from_start(run) * WARM_EPOCHS)})
     return again
 
@@ -131,6 +133,10 @@ def start_from(run: Run, job: Job) -> bool:
     """Let the answer model of a job begin with that of a run where it may; whether it does."""
     if not goes_on(run, job.options):
         return False
+    if job.build is None:
+        method = run.load()
+        job.start = method.learned.model if isinstance(method, FittedTruth) else None
+        return job.start is not None
     weights = {name: value for name, value in run.load().state_dict().items() if name.startswith(ANSWERS)}
     own = {name: value for name, value in check_build(job.build).state_dict().items() if name.startswith(ANSWERS)}
     if not weights or misfit(own, weights):

@@ -77,7 +77,10 @@ def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
 
 
 def find_false_claims(
-    predictions: Predictions, full: NDArray[np.floating[Any]], unaided: NDArray[np.floating[Any]]
+    predictions: Predictions,
+    full: NDArray[np.floating[Any]],
+    unaided: NDArray[np.floating[Any]],
+    bounds: NDArray[np.floating[Any]],
 ) -> list[str]:
     """What clean labels contradict: the 95% interval by them excludes what is stated about the very same labels.
 
@@ -88,6 +91,8 @@ def find_false_claims(
     predictions : Predictions
     full, unaided : arrays (N,)
         Probability that each label is right, counted in full, and not at all.
+    bounds : array (2, N)
+        The former, at the least and at the most that may be stated.
     """
     known, y, item = np.flatnonzero(predictions.is_checked), predictions.y, predictions.item
     one = known[np.unique(item[known], return_index=True)[1]]
@@ -107,7 +112,8 @@ def find_false_claims(
         if len(np.unique(item[rows])) < CHECKED:
             continue
         share, low, high = share_by_items(wrong[rows], item[rows])
-        said = noise_rate(item[rows], quality[rows], full[rows], unaided[rows])
+        ends = bounds if rows is known else np.stack([unaided, full])
+        said = noise_rate(item[rows], quality[rows], full[rows], ends[:, rows])
         if said["low"] > high + MARGIN or (said["high"] < low - MARGIN and rows is known):
             found.append(
                 f"Of the {len(rows):,} {what} {share:.0%} are wrong ({low:.0%} to {high:.0%}); the run states "

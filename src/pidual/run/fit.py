@@ -22,6 +22,7 @@ from ..errors import UsageError
 from ..files.schemas import run_id
 from ..review import copy_decisions
 from .again import begin_again, describe_change, known_classes, options_again
+from .closed import fit_closed
 from .directory import Run
 from .judge import judge
 from .lifecycle import begun_folder, check_directory, locked, take_place
@@ -199,7 +200,9 @@ def train(
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Fitted:
-    """Fit the method of a job; see `engine.fit`."""
+    """Fit the method of a job; see `engine.fit` and `fit_closed`."""
+    if job.build is None:
+        return fit_closed(job, store=store, progress=progress, stop=stop)
     train_rows = job.select(job.train)
     assert train_rows is not None
     train_rows = train_rows if job.method_class.by_item else train_rows.weighted_by_vote()

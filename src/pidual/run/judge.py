@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..detect import (
     Cutoff,
+    Posteriors,
     Verdict,
     describe_annotator_classes,
     describe_annotators,
@@ -22,9 +23,8 @@ from ..detect import (
 )
 from ..detect.copies import find_open_pair
 from ..engine import Fitted, guard
-from ..engine.threads import using_threads
 from ..predictions import Predictions
-from .consensus import pi_effects
+from .effects import pi_effects
 from .evaluate import evaluation, find_false_claims
 from .giveaway import find_label_columns
 from .predict import Answers, RowScores, group_of_rows, predict
@@ -71,27 +71,38 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
     together = job.together if rows is None else job.together[rows]
-    noise = noise_rate(together, scores.quality, scores.full, scores.unaided)
+    noise = noise_rate(together, scores.quality, scores.full, scores.stated)
     findings = expected_findings(counted, scores.full, scores.unaided)
-    found = find_verdict(job, fitted, counted, scores, noise, findings, memorised)
+    consensus = describe_consensus(posteriors)
+    found = find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
     summary |= {
+        "consensus": consensus,
         "verdict": found.to_json(),
         "noise": noise,
         "estimated_noise_rate": noise["rate"],
         "detection": findings,
     }
-    if answers.answer_model is not None:
+    if answers.judge is not None and answers.rows is not None:
         truth = posteriors.label[group_of_rows(job.rows.groups)]
-        with using_threads(job.threads):
-            summary["pi_effects"] = pi_effects(
-                *answers.answer_model, job.rows, job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test
-            )
+        how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
+        summary["pi_effects"] = pi_effects(answers.judge.model, answers.rows, *how)
     summary |= describe_people(counted, posteriors) | {"pi_health": job.pi_health}
     items = describe_items(counted, posteriors)
     annotators = describe_annotators(counted, counted.label_quality, posteriors, job.copies)
     summary |= {"copies": job.copies} if job.copies else {}
     by_class = describe_annotator_classes(counted, annotators, posteriors)
     return Results(predictions, items, annotators, summary, by_class)
+
+
+def describe_consensus(posteriors: Posteriors) -> dict[str, float]:
+    """How often the consensus is stated to be right, the range of that, and the votes that an item's answers count."""
+    low, high = posteriors.stated.mean(1).tolist()
+    return {
+        "accuracy": float(posteriors.quality.mean()),
+        "low": min(low, float(posteriors.quality.mean())),
+        "high": max(high, float(posteriors.quality.mean())),
+        "votes": float(posteriors.votes.mean()),
+    }
 
 
 def find_verdict(
@@ -102,10 +113,11 @@ def find_verdict(
     noise: dict[str, float],
     findings: dict[str, Any],
     memorised: list[str],
+    consensus: dict[str, float],
 ) -> Verdict:
     """Whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
-    unseen = find_held_out(job, fitted)
+    unseen = find_held_out(job)
     held_out = np.flatnonzero(unseen if job.counted is None else unseen[job.counted])
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
     chance: tuple[str | None, str | None] = None, None
@@ -122,20 +134,18 @@ def find_verdict(
     return Verdict.of(
         [chance[0], verdict.find_collapse(fitted.collapsed)],
         [
-            *find_false_claims(predictions, scores.full, scores.unaided),
+            *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
             chance[1],
             find_given_back(job, ~disagrees, per_item),
             verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
-            verdict.find_lost_folds(*count_lost_folds(fitted)),
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
             verdict.find_no_answer(predictions),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
-            verdict.find_division(scores.against, predictions.is_issue),
             verdict.find_contradiction(disagrees, noise["rate"], per_item),
-            verdict.find_wide_interval(noise),
+            verdict.find_unsure_consensus(consensus),
             find_open_pair(job.open_pairs),
         ],
     )
@@ -165,20 +175,9 @@ def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, s
     return found
 
 
-def count_lost_folds(fitted: Fitted) -> tuple[int, int]:
-    """Folds that have no network with a share, and all folds."""
-    share, fold = (getattr(fitted.method, name, None) for name in ("judge_share", "fold"))
-    if share is None or fold is None or fitted.collapsed:
-        return 0, 1
-    left = [bool(share[fold == one].any()) for one in fold.unique()]
-    return left.count(False), len(left)
-
-
-def find_held_out(job: Job, fitted: Fitted) -> NDArray[np.bool_]:
+def find_held_out(job: Job) -> NDArray[np.bool_]:
     """Which annotations are judged by networks that have not seen their labels."""
-    if job.inputs.kind == "probabilities" or (job.method_class.by_item and getattr(fitted.method, "folds", 1) > 1):
-        return np.ones(len(job.table), bool)
-    return ~job.train
+    return np.ones(len(job.table), bool) if job.cross_fitted else ~job.train
 
 
 def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:

@@ -130,7 +130,7 @@ def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
         given_probability=judged.confidence,
     )
     predictions, cutoff = mark_issues(predictions)
-    noise = noise_rate(given.row, judged.quality, judged.full, judged.unaided)
+    noise = noise_rate(given.row, judged.quality, judged.full, np.stack([judged.unaided, judged.full]))
     findings = expected_findings(predictions, judged.full, judged.unaided)
     summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
     found = find_verdict(predictions, judged, noise, findings)
@@ -151,7 +151,6 @@ def find_verdict(
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_contradiction(judged.predicted != given, noise["rate"], 1.0),
-            verdict.find_wide_interval(noise),
         ],
     )
 

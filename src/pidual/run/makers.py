@@ -13,10 +13,14 @@ from ..batch import Spec
 from ..data import Inputs
 from ..errors import UsageError
 from ..errors.messages import first_line
+from ..learn.closed_form.network import KernelMixture
 from ..methods import METHODS, Method
+from ..methods.fitted_truth import FittedTruth
 from ..nets import Standardize, build_network
 from ..options import check_options, signature
 
+CLOSED_FORM = "closed_form"
+WITHOUT_TRAINING = (CLOSED_FORM, "given", "prior")  # what stands for a network where none is trained
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
 
@@ -43,19 +47,27 @@ def network_maker(
         raise UsageError(
             f"network.{given[0]} is not an option of --set: the data decides it, or --network; leave it out."
         )
+    if name == CLOSED_FORM:
+        return lambda: KernelMixture(math.prod(in_shape), n_classes, **options)
     return lambda: build_network(name, in_shape=in_shape, n_classes=n_classes, standardize=standardize, **options)
 
 
 def method_maker(
-    name: str, options: Mapping[str, Any], spec: Spec, make: Callable[[], nn.Module], *, twice: bool = False
+    name: str,
+    options: Mapping[str, Any],
+    spec: Spec,
+    make: Callable[[], nn.Module],
+    *,
+    network: str = "",
+    twice: bool = False,
 ) -> Callable[[], Method]:
-    """A function that makes the method around a fresh network.
+    """A function that makes the method around a fresh network, which may be one of WITHOUT_TRAINING.
 
     `twice` also makes the second network of a method that has one, where it otherwise draws the weights of a copy: what
     is made may have been trained before.
     """
 
-    method: Callable[..., Method] = METHODS[name]
+    method: Callable[..., Method] = FittedTruth if network in WITHOUT_TRAINING else METHODS[name]
     check_options(f"method '{name}'", method, options)
     if twice and "second" in signature(method):
         return lambda: method(make(), spec, make(), **options)

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..errors.messages import quoted
 from ..methods import METHODS, check_method
 from ..options import Training, check_options, defaults, option_names, signature
-from .settings import choose_settings, judging_settings, network_of, split_settings
+from .settings import choose_settings, network_of, split_settings
 
 
 @dataclass(frozen=True)
@@ -99,21 +99,10 @@ def resolve_options(
     n_train: int,
     in_shape: Sequence[int],
     n_items: int | None = None,
-    *,
-    own_module: bool = False,
-    judged_classes: int | None = None,
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
-    """Options of training, method and network for inputs of a shape: the setting's, then the user's own.
-
-    `judged_classes` is the number of classes where there is no network of x to train.
-    """
-    images, mlp = len(in_shape) == 3, not own_module and options.network in (None, "mlp")
-    if judged_classes is None:
-        settings = choose_settings(
-            options.setting, options.method, n_train=n_train, images=images, n_items=n_items, mlp=mlp
-        )
-    else:
-        settings = judging_settings(n_items or n_train, judged_classes)
+    """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
+    images = len(in_shape) == 3
+    settings = choose_settings(options.setting, options.method, n_train=n_train, images=images, n_items=n_items)
     given = split_settings(options.options)
     check_spelling(options.method, given.method)
     training = Training(**settings.training | given.training | {"seed": options.seed})

@@ -1,5 +1,6 @@
 """What a fitted method says about every annotation, and what all answers to an item say together."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,24 +9,29 @@ import pandas as pd
 import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..batch import Groups
 from ..data import SPLITS
 from ..detect import Posteriors
 from ..engine import Fitted
-from ..engine.predict import score_rows
+from ..engine.predict import Scored, score_rows
 from ..engine.threads import using_threads
 from ..errors import DivergedError
-from ..methods import Method
-from ..methods.answer_model import AnswerModel
+from ..learn.answers.judging import LEAST, Judge, fit_judge, log_of
+from ..learn.answers.model import log_softmax
+from ..learn.answers.posterior import Posterior
+from ..learn.answers.rows import AnswerRows
 from ..predictions import Predictions
-from .consensus import LEAST, first_part, fit_judge
+from .closed import GIVEN_NUMBERS, ClosedFit
 from .prepare import Job
-from .splits import TRAIN
+from .splits import TEST, TRAIN, VALID
 
 KEPT_NUMBERS = 2**27  # items x classes of which probabilities are kept at once
-JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**23  # items, and answers x classes, that are judged at once
+JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**22  # items, and answers x classes, that are judged at once
+POWERS = np.linspace(0.02, 1.0, 50)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass
@@ -40,38 +46,45 @@ class Answers:
         Of all items; None where the consensus was left out.
     scores : RowScores, optional
         What the predictions are made of, and more.
-    answer_model : AnswerModel and tensor, optional
-        How answers come about, and what each of its members counts.
+    rows : AnswerRows, optional
+        All annotations, and how their PI is read.
+    judge : Judge, optional
+        How answers come about.
     by_input : ItemProbabilities, optional
-        What f says about the items, where a search for copies, or the consensus, needs it.
+        What f says about the items.
     """
 
     predictions: Predictions
     posteriors: Posteriors | None = None
     scores: "RowScores | None" = None
-    answer_model: tuple[AnswerModel, Tensor] | None = None
+    rows: AnswerRows | None = None
+    judge: Judge | None = None
     by_input: "ItemProbabilities | None" = None
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
     """What the fitted method says about every annotation and item.
 
-    `consensus=False` leaves it out where the method has none of its own: a benchmark of labels needs none.
+    `consensus=False` leaves out what all answers say together, where the method judges one answer at a time: a
+    benchmark of labels needs none.
     """
-    by_item, n_items = job.method_class.by_item, len(job.rows.groups)
-    posteriors = Posteriors.empty(n_items, job.spec.n_classes) if by_item else None
-    needed = consensus and (not by_item or job.table.annotator_codes is not None)
-    given_p = ItemProbabilities(n_items, job.spec.n_classes) if needed else None
-    answer_model = fitted.method.answer_model
+    found = RowScores.empty(job.table.label_codes)
+    if not consensus and not job.method_class.by_item:
+        with using_threads(job.threads):
+            put_all(job, fitted, fabric, found)
+        return Answers(found.predictions(job, None), scores=found)
+    kept = ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
     with using_threads(job.threads):
-        found = score_all(job, fitted.method, fabric, posteriors, given_p)
-        if given_p is not None and not by_item:
-            posteriors, answer_model = judge_together(job, fitted.method, given_p, found, fabric)
-    if fitted.mean_confidence is not None:
-        over_epochs = np.full(len(job.table), np.nan, np.float32)
-        over_epochs[job.train] = fitted.mean_confidence.numpy()
-        found.columns["epoch_probability"] = over_epochs
-    return Answers(found.predictions(job, posteriors), posteriors, found, answer_model, given_p)
+        put_all(job, fitted, fabric, found, kept)
+        tempered = Tempered.fit(job, kept) if job.trains and not job.cross_fitted else None
+        if isinstance(fitted, ClosedFit):
+            rows, judge = fitted.answers, fitted.judge
+        else:
+            rows, judge = fit_beside(job, kept, tempered)
+        assert rows is not None
+        assert judge is not None
+        posteriors = judge_all(job, fitted, fabric, rows, judge, kept, found, tempered)
+    return Answers(found.predictions(job, posteriors), posteriors, found, rows, judge, kept)
 
 
 @dataclass
@@ -87,12 +100,12 @@ class RowScores:
     quality, full, unaided : arrays (N,)
         Probability that the label is right: by f, and all answers to the item where these are judged together. The
         label itself counts half, in full, and not at all.
+    stated : array (2, N)
+        The same in full, at the least and at the most that may be stated: mistakes that answers share are not seen.
     shuffled, shuffled_labels : arrays (N,)
         f's probability of another label, and that: the given labels, shuffled among the rows.
     columns : dict of arrays (N,)
         What the method says beside that.
-    against : array (N,), optional
-        Share of the networks asked by which the label is rather wrong than right, where several judge.
     """
 
     predicted: NDArray[np.int64]
@@ -102,10 +115,10 @@ class RowScores:
     quality: NDArray[np.float32]
     full: NDArray[np.float32]
     unaided: NDArray[np.float32]
+    stated: NDArray[np.float32]
     shuffled: NDArray[np.float32]
     shuffled_labels: NDArray[np.integer[Any]]
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
-    against: NDArray[np.float32] | None = None
 
     @classmethod
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
@@ -114,12 +127,12 @@ class RowScores:
         probability, confidence, margin, quality, full, unaided, p_shuffled = (
             np.zeros(len(given), np.float32) for _ in range(7)
         )
-        predicted = np.zeros(len(given), np.int64)
-        return cls(predicted, probability, confidence, margin, quality, full, unaided, p_shuffled, shuffled)
+        predicted, stated = np.zeros(len(given), np.int64), np.zeros((2, len(given)), np.float32)
+        return cls(predicted, probability, confidence, margin, quality, full, unaided, stated, p_shuffled, shuffled)
 
     def take(self, rows: NDArray[np.int64]) -> "RowScores":
         """Of these annotations alone."""
-        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        arrays = {name: value[..., rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays, columns={name: values[rows] for name, values in self.columns.items()})
 
     def put(self, at: NDArray[np.int64], p: NDArray[np.float32], input: NDArray[np.int64], given: NDArray[Any]) -> None:
@@ -135,9 +148,10 @@ class RowScores:
         self.margin[at] = np.log(np.maximum(own, LEAST)) - np.log(np.maximum(other, LEAST))
         self.shuffled[at] = p[input, self.shuffled_labels[at]]
 
-    def judge(self, at: NDArray[np.int64], right: Any, full: Any, unaided: Any) -> None:
+    def judge(self, at: NDArray[np.int64], said: Posterior) -> None:
         """Keep what is said about the annotations `at` with all answers to their items."""
-        self.quality[at], self.full[at], self.unaided[at] = right, full, unaided
+        self.quality[at], self.full[at], self.unaided[at] = said.quality, said.full, said.unaided
+        self.stated[:, at] = said.stated
 
     def check_finite(self, job: Job) -> None:
         """Refuse answers that are not numbers."""
@@ -151,7 +165,7 @@ class RowScores:
     def predictions(self, job: Job, posteriors: Posteriors | None) -> Predictions:
         """The same beside the table, with the consensus of every item."""
         table, group = job.table, group_of_rows(job.rows.groups)
-        own = ("gate", "noise_label", "epoch_probability")
+        own = ("gate", "noise_label")
         scores = {name: values for name, values in self.columns.items() if name not in own}
         found = Predictions.build(
             table.frame,
@@ -163,7 +177,6 @@ class RowScores:
             label_quality=self.quality,
             given_probability=self.confidence,
             given_margin=self.margin,
-            epoch_probability=self.columns.get("epoch_probability"),
             gate=self.columns.get("gate"),
             noise=self.columns.get("noise_label"),
             scores=scores,
@@ -176,76 +189,152 @@ class RowScores:
         return found
 
 
-def score_all(
-    job: Job, method: Method, fabric: Fabric, posteriors: Posteriors | None, given_p: "ItemProbabilities | None"
-) -> RowScores:
-    """Ask the method about all annotations, a chunk at a time, and keep what it says about items."""
-    given = job.table.label_codes
-    found = RowScores.empty(given)
-    for scored in score_rows(method, job.rows, fabric, job.train):
-        at = scored.rows
-        found.put(at, scored.probabilities, scored.input, given[at])
-        if posteriors is not None and scored.posterior is not None:
-            posteriors.put(scored.items, scored.posterior)
-            found.judge(at, scored.right, scored.posterior[scored.item, given[at]], scored.unaided)
-            if found.against is None:
-                found.against = np.zeros(len(given), np.float32)
-            found.against[at] = scored.against
-        if given_p is not None:
-            given_p.put(scored.items, scored.of_items())
-        for name, values in scored.columns.items():
-            found.columns.setdefault(name, np.zeros(len(given), values.dtype))[at] = values
-    found.check_finite(job)
-    return found
-
-
 class ItemProbabilities:
     """Log-probabilities of items in half precision: of all, or where these are too many of evenly spaced ones."""
 
     def __init__(self, n_items: int, n_classes: int):
         self.every = max(1, -(-n_items * n_classes // KEPT_NUMBERS))
-        self.items = torch.arange(0, n_items, self.every)
-        self.log_p = torch.zeros(len(self.items), n_classes, dtype=torch.float16)
+        self.items = np.arange(0, n_items, self.every)
+        self.log_p = np.zeros((len(self.items), n_classes), np.float16)
 
-    def put(self, items: NDArray[np.int64], p: NDArray[np.float64]) -> None:
+    def put(self, items: Ints, p: Floats) -> None:
         """Keep the probabilities p of these items."""
         kept = items % self.every == 0
-        self.log_p[items[kept] // self.every] = log_of(p[kept]).half()
+        self.log_p[items[kept] // self.every] = log_of(p[kept])
 
 
-def log_of(p: NDArray[np.float64]) -> Tensor:
-    """Logarithms of probabilities, none of them infinite."""
-    return torch.from_numpy(np.log(np.maximum(p, LEAST))).float()
+@dataclass(frozen=True)
+class Tempered:
+    """Makes what a network says about items that it was trained on as sure as what it says about others.
 
+    A network is surer of what it was trained on, and has learned some of the answers there.
 
-def judge_together(
-    job: Job, method: Method, given: ItemProbabilities, found: RowScores, fabric: Fabric
-) -> tuple[Posteriors, tuple[AnswerModel, Tensor]]:
-    """Posteriors of all items, by the probabilities of a method that does not judge items and all answers to each.
-
-    The quality of all annotations goes to `found`. The network answers once more where its probabilities were too many
-    to keep.
+    Parameters
+    ----------
+    trained : bool array (n,)
+        Items that it was trained on.
+    power : float
+        To which their probabilities are taken.
     """
-    rows, k, n = job.rows, job.spec.n_classes, len(job.rows.groups)
-    judge = fit_judge(given.log_p, given.items, rows, job.split, job.spec)
-    posteriors = Posteriors.empty(n, k)
-    trained = torch.from_numpy(first_part(job.split, rows, torch.arange(n)) == TRAIN)
 
-    def put(items: Tensor, log_p: Tensor) -> None:
-        index, item = rows.groups.members(items)
-        q, right, unaided = judge.posterior(log_p, rows.select(index, item=item, with_x=False), trained[items])
-        posteriors.put(items.numpy(), q.numpy())
-        full = q[item, rows.y_noisy[index]]
-        found.judge(index.numpy(), right.numpy(), full.numpy(), unaided.numpy())
+    trained: NDArray[np.bool_]
+    power: float
 
-    if given.every == 1:
-        size = max(1, min(JUDGED_ITEMS, int(JUDGED_NUMBERS * n / (k * len(rows)))))
-        for items in given.items.split(size):
-            put(items, given.log_p[items].float())
+    @classmethod
+    def fit(cls, job: Job, kept: ItemProbabilities) -> "Tempered":
+        """Find the power, at most 1, under which TRAIN items are as sure as VALID ones."""
+        part = first_part(job)
+        known = part[kept.items]
+        trained, valid = (kept.log_p[known == number].astype(np.float64) for number in (TRAIN, VALID))
+        if not len(trained) or not len(valid):
+            return cls(part == TRAIN, 1.0)
+        wanted = sureness(valid, 1.0)
+        power = next((float(power) for power in POWERS if sureness(trained, float(power)) >= wanted), 1.0)
+        return cls(part == TRAIN, power)
+
+    def __call__(self, items: Ints, log_p: Floats) -> Floats:
+        """Temper log-probabilities of these items."""
+        return np.where(self.trained[items][:, None], log_softmax(self.power * log_p), log_p)
+
+
+def sureness(log_p: Floats, power: float) -> float:
+    """Mean of the largest probability, of at most 10,000 evenly spaced items."""
+    log_p = log_p[:: max(1, len(log_p) // 10_000)]
+    return float(np.exp(log_softmax(log_p * power).max(1)).mean())
+
+
+def first_part(job: Job) -> NDArray[np.int8]:
+    """What each item is of: TRAIN if any of its annotations is, else VALID, else TEST."""
+    groups = job.rows.groups
+    return np.asarray(np.minimum.reduceat(job.split[groups.order.numpy()], groups.starts[:-1].numpy()))
+
+
+def scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
+    """What f says about all items, a chunk at a time."""
+    if not isinstance(fitted, ClosedFit):
+        yield from score_rows(fitted.method, job.rows, fabric, job.train)
+        return
+    assert fitted.probabilities is not None
+    for items in chunks(job):
+        index, item = job.rows.groups.members(torch.from_numpy(items))
+        p = fitted.probabilities(items).astype(np.float32)
+        yield Scored(index.numpy(), items, item.numpy(), item.numpy(), p, {})
+
+
+def chunks(job: Job) -> list[Ints]:
+    """Items that are judged at once."""
+    n, k = len(job.rows.groups), job.spec.n_classes
+    size = max(1, min(JUDGED_ITEMS, int(JUDGED_NUMBERS * n / (k * len(job.rows)))))
+    return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: ItemProbabilities | None = None) -> None:
+    """Keep what f says about all annotations and items, a chunk at a time."""
+    given = job.table.label_codes
+    for each in scored(job, fitted, fabric):
+        found.put(each.rows, each.probabilities, each.input, given[each.rows])
+        if kept is not None:
+            kept.put(each.items, each.of_items())
+        for name, values in each.columns.items():
+            found.columns.setdefault(name, np.zeros(len(given), values.dtype))[each.rows] = values
+    found.check_finite(job)
+
+
+def fit_beside(job: Job, kept: ItemProbabilities, tempered: Tempered | None) -> tuple[AnswerRows, Judge]:
+    """Learn how answers come about beside what a network says, from annotations that are not test rows."""
+    learned = ~job.test & (job.rows.weight.numpy() > 0)
+    rows = AnswerRows.fit(job.rows, job.spec, learned)
+    places = np.flatnonzero(first_part(job)[kept.items] != TEST)
+    per_item = len(job.rows) / len(job.rows.groups)
+    places = places[:: max(1, int(len(places) * per_item * job.spec.n_classes // GIVEN_NUMBERS))]
+    items, log_p = kept.items[places], kept.log_p[places].astype(np.float64)
+    log_p = log_p if tempered is None else tempered(items, log_p)
+    return rows, fit_judge(rows.of(items, learned)[0], log_p, truth=rows.truth(items))
+
+
+def judge_all(
+    job: Job,
+    fitted: Fitted,
+    fabric: Fabric,
+    rows: AnswerRows,
+    judge: Judge,
+    kept: ItemProbabilities,
+    found: RowScores,
+    tempered: Tempered | None,
+) -> Posteriors:
+    """Posteriors of all items, by what f says and all answers to each; the quality of annotations goes to `found`.
+
+    f is asked once more where its probabilities were too many to keep.
+    """
+    posteriors = Posteriors.empty(len(job.rows.groups), job.spec.n_classes)
+    if job.method_class.by_item:
+        found.columns["gate"] = np.zeros(len(job.rows), np.float32)
+
+    def put(items: Ints, log_p: Floats) -> None:
+        answers, index = rows.of(items)
+        log_p = log_p if tempered is None else tempered(items, log_p)
+        said = judge(answers, log_p, rows.truth(items))
+        posteriors.put(items, said.q)
+        posteriors.votes[items], posteriors.stated[:, items] = said.votes, said.stated_items
+        found.judge(index, said)
+        if job.method_class.by_item:
+            found.columns["gate"][index] = 1 - said.full * truthfulness(judge.model.skills(answers))
+
+    if isinstance(fitted, ClosedFit) and fitted.probabilities is not None:
+        for items in chunks(job):
+            put(items, log_of(fitted.probabilities(items)))
+    elif kept.every == 1:
+        for items in chunks(job):
+            put(items, kept.log_p[items].astype(np.float64))
     else:
-        for scored in score_rows(method, rows, fabric, job.train):
-            put(torch.from_numpy(scored.items), log_of(scored.of_items()))
-    return posteriors, (judge.members.answers, judge.shares)
+        for each in scored(job, fitted, fabric):
+            put(each.items, log_of(each.of_items()))
+    return posteriors
+
+
+def truthfulness(skill: Floats) -> Floats:
+    """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
+    return np.asarray(1 - np.exp(-np.maximum(skill, 0.0)))
 
 
 def group_of_rows(groups: Groups) -> NDArray[np.int64]:

@@ -17,11 +17,20 @@ from ..encode import PIEncoder
 from ..encode.random_pi import derive_seed
 from ..engine.threads import choose_threads
 from ..errors import DataError, UsageError
+from ..errors.messages import quoted
+from ..learn.answers.model import AnswerModel
 from ..methods import METHODS, Method, check_method
 from ..nets import NETWORKS, WITHOUT_X
 from ..options import Training
 from .giveaway import check_giveaway
-from .makers import check_build, method_maker, network_maker, standardize_inputs
+from .makers import (
+    CLOSED_FORM,
+    WITHOUT_TRAINING,
+    check_build,
+    method_maker,
+    network_maker,
+    standardize_inputs,
+)
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
 from .pi_health import find_pi_problems
@@ -57,9 +66,9 @@ class Job:
     spec : Spec
     training, method_options, network
         Options as they were resolved.
-    make : callable
-        Makes a fresh network.
-    build : callable
+    make : callable, optional
+        Makes a fresh network; None where none is trained.
+    build : callable, optional
         Makes the method around one.
     warnings : list of str
         What the user should know about the data.
@@ -75,6 +84,8 @@ class Job:
         same.
     open_pairs : list of dict
         The same of annotators of whom nothing shows whether they copy.
+    start : AnswerModel, optional
+        What is known about annotators before a fit that trains no network.
     """
 
     table: AnnotationTable
@@ -87,8 +98,8 @@ class Job:
     training: Training
     method_options: dict[str, Any]
     network: dict[str, Any]
-    make: Callable[[], nn.Module]
-    build: Callable[[], Method]
+    make: Callable[[], nn.Module] | None
+    build: Callable[[], Method] | None
     warnings: list[str]
     threads: int
     together: NDArray[np.int64]
@@ -96,6 +107,7 @@ class Job:
     pi_health: list[dict[str, str]] = field(default_factory=list)
     copies: list[dict[str, Any]] = field(default_factory=list)
     open_pairs: list[dict[str, Any]] = field(default_factory=list)
+    start: AnswerModel | None = None
 
     @property
     def train(self) -> NDArray[np.bool_]:
@@ -117,6 +129,16 @@ class Job:
         """The last row of each answer, by which labels and people are counted; None where no row repeats an answer."""
         codes = self.table.answer_codes
         return None if codes is None else np.flatnonzero(~pd.Series(codes).duplicated(keep="last").to_numpy())
+
+    @property
+    def trains(self) -> bool:
+        """Whether a network is trained."""
+        return self.network["name"] not in WITHOUT_TRAINING
+
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether each item is judged by networks that have not seen it."""
+        return not self.trains or (self.method_class.by_item and self.method_options.get("folds", 1) > 1)
 
     @property
     def method_class(self) -> type[Method]:
@@ -160,10 +182,13 @@ def prepare(
     joined = join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
     n_train, n_answers, n_items = joined.count_trained(table)
-    judged = len(table.classes) if judging else None
-    training, method_options, network_options = resolve_options(
-        options, n_answers, in_shape, n_items, own_module=module is not None, judged_classes=judged
-    )
+    name = choose_network(inputs, options, in_shape, module)
+    trains = name not in WITHOUT_TRAINING
+    if trains:
+        training, method_options, network_options = resolve_options(options, n_answers, in_shape, n_items)
+    else:
+        check_nothing_to_train(options)
+        training, method_options, network_options = Training(seed=options.seed), {}, {}
     rows = Rows.build(
         inputs.array,
         joined.x_row,
@@ -177,16 +202,14 @@ def prepare(
         vote=table.answer_codes,
     )
     spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
-    network = {
-        "name": JUDGING_NETWORKS.get(inputs.kind) or options.network or network_of(options.setting, in_shape),
-        "in_shape": list(in_shape),
-        "options": network_options,
-    }
-    standardize = None if judging else standardize_inputs(inputs, one_per_item(table, joined.x_row, joined.split))
-    make = module or network_maker(network, spec.n_classes, standardize)
-    own = module is None and network["name"] in NETWORKS
-    build = method_maker(options.method, method_options, spec, make, twice=not own)
-    asked = options.threads or (1 if judging else None)  # steps so short that a second thread mostly waits
+    network = {"name": name, "in_shape": list(in_shape), "options": network_options}
+    make, build, threads = None, None, options.threads or 1
+    if trains:
+        standardize = standardize_inputs(inputs, one_per_item(table, joined.x_row, joined.split))
+        make = module or network_maker(network, spec.n_classes, standardize)
+        own = module is None and name in NETWORKS
+        build = method_maker(options.method, method_options, spec, make, twice=not own)
+        threads = choose_threads(check_build(build), training.batch_size, options.threads)
     return Job(
         table=table,
         inputs=inputs,
@@ -205,11 +228,33 @@ def prepare(
             *joined.warnings,
             *find_uninformative(table, options.method, spec, judging),
         ],
-        threads=choose_threads(check_build(build), training.batch_size, asked),
+        threads=threads,
         together=joined.together,
         choice=choice,
         pi_health=joined.pi_health,
     )
+
+
+def choose_network(
+    inputs: Inputs, options: FitOptions, in_shape: tuple[int, ...], module: Callable[[], nn.Module] | None
+) -> str:
+    """Name of the network, or of what stands for it: latent truth trains one only for images, or where one is named."""
+    if inputs.kind in JUDGING_NETWORKS:
+        return JUDGING_NETWORKS[inputs.kind]
+    asked = module is not None or options.network is not None or options.setting != "default"
+    if options.method == "latent_truth" and not asked and len(in_shape) != 3:
+        return CLOSED_FORM
+    return options.network or network_of(options.setting, in_shape)
+
+
+def check_nothing_to_train(options: FitOptions) -> None:
+    """Refuse options of training, of the method or of a network where there is none."""
+    if options.options:
+        name = next(iter(options.options))
+        raise UsageError(
+            f"There is no {quoted(name)} to set: latent_truth on vectors is worked out, not trained. Leave it out, or "
+            "name a network to train (--network mlp, or network='mlp')."
+        )
 
 
 @dataclass

@@ -42,9 +42,7 @@ class DataSettings:
     pi_min_count: int | None = None
 
 
-def choose_settings(
-    setting: str, method: str, *, n_train: int, images: bool, n_items: int | None = None, mlp: bool = True
-) -> Settings:
+def choose_settings(setting: str, method: str, *, n_train: int, images: bool, n_items: int | None = None) -> Settings:
     """The options of a setting.
 
     Parameters
@@ -58,12 +56,10 @@ def choose_settings(
         Whether the inputs are images.
     n_items : int, optional
         Items trained on; by default as many as annotations.
-    mlp : bool
-        Whether the network for inputs that are not images is our MLP.
     """
     check_setting(setting)
     if setting == "default" and method == "latent_truth":
-        return population_settings(n_train, n_train if n_items is None else n_items, images, mlp and not images)
+        return population_settings(n_train, n_train if n_items is None else n_items, images, False)
     return SETTINGS[setting](method, n_train, images)
 
 
@@ -161,41 +157,6 @@ def population_settings(n_train: int, n_items: int, images: bool, mlp: bool) -> 
     return Settings(training, options, network)
 
 
-def judging_settings(n_items: int, n_classes: int) -> Settings:
-    """Latent truth where f only recalibrates what is given, or is a class prior: few numbers, which few items settle.
-
-    About JUDGING_STEPS steps, whatever the size. The more classes, the fewer items a step and an epoch have.
-    """
-    size = next(size for size in JUDGING if n_items < size["below"])
-    batch_size = max(64, min(size["batch_size"], JUDGING_NUMBERS // n_classes))
-    visited = min(n_items, JUDGING_STEPS // 4 * batch_size)
-    training = {
-        "epochs": max(4, JUDGING_STEPS // max(1, visited // batch_size)),
-        "batch_size": batch_size,
-        "weight_decay": 1 / n_items,  # on the logarithm of the temperature and on the bias: a prior of precision 1
-        "clip": None,
-        "select": "last",
-        "guard": "off",  # there is no network that could collapse
-        "loader_workers": 0,
-    }
-    options = {
-        "population": (),
-        "folds": size["folds"],
-        "answers_lr": 5e-2,
-        "items_per_epoch": visited if visited < n_items else None,
-    }
-    if n_items >= JUDGING[-2]["below"]:
-        options["own_confusions"] = False  # seconds more, and no better where they were measured
-    return Settings(training, options, {})
-
-
-JUDGING: tuple[dict[str, Any], ...] = (
-    {"below": 2_000, "batch_size": 64, "folds": 5},
-    {"below": 20_000, "batch_size": 256, "folds": 5},
-    {"below": float("inf"), "batch_size": 1024, "folds": 2},
-)
-JUDGING_STEPS = 240
-JUDGING_NUMBERS = 2**18  # probabilities of a step
 # Weight decay, input dropout and tau of each setting.
 WIDE = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (3e-3, 0.5, 0.5), (3e-3, 0.0, 0.25), (2e-2, 0.0, 1.0))
 ONE_ANSWER = ((5e-4, 0.5, 1.0), (3e-3, 0.5, 1.0), (5e-4, 0.0, 1.0), (3e-3, 0.0, 1.0), (2e-2, 0.0, 1.0))

@@ -112,7 +112,7 @@ def method_of(path: Path, model: Mapping[str, Any], n_weights: int) -> Callable[
             }
             sized = Spec(**sizes)
             make = network_maker(network, sized.n_classes, standardize)
-            return method_maker(model["method"], model["method_options"], sized, make)()
+            return method_maker(model["method"], model["method_options"], sized, make, network=network["name"])()
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())[:200].rstrip(".")
             raise RunError(f"{path} describes a model that cannot be built ({reason}); {DAMAGED}.") from error

@@ -63,5 +63,5 @@ def search_copies(job: Job, answers: Answers) -> tuple[Copies, Copies] | None:
     step = -(-(len(rows) + len(kept.items)) * job.spec.n_classes // MOST_NUMBERS)
     number, every = group_of_rows(job.rows.groups), kept.every * step
     rows = rows[number[rows] % every == 0]
-    p = kept.log_p[::step].float().exp().numpy()
+    p = np.exp(kept.log_p[::step].astype(np.float32))
     return find_copies(number[rows] // every, who[rows], job.table.label_codes[rows], p)

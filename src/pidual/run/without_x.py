@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs, load_probabilities, no_inputs
 from ..engine import Fitted, make_fabric
-from ..engine.predict import score_rows
-from ..engine.threads import using_threads
 from ..errors import UsageError
+from ..learn.answers.judging import log_of
+from .closed import ClosedFit
 from .fit import train
 from .judge import Results
 from .judge import judge as judge_labels
 from .options import FitOptions
+from .predict import chunks
 from .prepare import Job, prepare
 from .voters import fit_and_predict
 
@@ -146,10 +147,13 @@ def prepare_judging(
 
 def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
     """q of every item and class, by the order of the table's items; an item without a row has zeros."""
+    assert isinstance(fitted, ClosedFit)
+    assert fitted.answers is not None
+    assert fitted.judge is not None
+    assert fitted.probabilities is not None
     q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
-    codes = job.rows.item[job.rows.groups.first(torch.arange(len(job.rows.groups)))].numpy()
-    with using_threads(job.threads):
-        for scored in score_rows(fitted.method, job.rows, make_fabric("cpu"), job.train):
-            assert scored.posterior is not None
-            q[codes[scored.items]] = scored.posterior
+    codes = job.rows.item.numpy()[fitted.answers.first(np.arange(len(job.rows.groups)))]
+    for items in chunks(job):
+        said = fitted.judge(fitted.answers.of(items)[0], log_of(fitted.probabilities(items)))
+        q[codes[items]] = said.q
     return q

@@ -8,6 +8,9 @@ tau is what held-out answers ask for. A *vote* is what one person says about one
 of 1, and are left out together. An answer is no witness of itself. Where it is judged it counts OWN_WEIGHT of a vote:
 
     q_ij(k)  proportional to  q_i(k) / (all of its vote)  P(l_ij | k, a_ij)^(tau b_i OWN_WEIGHT)
+
+Mistakes that answers share cannot be seen in them, so that what is stated is a range: from q_i^CAUTION, normalised, to
+the posterior with b_i = 1.
 """
 
 from dataclasses import dataclass
@@ -23,6 +26,7 @@ RHO = 0.4  # correlation of answers to one item, given its class
 TAUS = (1.0, 0.7, 0.5, 0.35, 0.25)
 SHARPNESS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)
 ROUNDS = 3  # of the search for both
+CAUTION = 0.4  # power of q, at which it states as little as it must
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,6 +62,10 @@ class Posterior:
         Probability that each answer is right, where it counts OWN_WEIGHT, in full, and not at all.
     votes : array (n,)
         Votes that the answers to each item count as.
+    stated : array (2, R)
+        Probability that each answer is right, in full, at the least and at the most that may be stated.
+    stated_items : array (2, n)
+        The same of the most likely class of each item.
     """
 
     q: Floats
@@ -65,19 +73,22 @@ class Posterior:
     full: Floats
     unaided: Floats
     votes: Floats
+    stated: Floats
+    stated_items: Floats
 
 
-def judge(
+def put_together(
     answers: Answers,
     log_f: Floats,
     log_p: Floats,
     tau: float,
     *,
+    log_share: Floats | None = None,
     misleading: Misleading | None = None,
     truth: Ints | None = None,
     rho: float = RHO,
 ) -> Posterior:
-    """Put f and all answers together.
+    """Return the posterior of f and all answers.
 
     Parameters
     ----------
@@ -87,6 +98,8 @@ def judge(
     log_p : array (R, K)
         log P(l | k, a) of each answer.
     tau : float
+    log_share : array (K,), optional
+        Logarithm of pi; by default of the mean of these f.
     misleading : Misleading, optional
         Where items mislead.
     truth : int array (n,), optional
@@ -96,24 +109,32 @@ def judge(
     """
     m = np.asarray(answers.by_item.sum(1)).ravel()
     b = np.minimum(1.0, 1 / (tau * (1 + rho * np.maximum(m - 1, 0))))[:, None]
-    prior = log_f + (b - 1) * np.log(np.exp(log_f).mean(0))
+    prior = log_f + (b - 1) * (np.log(np.exp(log_f).mean(0)) if log_share is None else log_share)
     power = (tau * b)[answers.item]
     if misleading is None:
-        all_answers = tau * b * (answers.by_item @ log_p)
+        by_item = tau * (answers.by_item @ log_p)
+        all_answers, at_most = b * by_item, by_item
         own, vote = power * log_p, power * of_vote(answers, log_p)
         joints = [all_answers[answers.item] - vote + weight * own for weight in (OWN_WEIGHT, 0.0)]
     else:
         k = answers.n_classes
         pairs = misleading.pairs(log_p).reshape(len(log_p), k * k)
-        by_pair = tau * b * (answers.by_item @ pairs)
+        by_item = tau * (answers.by_item @ pairs)
+        by_pair = b * by_item
         others = by_pair[answers.item] - power * of_vote(answers, pairs)
-        all_answers = misleading.of_truth(by_pair.reshape(-1, k, k))
+        all_answers, at_most = (misleading.of_truth(each.reshape(-1, k, k)) for each in (by_pair, by_item))
         joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
-    q = np.exp(log_softmax(only_known(prior + all_answers, truth)))
+    log_q = log_softmax(only_known(prior + all_answers, truth))
+    q = np.exp(log_q)
+    cautious = np.exp(log_softmax(CAUTION * log_q))
+    confident = np.exp(log_softmax(only_known(log_f + at_most, truth)))
     known = None if truth is None else truth[answers.item]
     rows = np.arange(len(answers.item)), answers.label
     quality, unaided = (np.exp(log_softmax(only_known(prior[answers.item] + each, known))[rows]) for each in joints)
-    return Posterior(q, quality, q[answers.item, answers.label], unaided, m * tau * b[:, 0])
+    stated = np.stack([each[answers.item, answers.label] for each in (cautious, confident)])
+    stated_items = np.stack([each.max(1) for each in (cautious, confident)])
+    votes, full = m * tau * b[:, 0], q[answers.item, answers.label]
+    return Posterior(q, quality, full, unaided, votes, stated, stated_items)
 
 
 def of_vote(answers: Answers, log_p: Floats) -> Floats:

@@ -8,26 +8,28 @@
 Nothing has a learning rate, and nothing is drawn at random but the landmarks, which are the same for every seed.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
-from ..answers.misleading import Misleading, find_misleading
-from ..answers.model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
-from ..answers.posterior import Posterior, Temper, find_temper, judge
-from .kernels import KERNELS, Array
+from ..answers.judging import HeldOut, Judge, fit_judge, log_of
+from ..answers.model import STEPS, AnswerModel, Answers
+from ..answers.posterior import Posterior
+from .kernels import KERNELS
 from .ridge import ClosedForm, Ridge
 
 ROUNDS = 3
 CHOOSING, WORTH = 1000, 0.05  # inputs that choose kernels, and the weight that a kernel must have there
 PRIOR_VOTES = 0.5  # that each item begins with, of all classes as they are frequent
-FOLDS = 2  # of items that the answer model has not seen, where tau and sharpness are decided
 LATER_STEPS = 40  # of the answer model, from the round before
-LEAST = 1e-6
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+State = Mapping[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -40,25 +42,24 @@ class Alternated:
         Predicts any input.
     p : array (n, K)
         What it says about each item without it.
-    model : AnswerModel
-    temper : Temper
-    misleading : Misleading, optional
-        Where items mislead.
+    judge : Judge
     posterior : Posterior
+    likelihoods : list of float
+        Of a left-out answer, after each round: the mean logarithm.
     """
 
     f: ClosedForm
     p: Floats
-    model: AnswerModel
-    temper: Temper
-    misleading: Misleading | None
+    judge: Judge
     posterior: Posterior
+    likelihoods: list[float]
 
 
-def fit_inputs(x: Array, row: Ints, answers: Answers, *, truth: Ints | None = None) -> Alternated:
+def fit_inputs(x: Any, row: Ints, answers: Answers, *, truth: Ints | None = None, **how: Any) -> Alternated:
     """Fit f to different inputs x (n_inputs, d), and the answer model beside it; see `alternate`.
 
-    Of many inputs, some decide first which kernels are worth working out for all.
+    x is an array, or anything that gives rows of one when it is indexed. Of many inputs, some decide first which
+    kernels are worth working out for all.
     """
     counts, kernels = np.bincount(row, minlength=len(x)).astype(np.float64), list(KERNELS)
     if len(x) > 2 * CHOOSING:
@@ -69,11 +70,19 @@ def fit_inputs(x: Array, row: Ints, answers: Answers, *, truth: Ints | None = No
         found = alternate(tried, np.searchsorted(rows, row[items]), answers.subset(items), truth=known)
         weights = [sum(each.weight for each in found.f.settings if each.block is block) for block in tried.blocks]
         kernels = [kernel for kernel, weight in zip(KERNELS, weights, strict=True) if weight >= WORTH]
-    return alternate(Ridge(x, counts, kernels), row, answers, truth=truth)
+    return alternate(Ridge(x, counts, kernels), row, answers, truth=truth, **how)
 
 
 def alternate(
-    ridge: Ridge, row: Ints, answers: Answers, *, truth: Ints | None = None, rounds: int = ROUNDS
+    ridge: Ridge,
+    row: Ints,
+    answers: Answers,
+    *,
+    truth: Ints | None = None,
+    start: AnswerModel | None = None,
+    rounds: int = ROUNDS,
+    state: State | None = None,
+    after_round: Callable[[int, State], None] = lambda number, state: None,
 ) -> Alternated:
     """Fit f and the answer model in turn.
 
@@ -86,69 +95,48 @@ def alternate(
     answers : Answers
     truth : int array (n,), optional
         Class of each item where it is known, else -1.
+    start : AnswerModel, optional
+        Where the answer model begins.
     rounds : int
+    state : mapping of arrays, optional
+        What `after_round` was given after a round to go on from.
+    after_round : callable
+        Called after every round but the last, with its number and all that is needed to go on from there.
     """
-    q = vote_shares(answers)
-    evidence = shared_confusions(answers, q)
-    folds = Folds(answers, truth)
-    model = AnswerModel.empty(answers)
-    assert rounds
-    for number in range(rounds):
+    held_out, model, likelihoods = HeldOut(answers, truth), start or AnswerModel.empty(answers), list[float]()
+    if state is None:
+        q = vote_shares(answers, truth)
+        evidence = shared_confusions(answers, q)
+    else:
+        q, evidence, likelihoods = state["q"], state["evidence"], state["likelihoods"].tolist()
+        model = model.like(state["model"])
+        held_out.models = [model.like(flat) for flat in state["held_out"]]
+    for number in range(len(likelihoods), rounds):
         p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
-        log_p = np.log(np.maximum(p, LEAST))
         steps = LATER_STEPS if number else STEPS
-        model = fit_answer_model(answers, log_p, start=model, truth=truth, steps=steps)
-        unseen = folds.fit(log_p, steps)
-        temper = find_temper(answers, *unseen)
-        misleading = find_misleading(answers, *unseen, temper.tau)
-        log_answers = model.log_likelihood(answers)
-        sharpness = temper.sharpness if misleading is None else misleading.sharpness
-        log_f = log_softmax(sharpness * model.log_f(log_p))
-        posterior = judge(answers, log_f, log_answers, temper.tau, misleading=misleading, truth=truth)
-        q, evidence = posterior.q, answers.by_item @ log_answers
-    return Alternated(f, p, model, temper, misleading, posterior)
+        judge = fit_judge(answers, log_of(p), truth=truth, start=model, held_out=held_out, steps=steps)
+        posterior, model = judge(answers, log_of(p), truth), judge.model
+        q, evidence = posterior.q, answers.by_item @ model.log_likelihood(answers)
+        likelihoods.append(judge.temper.likelihood)
+        if number + 1 < rounds:
+            now = {"q": q, "evidence": evidence, "likelihoods": np.asarray(likelihoods), "model": model.flat()}
+            after_round(number, now | {"held_out": np.stack([each.flat() for each in held_out.models])})
+    return Alternated(f, p, judge, posterior, likelihoods)
 
 
-class Folds:
-    """Answer models that each have not seen a part of the items.
+def vote_shares(answers: Answers, truth: Ints | None = None) -> Floats:
+    """Return the share of the votes on each item that say each class, with PRIOR_VOTES of all classes.
 
-    Parameters
-    ----------
-    answers : Answers
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
+    An item of a known class has that alone.
     """
-
-    def __init__(self, answers: Answers, truth: Ints | None):
-        fold = np.random.default_rng(0).permutation(answers.n_items) % FOLDS
-        self.items = [np.flatnonzero(fold == number) for number in range(FOLDS)]
-        self.others = [np.flatnonzero(fold != number) for number in range(FOLDS)]
-        self.rows = [np.flatnonzero(fold[answers.item] == number) for number in range(FOLDS)]
-        self.parts = [
-            (answers.subset(items), answers.subset(others))
-            for items, others in zip(self.items, self.others, strict=True)
-        ]
-        self.models = [AnswerModel.empty(answers)] * FOLDS
-        self.truth, self.shape = truth, (len(answers.item), answers.n_classes)
-
-    def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
-        """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
-        log_f, log_answers = np.empty_like(log_p), np.empty(self.shape)
-        for number, (unseen, seen) in enumerate(self.parts):
-            items, others = self.items[number], self.others[number]
-            known = None if self.truth is None else self.truth[others]
-            model = fit_answer_model(seen, log_p[others], start=self.models[number], truth=known, steps=steps)
-            log_f[items], log_answers[self.rows[number]] = model.log_f(log_p[items]), model.log_likelihood(unseen)
-            self.models[number] = model
-        return log_f, log_answers
-
-
-def vote_shares(answers: Answers) -> Floats:
-    """Return the share of the votes on each item that say each class, with PRIOR_VOTES of all classes."""
-    votes = answers.by_item @ np.eye(answers.n_classes)[answers.label]
+    said = csr_matrix((answers.weight, (answers.item, answers.label)), (answers.n_items, answers.n_classes))
+    votes = np.asarray(said.todense())
     prior = votes.sum(0) / votes.sum()
-    return np.asarray((votes + PRIOR_VOTES * prior) / (votes.sum(1, keepdims=True) + PRIOR_VOTES))
+    shares = (votes + PRIOR_VOTES * prior) / (votes.sum(1, keepdims=True) + PRIOR_VOTES)
+    if truth is not None:
+        shares[truth >= 0] = np.eye(answers.n_classes)[truth[truth >= 0]]
+    return np.asarray(shares)
 
 
 def shared_confusions(answers: Answers, q: Floats) -> Floats:

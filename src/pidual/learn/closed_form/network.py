@@ -40,7 +40,7 @@ class KernelMixture(nn.Module):
         self.n_classes, self.kernels = n_classes, [(kind, scale, int(n)) for kind, scale, n in kernels]
         shapes: dict[str, tuple[int, ...]] = {
             "mean": (n_features,),
-            "each": (n_features,),  # what columns are divided by
+            "each": (n_features,),  # what columns are multiplied by
             "alike": (n_features,),
             "landmarks": (n_landmarks, n_features),
             "log_mean": (n_classes,),
@@ -53,8 +53,9 @@ class KernelMixture(nn.Module):
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
 
     @classmethod
-    def of(cls, fitted: ClosedForm, landmarks: np.ndarray) -> "KernelMixture":
-        """Make the module of a fit, with the inputs that its kernels look back to."""
+    def of(cls, fitted: ClosedForm) -> "KernelMixture":
+        """Make the module of a fit."""
+        landmarks = fitted.landmarks
         groups: dict[int, list[Setting]] = {}
         for setting in fitted.settings:
             groups.setdefault(id(setting.block), []).append(setting)
@@ -82,10 +83,23 @@ class KernelMixture(nn.Module):
             values[f"coefficients_{at}"] = of_features
             values[f"weight_{at}"] = [setting.weight for setting in group]
             values[f"width_{at}"] = each.kernel.width
-            values |= {"mean": each.scale.mean, each.kernel.scale: each.scale.std}
+            values |= {"mean": each.scale.mean, each.kernel.scale: 1 / each.scale.std}
         for name, value in values.items():
             getattr(made, name).copy_(torch.as_tensor(np.asarray(value, np.float64)))
         return made
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the arguments that make a module of these sizes, beside those that the data decides."""
+        return {"n_landmarks": len(self.landmarks), "kernels": [list(kernel) for kernel in self.kernels]}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Return the weight of each kind of kernel."""
+        found: dict[str, float] = {}
+        for at, (kind, _, _) in enumerate(self.kernels):
+            found[kind] = found.get(kind, 0.0) + float(self.get_buffer(f"weight_{at}").sum())
+        return found
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logarithm of the probabilities of the classes (B, K)."""
@@ -106,7 +120,7 @@ class KernelMixture(nn.Module):
 
     def scaled(self, x: Tensor, scale: str) -> Tensor:
         """Bring columns to one scale; one that was constant becomes zero."""
-        scaled: Tensor = (x - self.mean) / getattr(self, scale)
+        scaled: Tensor = (x - self.mean) * getattr(self, scale)
         return scaled.clamp(-CLIP[scale], CLIP[scale])
 
 

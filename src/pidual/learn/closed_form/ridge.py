@@ -149,10 +149,13 @@ class ClosedForm:
         Those of largest weight; the weights have sum 1.
     log_mean : array (K,)
         Logarithm of the mean of q.
+    landmarks : array (D, d)
+        Inputs that all kernels look back to.
     """
 
     settings: Sequence[Setting]
     log_mean: Floats
+    landmarks: Array
 
     def predict(self, x: Array) -> Floats:
         """Return the probabilities of the classes of any inputs (B, d)."""
@@ -215,7 +218,7 @@ class Ridge:
                 for each in mine:
                     g = block.left_out(u, each.loadings, each.ridge, targets[rows], self.weight[rows])
                     p[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
-        return p, ClosedForm(settings, log_mean)
+        return p, ClosedForm(settings, log_mean, self.landmarks)
 
     def weigh(self, targets: Floats, log_mean: Floats, evidence: Floats) -> list[Setting]:
         """Find the sharpness and the weight of every setting, and keep those of largest weight."""

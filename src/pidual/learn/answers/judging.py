@@ -1,0 +1,133 @@
+"""From probabilities of the items' classes to what all answers say: the same for a closed form, a network, a model of
+somebody else, and no inputs at all.
+
+    judge = fit_judge(answers, log_p)           how answers come about, beside these probabilities
+    judge(answers, log_p)                       the posterior of any items and their answers
+
+How sharp p is, what answers count, and whether items mislead is decided by items that the answer model has not seen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .misleading import Misleading, find_misleading
+from .model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
+from .posterior import Posterior, Temper, find_temper, put_together
+
+FOLDS = 2  # of items that the answer model has not seen
+LEAST = 1e-6  # probability
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What was learned about answers, and how they are put together with probabilities.
+
+    Parameters
+    ----------
+    model : AnswerModel
+    temper : Temper
+    log_share : array (K,)
+        Logarithm of the mean of f: how frequent the classes are.
+    misleading : Misleading, optional
+        Where items mislead.
+    """
+
+    model: AnswerModel
+    temper: Temper
+    log_share: Floats
+    misleading: Misleading | None = None
+
+    def log_f(self, log_p: Floats) -> Floats:
+        """Return log f (n, K): probabilities as sharp as held-out answers ask for."""
+        sharpness = self.temper.sharpness if self.misleading is None else self.misleading.sharpness
+        return log_softmax(sharpness * self.model.log_f(log_p))
+
+    def __call__(self, answers: Answers, log_p: Floats, truth: Ints | None = None) -> Posterior:
+        """Judge items with these log-probabilities (n, K) by all of their answers."""
+        return put_together(
+            answers,
+            self.log_f(log_p),
+            self.model.log_likelihood(answers),
+            self.temper.tau,
+            log_share=self.log_share,
+            misleading=self.misleading,
+            truth=truth,
+        )
+
+
+class HeldOut:
+    """Answer models that each have not seen a part of the items.
+
+    Parameters
+    ----------
+    answers : Answers
+    truth : int array (n,), optional
+        Class of each item where it is known, else -1.
+    """
+
+    def __init__(self, answers: Answers, truth: Ints | None = None):
+        fold = np.random.default_rng(0).permutation(answers.n_items) % FOLDS
+        self.items = [np.flatnonzero(fold == number) for number in range(FOLDS)]
+        self.others = [np.flatnonzero(fold != number) for number in range(FOLDS)]
+        self.rows = [np.flatnonzero(fold[answers.item] == number) for number in range(FOLDS)]
+        self.parts = [
+            (answers.subset(items), answers.subset(others))
+            for items, others in zip(self.items, self.others, strict=True)
+        ]
+        self.models = [AnswerModel.empty(answers)] * FOLDS
+        self.truth, self.shape = truth, (len(answers.item), answers.n_classes)
+
+    def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
+        """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
+        log_f, log_answers = np.empty_like(log_p), np.empty(self.shape)
+        for number, (unseen, seen) in enumerate(self.parts):
+            items, others = self.items[number], self.others[number]
+            known = None if self.truth is None else self.truth[others]
+            model = fit_answer_model(seen, log_p[others], start=self.models[number], truth=known, steps=steps)
+            log_f[items], log_answers[self.rows[number]] = model.log_f(log_p[items]), model.log_likelihood(unseen)
+            self.models[number] = model
+        return log_f, log_answers
+
+
+def fit_judge(
+    answers: Answers,
+    log_p: Floats,
+    *,
+    truth: Ints | None = None,
+    start: AnswerModel | None = None,
+    held_out: HeldOut | None = None,
+    steps: int = STEPS,
+) -> Judge:
+    """Learn how answers come about, beside given probabilities.
+
+    Parameters
+    ----------
+    answers : Answers
+    log_p : array (n, K)
+        Logarithms of the probabilities of each item's classes, by something that has not seen its answers.
+    truth : int array (n,), optional
+        Class of each item where it is known, else -1.
+    start : AnswerModel, optional
+        Where to begin.
+    held_out : HeldOut, optional
+        Models of these answers to go on with.
+    steps : int
+        Of each answer model, at the most.
+    """
+    model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps)
+    unseen = (held_out or HeldOut(answers, truth)).fit(log_p, steps)
+    temper = find_temper(answers, *unseen)
+    misleading = find_misleading(answers, *unseen, temper.tau)
+    judge = Judge(model, temper, np.zeros(answers.n_classes), misleading)
+    share = np.exp(judge.log_f(log_p)).mean(0)
+    return Judge(model, temper, np.log(np.maximum(share, LEAST)), misleading)
+
+
+def log_of(p: NDArray[np.floating]) -> Floats:
+    """Return logarithms of probabilities, none of them infinite."""
+    return np.log(np.maximum(np.asarray(p, np.float64), LEAST))
