@@ -126,8 +126,6 @@ def compare(name, seed, cache, before):
         "probability": frame["given_probability"].to_numpy(),
         "margin": frame["given_margin"].to_numpy(),
     }
-    if "epoch_probability" in frame:
-        values["epochs"] = frame["epoch_probability"].to_numpy()
     if gate is not None:
         rules["gate"], values["gate"] = gate > 0.5, 1 - gate
     if not before and name in GROUPS["cheap"] and not isinstance(data, Stored) and seed == 0:

@@ -290,7 +290,6 @@ MEANINGS = {  # of the columns above, each in a few words; run_directory.md has 
     "label_quality": "probability that the given label is right; low = likely wrong",
     "given_probability": "the classifier's probability of the given label",
     "given_margin": "log of its ratio to the probability of the most likely other class",
-    "epoch_probability": "the same probability, averaged over training epochs",
     "is_label_issue": "whether the label looks wrong",
     "rests_on_own_answer": "whether the consensus of several answers confirms a label of low quality, by its own vote",
     "gate": "high = the label does not come from the true class",

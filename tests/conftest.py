@@ -16,8 +16,7 @@ from command_line import write_key
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Files of tests, of which the first look at figures, the second fit end to end what others fit with checks, and the
-# third fit for other reasons than the consensus: there the model of the answers has a tenth of its steps.
+# Files of tests, of which the first look at figures, and the second fit end to end what others fit with checks.
 DRAWING = {
     "test_analyses",
     "test_benchmark",
@@ -66,30 +65,6 @@ UNCHECKED = {
     "test_truth",
     "test_who_and_what",
 }
-BRIEFLY_JUDGED = {
-    "test_any_classifier",
-    "test_artefacts",
-    "test_bad_input",
-    "test_cli",
-    "test_directory",
-    "test_docs_code",
-    "test_estimator",
-    "test_export",
-    "test_exports",
-    "test_fuzz",
-    "test_import_command",
-    "test_network_export",
-    "test_odd_input",
-    "test_people",
-    "test_previews",
-    "test_progress",
-    "test_report",
-    "test_reprs",
-    "test_run",
-    "test_rundir",
-    "test_sections",
-}
-
 LONGEST = (  # files of tests that take more than ten seconds: they come first, so that two workers end together
     *("test_estimator", "test_run", "test_sweep", "test_cli", "test_docs_code", "test_every_method", "test_judge"),
     *("test_report", "test_fuzz", "test_processes"),
@@ -148,17 +123,6 @@ def _figures_are_drawn_where_they_are_looked_at(request):
 def _shapes_are_checked_but_where_fits_repeat(request):
     """Checking the shapes of every call takes a third of a small fit; other files check those of all methods."""
     with mock.patch.object(jaxtyping.config, "jaxtyping_disable", request.path.stem in UNCHECKED):
-        yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _answers_are_judged_briefly_where_nobody_looks(request):
-    """Half the time of a small fit goes to the consensus of its items."""
-    from pidual.run import consensus
-
-    slow = request.config.getoption("markexpr") == "slow"  # which compare with fits in processes of their own
-    steps = 6 if request.path.stem in BRIEFLY_JUDGED and not slow else consensus.STEPS
-    with mock.patch.object(consensus, "STEPS", steps):
         yield
 
 

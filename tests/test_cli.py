@@ -54,7 +54,7 @@ def fit(folder, *options, table="labels.csv", x="x.npy"):
 
 def fitted(folder, *options, **files):
     """The run directory of a short fit that must succeed."""
-    code, _, err = fit(folder, "--quiet", "--epochs", "2", "--keep-going", *options, **files)
+    code, _, err = fit(folder, "--quiet", "--keep-going", *options, **files)
     assert code == 0, err
     return folder / "run"
 
@@ -111,18 +111,18 @@ def test_fit_names_the_columns_that_may_be_pi(crowd_files):
     frame = pd.read_csv(crowd_files / "labels.csv").assign(place="here")
     frame.to_csv(crowd_files / "labels.csv", index=False)
     others = [column for column in frame if column not in ("item", "label", "annotator", "y", "split")]
-    err = fit(crowd_files, "--epochs", "1", "--keep-going")[2]
+    err = fit(crowd_files, "--keep-going")[2]
     assert f"not used: {', '.join(others)}. Name the columns that say how a label was made" in err
-    err = fit(crowd_files, "--epochs", "1", "--keep-going", "--force", "--pi", "annotator,place")[2]
+    err = fit(crowd_files, "--keep-going", "--force", "--pi", "annotator,place")[2]
     assert "not used" not in err
 
 
 def test_fit_asks_whether_people_gave_the_labels(crowd_files):
     frame = pd.read_csv(crowd_files / "labels.csv").rename(columns={"annotator": "agent"})
     frame.to_csv(crowd_files / "labels.csv", index=False)
-    err = fit(crowd_files, "--epochs", "1", "--keep-going", "--pi", "agent")[2]
+    err = fit(crowd_files, "--keep-going", "--pi", "agent")[2]
     assert "agent holds people, but no column says who gave each label" in err
-    err = fit(crowd_files, "--epochs", "1", "--keep-going", "--force", "--annotator", "agent")[2]
+    err = fit(crowd_files, "--keep-going", "--force", "--annotator", "agent")[2]
     assert "holds people" not in err
 
 
@@ -200,7 +200,7 @@ def test_paper_setting_and_another_method(crowd_files):
 
 
 def test_fit_summary_as_json_without_progress(crowd_files):
-    code, out, err = fit(crowd_files, "--epochs", "1", "--quiet", "--json", "--pi", "annotator,seconds")
+    code, out, err = fit(crowd_files, "--quiet", "--json", "--pi", "annotator,seconds")
     assert (code, err) == (0, "")
     assert json.loads(out)["run"] == str(crowd_files / "run")
     assert json.loads(out)["n_issues"] == read_json(crowd_files / "run" / "summary.json")["n_issues"]
@@ -208,9 +208,9 @@ def test_fit_summary_as_json_without_progress(crowd_files):
 
 def test_run_directory_has_the_name_of_the_table(crowd_files, monkeypatch):
     monkeypatch.chdir(crowd_files)
-    code, out, _ = run_cli(["fit", "labels.csv", "--x", "x.npy", "--epochs", "1", "-q"])
+    code, out, _ = run_cli(["fit", "labels.csv", "--x", "x.npy", "-q"])
     assert code == 0
-    assert files_below(crowd_files / "runs" / "labels") == {*RUN_FILES, "state/over_epochs-a.rows"}
+    assert files_below(crowd_files / "runs" / "labels") == {*RUN_FILES}
     assert "Report: runs/labels/report.html" in out
 
 
@@ -269,7 +269,7 @@ def test_text_from_table_to_prediction(crowd_files):
     frame = pd.read_csv(crowd_files / "labels.csv")
     frame["note"] = frame["y"].map(words) + " " + (frame["item"] % 4).map("on page {}".format)
     frame.to_csv(crowd_files / "labels.csv", index=False)
-    run = fitted(crowd_files, "--x-text", "note", "--epochs", "12", "--lr", "0.1", x=None)
+    run = fitted(crowd_files, "--x-text", "note", x=None)
     new = pd.DataFrame({"item": ["n1", "n2", "n3"], "note": [*words.values()], "y": [*words]})
     new.to_json(crowd_files / "new.jsonl", orient="records", lines=True)
     code, out, err = run_cli(["predict", run, crowd_files / "new.jsonl", "--json"])
@@ -378,7 +378,7 @@ def test_annotators_are_no_inputs_by_any_name(crowd_files):
     frame = pd.read_csv(crowd_files / "labels.csv")
     frame = frame.assign(worker_id=frame.pop("annotator").str[-1:].astype("category").cat.codes, f=frame["item"] / 7)
     frame.drop(columns=["seconds"]).drop_duplicates("item").to_csv(crowd_files / "labels.csv", index=False)
-    out = fitted(crowd_files, "--epochs", 1, x="labels.csv")
+    out = fitted(crowd_files, x="labels.csv")
     assert read_json(out / "model.json")["inputs"]["columns"] == ["f"]
 
 
@@ -395,7 +395,7 @@ def test_an_input_column_called_y_is_no_clean_label(crowd_files):
     x = np.load(crowd_files / "x.npy")[frame["item"]]
     frame.assign(x=x[:, 0], y=x[:, 1]).to_csv(crowd_files / "labels.csv", index=False)
     code, _, err = run_cli(
-        ["fit", crowd_files / "labels.csv", "--x-columns", "x,y", "--epochs", 2, "-q", "--out", crowd_files / "run"]
+        ["fit", crowd_files / "labels.csv", "--x-columns", "x,y", "-q", "--out", crowd_files / "run"]
     )
     assert code == 0, err
     assert read_json(crowd_files / "run" / "summary.json")["evaluation"] is None

@@ -11,10 +11,12 @@ from pidual.datasets.synthetic import make_crowd
 from pidual.encode import EncodedPI
 from pidual.engine import make_fabric
 from pidual.engine.predict import Scored
+from pidual.learn.answers.judging import fit_judge
+from pidual.learn.answers.model import log_softmax
+from pidual.learn.answers.rows import AnswerRows
 from pidual.run import FitOptions, fit_table, train
-from pidual.run.consensus import GivenProbabilities, Judge, find_power, fit_judge, step_items, temper
 from pidual.run.judge import assess
-from pidual.run.predict import predict
+from pidual.run.predict import ItemProbabilities, Tempered, first_part, predict
 from pidual.run.prepare import prepare
 
 
@@ -32,92 +34,69 @@ def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):
     rows = Rows.build(np.zeros((n, 1), np.float32), item, given, pi, item=item)
     spec = rows.spec(k, (people,))
     spec = type(spec)(**{**vars(spec), "code_names": ("annotator",)})
-    return rows, spec, torch.from_numpy(logits).float().log_softmax(1), y
+    return rows, spec, log_softmax(logits), y
 
 
-def judge_all(judge, log_p, rows, trained=None):
-    index, item = rows.groups.members(torch.arange(len(log_p)))
-    trained = torch.zeros(len(log_p), dtype=torch.bool) if trained is None else trained
-    return judge.posterior(log_p, rows.select(index, item=item, with_x=False), trained)[0].numpy()
-
-
-def test_the_posterior_by_plain_loops():
-    rows, spec, log_p, _ = made(n=12)
-    members = GivenProbabilities(spec, 2)
-    for parameter in members.requires_grad_(False).parameters():
-        parameter.normal_(0, 0.5, generator=torch.Generator().manual_seed(0))
-    judge = Judge(members, sharpness=0.7, tau=0.5, power=0.4)
-    trained = torch.arange(12) % 2 == 0
-    found = judge_all(judge, log_p, rows, trained)
-    answers, last = members.answers, 1
-    for i in range(12):
-        p = log_p[i].exp().double() ** (0.4 if trained[i] else 1.0)
-        p = (p / p.sum()) ** float(members.log_sharpness[last].exp()) * members.bias[last].exp()
-        q = (p / p.sum()) ** 0.7
-        for row in np.flatnonzero(rows.item.numpy() == i):
-            who, label = int(rows.codes[row, 0]), int(rows.y_noisy[row])
-            values = answers.people[who].view(2, -1)[last]
-            for k in range(3):
-                logits = values[1:] + answers.confusions[last, k]
-                logits = logits + (2.0 + values[0]) * (torch.arange(3) == k)
-                q[k] *= float(logits.softmax(0)[label]) ** 0.5
-        assert found[i] == pytest.approx((q / q.sum()).numpy(), abs=1e-5)
+def judge_all(judge, log_p, rows):
+    return judge(rows.of(np.arange(len(log_p)))[0], log_p).q
 
 
 def test_answers_make_the_consensus_better_than_vote_and_model():
     rows, spec, log_p, y = made()
-    judge = fit_judge(log_p, torch.arange(400), rows, np.zeros(len(rows), np.int8), spec)
-    q = judge_all(judge, log_p, rows)
+    answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
+    judge = fit_judge(answers.of(np.arange(400))[0], log_p)
+    q = judge_all(judge, log_p, answers)
     votes = np.zeros((400, 3))
     np.add.at(votes, (rows.item.numpy(), rows.y_noisy.numpy()), 1)
     right = (q.argmax(1) == y).mean()
-    assert right > max((votes.argmax(1) == y).mean(), (log_p.numpy().argmax(1) == y).mean())
+    assert right > max((votes.argmax(1) == y).mean(), (log_p.argmax(1) == y).mean())
     assert abs(q.max(1).mean() - right) < 0.1
 
 
-def test_the_answers_of_test_rows_teach_nothing():
+def test_answers_that_are_left_out_teach_nothing():
     rows, spec, log_p, _ = made()
-    split = np.where(rows.item.numpy() < 100, 2, 0).astype(np.int8)
+    kept = rows.item.numpy() >= 100
     other = rows.subset(torch.arange(len(rows)))
-    other.y_noisy[torch.from_numpy(split) == 2] = 0
-    first, second = (fit_judge(log_p, torch.arange(400), r, split, spec) for r in (rows, other))
-    assert (first.sharpness, first.tau, first.power) == (second.sharpness, second.tau, second.power)
-    for one, two in zip(first.members.parameters(), second.members.parameters(), strict=True):
-        assert torch.equal(one, two)
+    other.y_noisy[~torch.from_numpy(kept)] = 0
+    judges = []
+    for each in (rows, other):
+        answers = AnswerRows.fit(each, spec, kept)
+        judges.append(fit_judge(answers.of(np.arange(400), kept)[0], log_p))
+    assert judges[0].temper == judges[1].temper
+    assert (judges[0].model.flat() == judges[1].model.flat()).all()
 
 
-def test_trained_items_are_made_as_sure_as_held_out_ones():
-    rng = torch.Generator().manual_seed(0)
-    log_p = (3 * torch.randn(400, 5, generator=rng)).log_softmax(1)
-    part = torch.arange(400) % 2
-    log_p[part == 0] = (2.5 * log_p[part == 0]).log_softmax(1)
-    power = find_power(log_p, part)
-    sure = temper(log_p, part == 0, power).exp().amax(1)
-    assert abs(sure[part == 0].mean() - sure[part == 1].mean()) < 0.02
-    assert find_power(log_p, torch.zeros(400)) == 1.0  # nothing is held out
-    assert find_power(log_p, 1 - part) == 1.0  # never surer
+def test_items_in_parts_are_judged_as_all_together():
+    rows, spec, log_p, _ = made()
+    answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
+    judge = fit_judge(answers.of(np.arange(400))[0], log_p)
+    whole = judge_all(judge, log_p, answers)
+    for part in np.array_split(np.random.default_rng(0).permutation(400), 7):
+        assert judge(answers.of(part)[0], log_p[part]).q == pytest.approx(whole[part], abs=1e-12)
 
 
-def test_steps_see_all_items_where_they_are_few_and_a_bounded_number_where_not(monkeypatch):
-    rows, _, _, _ = made()
-    steps = list(step_items(rows.groups, torch.arange(400), 3))
-    assert {len(step) for step in steps} == {400}
-    monkeypatch.setattr("pidual.run.consensus.STEP_NUMBERS", 30)
-    monkeypatch.setattr("pidual.run.consensus.FEWEST_ANSWERS", 6)
-    monkeypatch.setattr("pidual.run.consensus.STEPS", 3)
-    steps = list(step_items(rows.groups, torch.arange(400), 3))
-    assert len(steps) == 134
-    assert len(torch.cat(steps[:133]).unique()) == 399  # and then from the start
-    monkeypatch.setattr("pidual.run.consensus.MOST_STEPS", 5)
-    assert len(list(step_items(rows.groups, torch.arange(400), 3))) == 5
+def test_trained_items_are_made_as_sure_as_held_out_ones(crowd):
+    table, inputs, _ = crowd
+    job = prepare(table, inputs, FitOptions(method="ce", accelerator="cpu", valid_fraction=0.3))
+    kept = ItemProbabilities(300, 4)
+    trained, rng = first_part(job) == 0, np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(300, 4)) * np.where(trained, 2.5, 1.0)[:, None]
+    kept.put(np.arange(300), np.exp(log_softmax(logits)))
+    tempered = Tempered.fit(job, kept)
+    sure = np.exp(tempered(np.arange(300), kept.log_p.astype(float))).max(1)
+    assert tempered.power < 0.8
+    assert abs(sure[trained].mean() - sure[~trained].mean()) < 0.03
+    kept.put(np.arange(300), np.exp(log_softmax(logits / np.where(trained, 5.0, 1.0)[:, None])))
+    assert Tempered.fit(job, kept).power == 1.0  # never surer
 
 
 @pytest.mark.parametrize("k", [2, 40])
 def test_two_and_many_classes_one_item_and_one_answer(k):
     for n, per_item in ((1, 1), (30, 1), (5, 40)):
         rows, spec, log_p, _ = made(n=n, k=k, per_item=per_item)
-        judge = fit_judge(log_p, torch.arange(n), rows, np.zeros(len(rows), np.int8), spec)
-        assert judge_all(judge, log_p, rows).sum(1) == pytest.approx(np.ones(n), abs=1e-5)
+        answers = AnswerRows.fit(rows, spec, np.ones(len(rows), bool))
+        judge = fit_judge(answers.of(np.arange(n))[0], log_p)
+        assert judge_all(judge, log_p, answers).sum(1) == pytest.approx(np.ones(n), abs=1e-5)
 
 
 # --- as part of a fit ---
@@ -139,6 +118,10 @@ def fitted(crowd, method, **options):
     return job, train(job, fabric=fabric), fabric
 
 
+def epochs(method, n):
+    return {} if method == "latent_truth" else {"epochs": n}
+
+
 def truth_and_vote(crowd):
     frame = crowd[2].frame
     y = frame.groupby("item")["y"].first()
@@ -148,7 +131,7 @@ def truth_and_vote(crowd):
 
 @pytest.mark.parametrize("method", ["ce", "pi_dual", "latent_truth"])
 def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
-    job, fit, fabric = fitted(crowd, method, options={"epochs": 10})
+    job, fit, fabric = fitted(crowd, method, options=epochs(method, 10))
     results = assess(job, fit, fabric)
     items, y, vote = results.items, *truth_and_vote(crowd)
     right = (items["consensus_label"].astype(int).to_numpy() == y[items["item"].astype(int)].to_numpy()).mean()
@@ -189,7 +172,7 @@ def test_a_run_of_many_classes(tmp_path, method):
     frame.to_csv(tmp_path / "labels.csv", index=False)
     table = read_table(tmp_path / "labels.csv", pi=["annotator"])
     inputs = Inputs.from_array(rng.normal(size=(100, 4)).astype(np.float32), source="x")
-    run = fit_table(table, inputs, tmp_path / "run", FitOptions(method=method, options={"epochs": 1}))
+    run = fit_table(table, inputs, tmp_path / "run", FitOptions(method=method, options=epochs(method, 1)))
     items = run.items
     assert (items["top_1"] == items["consensus_label"]).all()
     assert (items["top_1_probability"] == items["consensus_quality"]).all()
@@ -210,7 +193,7 @@ def test_answers_of_test_rows_do_not_touch_predictions(tmp_path, method):
         frame.to_csv(tmp_path / "labels.csv", index=False)
         table = read_table(tmp_path / "labels.csv", pi=["annotator", "seconds"])
         inputs = Inputs(crowd.x, None, "array", {}, source="x")
-        job, fit, fabric = fitted((table, inputs, crowd), method, options={"epochs": 2})
+        job, fit, fabric = fitted((table, inputs, crowd), method, options=epochs(method, 2))
         results = assess(job, fit, fabric)
         frames.append(results.predictions.frame)
         right = (frames[-1]["predicted_label"].astype(int) == frames[-1]["y"].astype(int))[test]

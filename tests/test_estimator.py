@@ -646,7 +646,7 @@ def test_pi_kinds(X, y, pi, monkeypatch):
     ids=["intervals", "periods", "large", "bytes", "lists"],
 )
 def test_pi_that_no_file_can_hold_is_categories(X, y, make):
-    model = PiDualClassifier(epochs=1, random_state=0).fit(X, y, pi=pd.DataFrame({"kind": make(len(X))}))
+    model = PiDualClassifier(random_state=0).fit(X, y, pi=pd.DataFrame({"kind": make(len(X))}))
     assert len(model.find_label_issues()) == len(X)
 
 
@@ -728,10 +728,10 @@ def test_the_command_gives_the_same_answer(tmp_path, by):
     np.save(tmp_path / "x.npy", crowd.x if by == "item" else x)
     columns = ["annotator", "seconds", "tool", "sure"]
     args = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--pi", ",".join(columns), "--seed", 3]
-    code, _, err = run_cli([*args, "--epochs", 5, "--out", tmp_path / "run", "-q"])
+    code, _, err = run_cli([*args, "--out", tmp_path / "run", "-q"])
     assert code == 0, err
     told = read_frame(tmp_path / "run" / "predictions.parquet")
-    issues = PiDualClassifier(random_state=3, epochs=5).fit(x, frame["label"], frame[columns]).find_label_issues()
+    issues = PiDualClassifier(random_state=3).fit(x, frame["label"], frame[columns]).find_label_issues()
     for name in ("is_label_issue", "label_quality", "given_label", "predicted_label", "gate"):
         np.testing.assert_array_equal(issues[name].to_numpy(), told[name].to_numpy())
 

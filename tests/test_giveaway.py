@@ -185,7 +185,7 @@ def test_the_command_names_the_column_and_writes_nothing(data, tmp_path):
     np.save(tmp_path / "x.npy", x)
     frame = pd.DataFrame({"label": label, "annotator": who, "answer": label, "seconds": np.arange(N) % 7 + 1.5})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    fit = ["fit", tmp_path / "t.csv", "--x", tmp_path / "x.npy", "--out", tmp_path / "run", "--epochs", 1, "-q"]
+    fit = ["fit", tmp_path / "t.csv", "--x", tmp_path / "x.npy", "--out", tmp_path / "run", "-q"]
     code, out, err = run_cli([*fit, "--keep-ids", "--pi", "annotator,answer"])
     assert (code, out) == (1, "")
     assert err.startswith("Error: PI column 'answer' of ")
@@ -199,4 +199,4 @@ def test_the_estimator_names_the_column(data):
     x, label, who = data
     for answer in label, np.unique(label, return_inverse=True)[1]:
         with pytest.raises(DataError, match="PI column 'answer' of pi determines the label"):
-            PiDualClassifier(epochs=1).fit(x, label, pi=pd.DataFrame({"annotator": who, "answer": answer}))
+            PiDualClassifier().fit(x, label, pi=pd.DataFrame({"annotator": who, "answer": answer}))

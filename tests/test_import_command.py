@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pidual import read_table
 from pidual.run import Run
 
-FEW = ["--set", "folds=2", "--epochs", "3", "--quiet"]
+FEW = ["--quiet"]
 
 
 @pytest.fixture

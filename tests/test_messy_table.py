@@ -25,7 +25,7 @@ SPELLINGS = {
 PEOPLE = ["Anna", "Bernd", "Eva"]
 COLUMNS = ["Beleg", "Prüfer", "Urteil", "Dauer s", "Datum", "Betrag", "Alter"]
 FIT = ["--item", "Beleg", "--label", "Urteil", "--annotator", "Prüfer", "--pi", "Prüfer,Dauer s,Datum"]
-SMALL = ["--x-columns", "Betrag,Alter", "--same", "o.k.=ok", "--epochs", "2", "--quiet", "--out"]
+SMALL = ["--x-columns", "Betrag,Alter", "--same", "o.k.=ok", "--quiet", "--out"]
 
 
 def rows_of(rng, n=40):

@@ -18,7 +18,7 @@ from pidual.errors import RunError
 from pidual.export import network
 from pidual.run import Run
 
-SMALL = ["--epochs", "2", "--quiet", "--out"]
+SMALL = ["--quiet", "--out"]
 
 
 @pytest.fixture(scope="module")

@@ -351,7 +351,7 @@ def test_no_id_is_in_a_saved_estimator(column):
     index = pd.MultiIndex.from_arrays([range(200), frame[column]], names=["row", column])
     X = pd.DataFrame(rng.normal(size=(200, 3)), index=index, columns=list("abc"))
     pi = frame[[column]].assign(annotator=frame[column], tool=rng.choice(["web", f"{SECRET}@b.org"], 200))
-    model = PiDualClassifier(epochs=2, random_state=0).fit(X, frame["label"].to_numpy(), pi=pi)
+    model = PiDualClassifier(random_state=0).fit(X, frame["label"].to_numpy(), pi=pi)
     assert SECRET.encode() not in pickle.dumps(model)
     assert SECRET not in json.dumps([model.summary_, model.history_]) + " ".join(model.label_issues_["reason"])
     assert model.find_label_issues().index.equals(index)
@@ -389,7 +389,7 @@ def leaks(folder, column):
     frame.to_csv(folder / "labels.csv", index=False)
     found = []
     for options in [], ["--annotator", column], ["--pi", f"{column},seconds"]:
-        args = ["fit", folder / "labels.csv", "--x", folder / "x.npy", "--out", folder / "run", "--epochs", 3, *options]
+        args = ["fit", folder / "labels.csv", "--x", folder / "x.npy", "--out", folder / "run", *options]
         code, out, err = run_cli(args)
         assert code == 0, err
         shown_text = out + err + everything(folder / "run")
@@ -412,7 +412,7 @@ def test_no_id_by_any_name_is_in_a_run_or_on_the_terminal(tmp_path, column):
 def test_the_search_for_ids_finds_them(tmp_path):
     crowd().to_csv(tmp_path / "labels.csv", index=False)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(60, 3)))
-    fit = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "--epochs", 1, "-q", "--out", tmp_path / "run"]
+    fit = ["fit", tmp_path / "labels.csv", "--x", tmp_path / "x.npy", "-q", "--out", tmp_path / "run"]
     assert run_cli([*fit, "--keep-ids", "--keep-going"])[0] == 0
     assert SECRET in everything(tmp_path / "run")
 
@@ -457,7 +457,7 @@ def test_kinds_that_do_not_fit_people_show_nobody():
         ids = np.where(rng.random(60) < 0.8, numbers, names) if kind == "number" else names
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = PiDualClassifier(epochs=1, pi_kinds={"annotator": kind})
+            model = PiDualClassifier(pi_kinds={"annotator": kind})
             try:
                 said = pickle.dumps(model.fit(x, y, pi=pd.DataFrame({"annotator": ids}))).decode("latin-1")
             except DataError as error:
@@ -478,6 +478,6 @@ def test_an_index_of_annotators_is_not_saved():
     rng = np.random.default_rng(0)
     who = np.array(["carol.secret", "bob.secret", "dora.secret"])[rng.integers(3, size=60)]
     x = pd.DataFrame(rng.normal(size=(60, 3)), index=who)
-    model = PiDualClassifier(epochs=1).fit(x, rng.integers(2, size=60), pi=pd.DataFrame({"annotator": who}, index=who))
+    model = PiDualClassifier().fit(x, rng.integers(2, size=60), pi=pd.DataFrame({"annotator": who}, index=who))
     assert "carol.secret" in model.label_issues_.index
     assert b".secret" not in pickle.dumps(model)

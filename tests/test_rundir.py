@@ -24,7 +24,7 @@ from pidual.run.evaluate import evaluate_issues
 def finished(tmp_path_factory):
     """A finished run; not to be changed."""
     folder = write_crowd(tmp_path_factory.mktemp("finished"))
-    options = FitOptions(options={"epochs": 4})
+    options = FitOptions()
     table = read_table(folder / "labels.csv", pi=["annotator", "seconds"])
     return fit_table(table, load_inputs(folder / "x.npy"), folder / "run", options)
 
@@ -195,7 +195,7 @@ def test_a_finished_run_without_a_report_gets_one_on_resuming(run, finished):
     before = times(run.path)
     folder = finished.path.parent
     table = read_table(folder / "labels.csv", pi=["annotator", "seconds"])
-    fit_table(table, load_inputs(folder / "x.npy"), run.path, FitOptions(options={"epochs": 4}), resume=True)
+    fit_table(table, load_inputs(folder / "x.npy"), run.path, FitOptions(), resume=True)
     after = times(run.path)
     assert after.pop(run.path / "report.html")
     assert after == before

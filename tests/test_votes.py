@@ -13,17 +13,18 @@ from test_judge import make_answers, make_probabilities
 
 import pidual
 from pidual.batch import Rows
-from pidual.data import AnnotationTable, load_probabilities
+from pidual.data import AnnotationTable, Inputs, load_probabilities
 from pidual.engine import Interrupted
 from pidual.errors import DataWarning
+from pidual.learn.answers.judging import fit_judge
+from pidual.learn.answers.rows import AnswerRows
 from pidual.run import FitOptions, fit_table
 from pidual.run.any_classifier import vote_shares
-from pidual.run.consensus import fit_judge
 from pidual.run.without_x import prepare_judging
 
 
 def judged(frame, p=None):
-    return pidual.judge(frame, p, options={"epochs": 20})
+    return pidual.judge(frame, p)
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +79,11 @@ def test_other_methods_have_the_same_consensus():
     rows, spec, log_p, _ = made(per_item=1)
     again = torch.arange(400).repeat(3)
     twice = dataclasses.replace(rows.subset(again), vote=again)
-    judge, other = (
-        fit_judge(log_p, torch.arange(400), each, np.zeros(len(each), np.int8), spec) for each in (rows, twice)
-    )
-    assert other.sharpness == judge.sharpness
-    assert np.abs(judge_all(judge, log_p, rows) - judge_all(other, log_p, twice)).max() < 0.05
+    found = []
+    for each in (rows, twice):
+        answers = AnswerRows.fit(each, spec, np.ones(len(each), bool))
+        found.append(judge_all(fit_judge(answers.of(np.arange(400))[0], log_p), log_p, answers))
+    assert found[0] == pytest.approx(found[1], abs=1e-3)
 
 
 def test_rows_of_a_vote_share_its_weight():
@@ -135,9 +136,10 @@ def test_without_inputs_the_verdict_says_that_nothing_is_known(copied):
 
 
 def test_a_killed_second_fit_is_continued(copied, tmp_path):
-    frame, _, p = copied
-    table, inputs = AnnotationTable.from_frame(frame, keep_ids=True), load_probabilities(p, [0, 1, 2])
-    options = FitOptions(options={"epochs": 8})
+    frame, y, _ = copied
+    x = np.eye(3)[y] * 4 + np.random.default_rng(0).normal(size=(300, 3))
+    table, inputs = AnnotationTable.from_frame(frame, keep_ids=True), Inputs.from_array(x, source="x")
+    options = FitOptions()
     whole = fit_table(table, inputs, tmp_path / "whole", options)
     second = tmp_path / "run" / "state" / "merged"
     with pytest.raises(Interrupted):

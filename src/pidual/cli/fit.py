@@ -151,6 +151,8 @@ def print_result(run: Any, *, as_json: bool) -> None:
 
 def print_summary(run: Any) -> None:
     """What a run found, for people; an older one, whose end is resumed, may say less."""
+    from ..report.headline import describe_choice, describe_votes
+
     summary, data = run.summary, run.config["data"]
     precision = describe_precision(summary["detection"]) if "detection" in summary else "."
     verdict = summary.get("verdict", NO_VERDICT)
@@ -165,6 +167,9 @@ def print_summary(run: Any) -> None:
     if noise := summary.get("noise"):
         spread = f"{noise['low']:.1%} to {noise['high']:.1%}"
         lines.append(f"Estimated noise: {noise['rate']:.1%} of the labels ({spread}).")
+    if consensus := summary.get("consensus"):
+        spread = f"{consensus['low']:.1%} to {consensus['high']:.1%}"
+        lines.append(f"Consensus: right for {consensus['accuracy']:.1%} of the items ({spread}).")
     if summary.get("from_run"):
         lines += describe_decisions(summary["from_run"])
     if summary["valid_accuracy"] is not None:
@@ -176,7 +181,7 @@ def print_summary(run: Any) -> None:
     known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
     if known:
         lines.append(f"Against clean labels: {', '.join(known)}.")
-    lines += describe_choice(summary, run.config)
+    lines += [*describe_votes(summary), *describe_choice(summary)]
     lines += [*restarts, f"Report: {run.path / 'report.html'}"]
     click.echo("\n".join(lines))
 
@@ -222,14 +227,3 @@ def describe_restarts(events: list[dict[str, Any]]) -> list[str]:
         *([f"Training collapsed and was started again {times} with a smaller learning rate."] if again else []),
         *(f"Training: {event['reason']}, and were left out." for event in others),
     ]
-
-
-def describe_choice(summary: dict[str, Any], config: dict[str, Any]) -> list[str]:
-    """How many networks of several settings judged the labels, and which items mislead; for people."""
-    from ..report.headline import describe_misleading
-
-    records = summary.get("model_selection") or []
-    misled, folds = describe_misleading(records), config["method_options"].get("folds", 1)
-    if len(records) < 2 or folds < 2:
-        return misled
-    return [f"Judged by {len(records) * folds} networks: each label by those that were not trained on it.", *misled]

@@ -427,6 +427,7 @@ CUTOFF = record(
 )
 VERDICT = record({"status": one_of("ok", "doubtful", "failed"), "reasons": list_of(text)})
 NOISE = record({"rate": share, "low": share, "high": share})
+CONSENSUS = record({"accuracy": share, "low": share, "high": share, "votes": number(0), "answers": number(0)})
 DETECTION = record(
     {
         **dict.fromkeys(("expected_precision", "precision_low", "precision_high"), maybe(share)),
@@ -488,6 +489,7 @@ SUMMARY = record(
         "label_quality": one_of("posterior", "confidence"),  # of older runs
         "verdict": VERDICT,
         "noise": NOISE,
+        "consensus": CONSENSUS,
         "detection": DETECTION,
         "model_selection": list_of(mapping(plain)),
         "pi_effects": list_of(PI_EFFECT),

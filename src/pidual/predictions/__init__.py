@@ -12,8 +12,6 @@
                                   and all answers to the item
     given_probability float32     in [0, 1], probability of the given label, from the input alone
     given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
-    epoch_probability float32     given_probability averaged over the epochs of training, by networks that did not learn
-                                  from the item; missing where there is none, and only of methods that keep it
     is_label_issue    bool        the given label looks wrong: its quality is low, and it does not rest on one answer
     rests_on_own_answer bool      its quality is low too, but it is the consensus of several answers, by its own vote
     gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
@@ -135,7 +133,6 @@ class Predictions:
         consensus_quality: npt.ArrayLike | None = None,
         given_probability: npt.ArrayLike | None = None,
         given_margin: npt.ArrayLike | None = None,
-        epoch_probability: npt.ArrayLike | None = None,
         gate: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
         scores: Mapping[str, npt.ArrayLike] | None = None,
@@ -161,8 +158,6 @@ class Predictions:
             Their probability; needed with `consensus`.
         given_probability, given_margin : array (N,), optional
             Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
-        epoch_probability : array (N,), optional
-            Probability of the given label from the input alone, averaged over the epochs; NaN where there is none.
         gate : array (N,), optional
             Gate of every annotation.
         scores : mapping of name to array (N,), optional
@@ -183,7 +178,6 @@ class Predictions:
             "label_quality": label_quality,
             "given_probability": given_probability,
             "given_margin": given_margin,
-            "epoch_probability": epoch_probability,
             "is_label_issue": np.zeros(n),
             "rests_on_own_answer": np.zeros(n),
             "gate": gate,

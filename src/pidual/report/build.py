@@ -12,10 +12,10 @@ from ..run.files import RunFiles
 from .amounts import amounts, evaluation, histograms
 from .classes import classes
 from .headline import headline
-from .making import chosen, curves, made_by, pi_effects, pi_health, settings
+from .making import curves, made_by, pi_effects, pi_health, settings
 from .people import agreement, annotators, by_class
 from .suspects import suspects
-from .words import FILTERS, Context, records
+from .words import FILTERS, Context
 
 COUNTED = (
     *("given_label", "predicted_label", "predicted_probability", "consensus_label", "consensus_quality"),
@@ -58,7 +58,6 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
         "pi_effects": pi_effects(summary),
         "curves": curves(run),
         "restarted": len({epoch.get("attempt") for epoch in run.history}) > 1,
-        "chosen": chosen(records(summary.get("model_selection"))),
         "made_by": made_by(run),
         "settings": settings(run.config),
     }
@@ -104,7 +103,7 @@ def _sections(context: Context) -> list[tuple[str, str]]:
         ("classes", "Classes", True),
         ("pi", "PI", context["pi_health"] or context["pi_effects"]),
         ("scores", "Scores", True),
-        ("training", "Training", context["curves"] or context["chosen"]),
+        ("training", "Training", context["curves"]),
         ("settings", "Settings", True),
     ]
     return [(name, title) for name, title, shown in there if shown]

@@ -21,6 +21,7 @@ VERDICTS = {
     ),
 }
 FAILED = "All numbers on this page come from a fit that failed. Use them to find out why, not to act on."
+KERNELS = {"linear": "a linear rule", "gauss": "similar items", "relu": "a rule with bends"}
 IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 
 
@@ -107,9 +108,13 @@ def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]
         (
             "Estimated noise",
             percent(rate),
-            f"of all labels are wrong; 90% interval {interval}" if interval else "share of labels that are wrong",
+            f"of all labels are wrong; range {interval}" if interval else "share of labels that are wrong",
         ),
     ]
+    consensus = section(summary, "consensus")
+    if (right := number(consensus.get("accuracy"))) is not None:
+        interval = between(number(consensus.get("low")), number(consensus.get("high")))
+        tiles.append(("Consensus", percent(right), f"of the items have the right one; range {interval}"))
     precision = number(detection.get("expected_precision"))
     if precision is not None and n_issues:
         interval = between(number(detection.get("precision_low")), number(detection.get("precision_high")))
@@ -157,18 +162,37 @@ def _sentences(summary: Context, predictions: Predictions) -> list[str]:
                 f"According to clean labels, used for checking only, {count(hits)} of the {count(int(flagged.sum()))} "
                 "flagged labels that can be checked really are wrong."
             )
-    return [*found, *describe_misleading(records(summary.get("model_selection")))]
+    return [*found, *describe_votes(summary), *describe_choice(summary)]
 
 
-def describe_misleading(settings: list[Context]) -> list[str]:
-    """How many items seem to mislead, where any do."""
-    rate = number(settings[0].get("misleading_rate")) if settings else None
-    if not rate:
+def describe_votes(summary: Context) -> list[str]:
+    """How many votes the answers to an item count as, where they are several."""
+    consensus = section(summary, "consensus")
+    votes, answers = number(consensus.get("votes")), number(consensus.get("answers"))
+    if votes is None or answers is None or answers < 1.05:
         return []
     return [
-        f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. There "
-        "the input counts for more than the majority."
+        f"{answers:.1f} answers an item count as {votes:.1f} votes, because people share mistakes. How many they "
+        "share cannot be seen without checked items: hence the ranges."
     ]
+
+
+def describe_choice(summary: Context) -> list[str]:
+    """What was found out from the inputs, and how many items seem to mislead, where any do."""
+    found = next(iter(records(summary.get("model_selection"))), {})
+    explained, kernels = number(found.get("explained")), section(found, "kernels")
+    sentences = []
+    if explained is not None and kernels:
+        kind = max(kernels, key=lambda name: number(kernels[name]) or 0.0)
+        sentences.append(
+            f"The inputs explain {explained:.0%} of what the answers agree on, mostly by {KERNELS.get(kind, kind)}."
+        )
+    if rate := number(found.get("misleading_rate")):
+        sentences.append(
+            f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. "
+            "There the input counts for more than the majority."
+        )
+    return sentences
 
 
 def _decided(about: Context) -> list[str]:

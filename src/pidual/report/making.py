@@ -10,7 +10,6 @@ from .words import Context, clean, count, number, records, score, section, setti
 
 MAX_SETTINGS = 60
 MAX_EFFECTS = 50
-LITTLE = 0.01  # share of a setting that counts next to nothing
 MAX_DRAWN = 1e100  # beyond this a curve has a gap, as no axis can hold it
 
 
@@ -59,12 +58,14 @@ def _interval(record: Context) -> str:
 
 
 def curves(run: RunFiles) -> list[Context]:
-    """Loss, validation accuracy and mean gate over epochs, counted from 1, where they were recorded."""
+    """Loss, validation accuracy and mean gate over epochs, counted from 1, where a network was trained."""
+    if not run.trains:
+        return []
     selected = run.summary["selected_epoch"] + 1
     found = []
     for key, title in (("loss", "Training loss"), ("valid_accuracy", "Validation agreement"), ("gate", "Mean gate")):
         attempts: dict[Any, list[tuple[int, float]]] = {}
-        for epoch in _mean_of_members(run.history, key):
+        for epoch in run.history:
             value = number(epoch.get(key))
             if isinstance(epoch.get(key), (int, float)):
                 line = (str(epoch.get("stage", "")).startswith("first stage"), epoch.get("attempt", 0))
@@ -78,25 +79,6 @@ def curves(run: RunFiles) -> list[Context]:
             {"svg": figures.curve_svg(f"curve-{key}", label, title, list(attempts.values()), selected=selected)}
         )
     return found
-
-
-def _mean_of_members(epochs: list[Context], key: str) -> list[Context]:
-    """Where members were trained apart, the mean over them in every epoch, each in its last attempt; else as it is."""
-    apart = [epoch for epoch in epochs if str(epoch.get("stage", "")).startswith(("member ", "group "))]
-    if not apart:
-        return epochs
-    last = {(epoch["stage"], epoch["epoch"]): number(epoch.get(key)) for epoch in apart}
-    means: dict[int, list[float]] = {}
-    for (_, epoch), value in last.items():
-        means.setdefault(epoch, []).extend([] if value is None else [value])
-    return [{"epoch": epoch, key: sum(of) / len(of)} for epoch, of in sorted(means.items()) if of]
-
-
-def chosen(tried: list[Context]) -> Context | None:
-    """How many settings a run tried, and how many of them count; None where there was no choice."""
-    if len(tried) < 2:
-        return None
-    return {"n": len(tried), "counting": sum((number(record.get("share")) or 0) >= LITTLE for record in tried)}
 
 
 def made_by(run: RunFiles) -> str:

@@ -30,7 +30,8 @@ from ..methods.fitted_truth import FittedTruth
 from ..review import read_decisions
 from .decisions import calibrate_run, decided_classes
 from .directory import Run
-from .makers import WITHOUT_TRAINING, check_build
+from .files import WITHOUT_TRAINING
+from .makers import check_build
 from .options import FitOptions
 from .prepare import Job
 from .trained import FETCHING, check_library_name

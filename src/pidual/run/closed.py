@@ -109,13 +109,13 @@ def fit_closed(
             made = fit(job, answers, learned, kept, start, Rounds(store, progress, stop, started))
     finally:
         progress.stop()
-    f, judge, probabilities, likelihoods = made
+    f, judge, probabilities, likelihoods, explained = made
     options = FittedTruth.options(answers.design, judge)
     job.method_options = options
     method = FittedTruth(f, job.spec, **options).hold(answers.design, judge).eval()
     history = records(likelihoods, started)
     how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities}
-    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], describe(judge, f), **how)
+    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], describe(judge, f, explained), **how)
 
 
 @dataclass
@@ -152,7 +152,7 @@ def records(likelihoods: list[float], started: float) -> list[Record]:
     ]
 
 
-Made = tuple[Any, Judge, Callable[[Ints], Floats], list[float]]
+Made = tuple[Any, Judge, Callable[[Ints], Floats], list[float], float | None]
 
 
 def fit_rounds(
@@ -183,7 +183,15 @@ def fit_rounds(
             p[part] = found.f.predict(others[items[part]])
         return p
 
-    return f, found.judge, probabilities, found.likelihoods
+    return f, found.judge, probabilities, found.likelihoods, share_explained(found.p, found.posterior.q)
+
+
+def share_explained(p: Floats, q: Floats) -> float:
+    """Return how much of what is known about the classes of items, beyond how frequent they are, p knows by itself."""
+    log_mean = np.log(np.maximum(q.mean(0), 1e-12))
+    known = float((q * (np.log(np.maximum(q, 1e-12)) - log_mean)).sum(1).mean())
+    gained = float((q * (log_of(p) - log_mean)).sum(1).mean())
+    return float(np.clip(gained / known, 0, 1)) if known > 0 else 0.0
 
 
 def fit_given(
@@ -211,7 +219,7 @@ def fit_given(
     if job.network["name"] == "given":
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
-    return f, judge, probabilities, [judge.temper.likelihood]
+    return f, judge, probabilities, [judge.temper.likelihood], None
 
 
 def fits(start: AnswerModel, empty: AnswerModel) -> bool:
@@ -219,12 +227,12 @@ def fits(start: AnswerModel, empty: AnswerModel) -> bool:
     return all(np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items())
 
 
-def describe(judge: Judge, f: Any) -> list[Record]:
+def describe(judge: Judge, f: Any, explained: float | None) -> list[Record]:
     """Return what held-out answers decided, for summary.json."""
     found: Record = {"tau": judge.temper.tau, "sharpness": judge.temper.sharpness}
     found["answer_log_likelihood"] = judge.temper.likelihood
     if judge.misleading is not None:
         found |= {"misleading_rate": judge.misleading.rate, "misleading_follow": judge.misleading.follow}
     if isinstance(f, KernelMixture):
-        found["kernels"] = f.shares
+        found |= {"kernels": f.shares, "explained": explained}
     return [found]

@@ -42,6 +42,9 @@ from ..predictions import (
     read_frame,
 )
 
+CLOSED_FORM = "closed_form"
+WITHOUT_TRAINING = (CLOSED_FORM, "given", "prior")  # what stands for a network where none is trained
+
 
 @dataclass(frozen=True)
 class RunFiles:
@@ -76,6 +79,11 @@ class RunFiles:
                 f"edited; {DAMAGED}."
             )
         return summary
+
+    @property
+    def trains(self) -> bool:
+        """Whether a network was trained."""
+        return self.config["network"]["name"] not in WITHOUT_TRAINING
 
     @cached_property
     def model(self) -> Record:

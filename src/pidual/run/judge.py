@@ -73,7 +73,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     together = job.together if rows is None else job.together[rows]
     noise = noise_rate(together, scores.quality, scores.full, scores.stated)
     findings = expected_findings(counted, scores.full, scores.unaided)
-    consensus = describe_consensus(posteriors)
+    consensus = describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
     found = find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
     summary |= {
         "consensus": consensus,
@@ -94,14 +94,15 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     return Results(predictions, items, annotators, summary, by_class)
 
 
-def describe_consensus(posteriors: Posteriors) -> dict[str, float]:
-    """How often the consensus is stated to be right, the range of that, and the votes that an item's answers count."""
+def describe_consensus(posteriors: Posteriors, answers: float) -> dict[str, float]:
+    """How often the consensus is stated to be right, with its range, and what the answers to an item count as."""
     low, high = posteriors.stated.mean(1).tolist()
     return {
         "accuracy": float(posteriors.quality.mean()),
         "low": min(low, float(posteriors.quality.mean())),
         "high": max(high, float(posteriors.quality.mean())),
         "votes": float(posteriors.votes.mean()),
+        "answers": answers,
     }
 
 

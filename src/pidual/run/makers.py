@@ -18,9 +18,8 @@ from ..methods import METHODS, Method
 from ..methods.fitted_truth import FittedTruth
 from ..nets import Standardize, build_network
 from ..options import check_options, signature
+from .files import CLOSED_FORM, WITHOUT_TRAINING
 
-CLOSED_FORM = "closed_form"
-WITHOUT_TRAINING = (CLOSED_FORM, "given", "prior")  # what stands for a network where none is trained
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
 

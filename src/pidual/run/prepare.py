@@ -22,15 +22,9 @@ from ..learn.answers.model import AnswerModel
 from ..methods import METHODS, Method, check_method
 from ..nets import NETWORKS, WITHOUT_X
 from ..options import Training
+from .files import CLOSED_FORM, WITHOUT_TRAINING
 from .giveaway import check_giveaway
-from .makers import (
-    CLOSED_FORM,
-    WITHOUT_TRAINING,
-    check_build,
-    method_maker,
-    network_maker,
-    standardize_inputs,
-)
+from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
 from .pi_health import find_pi_problems
