@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from ..answers.misleading import Misleading, find_misleading
 from ..answers.model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
 from ..answers.posterior import Posterior, Temper, find_temper, judge
-from .kernels import KERNELS, Array
-from .ridge import ClosedForm, Ridge
+from .kernels import KERNELS, LANDMARKS, Array
+from .ridge import ClosedForm, Ridge, choose_kernels
 
 ROUNDS = 3
-CHOOSING, WORTH = 1000, 0.05  # inputs that choose kernels, and the weight that a kernel must have there
 PRIOR_VOTES = 0.5  # that each item begins with, of all classes as they are frequent
 FOLDS = 2  # of items that the answer model has not seen, where tau and sharpness are decided
-LATER_STEPS = 40  # of the answer model, from the round before
+LATER_STEPS = 12  # of the answer model, from the round before
 LEAST = 1e-6
 
 Floats = NDArray[np.float64]
@@ -61,14 +60,10 @@ def fit_inputs(x: Array, row: Ints, answers: Answers, *, truth: Ints | None = No
     Of many inputs, some decide first which kernels are worth working out for all.
     """
     counts, kernels = np.bincount(row, minlength=len(x)).astype(np.float64), list(KERNELS)
-    if len(x) > 2 * CHOOSING:
-        rows = np.linspace(0, len(x) - 1, CHOOSING).astype(np.int64)
-        items = np.flatnonzero(np.isin(row, rows))
-        known = None if truth is None else truth[items]
-        tried = Ridge(np.asarray(x[rows]), counts[rows])
-        found = alternate(tried, np.searchsorted(rows, row[items]), answers.subset(items), truth=known)
-        weights = [sum(each.weight for each in found.f.settings if each.block is block) for block in tried.blocks]
-        kernels = [kernel for kernel, weight in zip(KERNELS, weights, strict=True) if weight >= WORTH]
+    if len(x) > LANDMARKS:
+        q = vote_shares(answers)
+        evidence = sum_by(row, shared_confusions(answers, q), len(x))
+        kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
     return alternate(Ridge(x, counts, kernels), row, answers, truth=truth)
 
 

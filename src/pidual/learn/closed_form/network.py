@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.linalg import solve_triangular
 from torch import Tensor, nn
 
 from .kernels import CLIP, CONSTANT
@@ -67,18 +66,12 @@ class KernelMixture(nn.Module):
         values: dict[str, Any] = {"landmarks": landmarks, "log_mean": fitted.log_mean}
         for at, (each, group) in enumerate(zip(features, groups.values(), strict=True)):
             block = group[0].block
-            raw = [
-                each_setting.sharpness * block.coefficients(each_setting.loadings, each_setting.ridge)
-                for each_setting in group
-            ]
-            of_features = np.concatenate(raw, axis=1)  # (D, n K)
+            of_features = np.concatenate([setting.coefficients for setting in group], axis=1)  # (D, n K)
             values[f"offset_{at}"] = block.mean @ of_features
-            if each.factor is None:
-                of_features = of_features / np.sqrt(len(each.scale.mean))
-            else:
-                of_features = solve_triangular(each.factor.astype(np.float64), of_features, lower=True, trans="T")
-            if each.kernel.kind == "linear" and each.landmarks is not None:
-                of_features = each.landmarks.astype(np.float64).T @ of_features / len(each.scale.mean)
+            if each.kernel.kind == "linear":
+                d = len(each.scale.mean)
+                x = np.eye(d) * np.sqrt(d) if each.landmarks is None else each.landmarks.astype(np.float64)
+                of_features = x.T @ of_features / d
             values[f"coefficients_{at}"] = of_features
             values[f"weight_{at}"] = [setting.weight for setting in group]
             values[f"width_{at}"] = each.kernel.width
