@@ -1,5 +1,7 @@
 """Leave-one-out against refits in a loop, and the limiting cases of closed-form kernel ridge."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -153,3 +155,4 @@ def test_the_network_says_what_the_fit_says(n, d, monkeypatch):
     again = KernelMixture(d, 3, len(ridge.landmarks), network.kernels)
     again.load_state_dict(network.state_dict())
     assert torch.equal(again(new), network(new))
+    assert torch.equal(pickle.loads(pickle.dumps(network))(new), network(new))

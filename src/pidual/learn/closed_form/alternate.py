@@ -22,6 +22,7 @@ from .ridge import ClosedForm, Ridge, choose_kernels
 ROUNDS = 3
 PRIOR_VOTES = 0.5  # that each item begins with, of all classes as they are frequent
 FOLDS = 2  # of items that the answer model has not seen, where tau and sharpness are decided
+FOLD_NUMBERS, FOLD_ITEMS = 2**17, 2000  # answers x K, and items, beyond which some are enough for that
 LATER_STEPS = 12  # of the answer model, from the round before
 LEAST = 1e-6
 
@@ -95,8 +96,8 @@ def alternate(
         steps = LATER_STEPS if number else STEPS
         model = fit_answer_model(answers, log_p, start=model, truth=truth, steps=steps)
         unseen = folds.fit(log_p, steps)
-        temper = find_temper(answers, *unseen)
-        misleading = find_misleading(answers, *unseen, temper.tau)
+        temper = find_temper(folds.answers, *unseen)
+        misleading = find_misleading(folds.answers, *unseen, temper.tau)
         log_answers = model.log_likelihood(answers)
         sharpness = temper.sharpness if misleading is None else misleading.sharpness
         log_f = log_softmax(sharpness * model.log_f(log_p))
@@ -106,7 +107,7 @@ def alternate(
 
 
 class Folds:
-    """Answer models that each have not seen a part of the items.
+    """Answer models that each have not seen a part of the items; of many items, of some of them.
 
     Parameters
     ----------
@@ -116,6 +117,11 @@ class Folds:
     """
 
     def __init__(self, answers: Answers, truth: Ints | None):
+        step = min(len(answers.item) * answers.n_classes // FOLD_NUMBERS, answers.n_items // FOLD_ITEMS)
+        self.some = np.arange(0, answers.n_items, max(1, step))
+        if step > 1:
+            answers, truth = answers.subset(self.some), None if truth is None else truth[self.some]
+        self.answers = answers
         fold = np.random.default_rng(0).permutation(answers.n_items) % FOLDS
         self.items = [np.flatnonzero(fold == number) for number in range(FOLDS)]
         self.others = [np.flatnonzero(fold != number) for number in range(FOLDS)]
@@ -129,6 +135,7 @@ class Folds:
 
     def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
         """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
+        log_p = log_p[self.some]
         log_f, log_answers = np.empty_like(log_p), np.empty(self.shape)
         for number, (unseen, seen) in enumerate(self.parts):
             items, others = self.items[number], self.others[number]
