@@ -120,7 +120,7 @@ def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
     assert sum(selection["kernels"].values()) == pytest.approx(1)
     assert 0 < selection["explained"] < 1
     assert "The inputs explain" in (crowd / "stdout").read_text()
-    assert re.search(r"3.0 answers an item count as 1.\d votes", (crowd / "stdout").read_text())
+    assert re.search(r"3.0 answers an item count as \d\.\d votes", (crowd / "stdout").read_text())
 
 
 def test_predict_says_of_test_items_what_the_fit_said(crowd):

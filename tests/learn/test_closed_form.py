@@ -1,5 +1,7 @@
 """Leave-one-out against refits in a loop, and the limiting cases of closed-form kernel ridge."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from pidual.learn.closed_form import ridge as closed_form
 from pidual.learn.closed_form.kernels import KERNELS, Kernel, relu_kernel
 from pidual.learn.closed_form.network import KernelMixture
-from pidual.learn.closed_form.ridge import Ridge, stack
+from pidual.learn.closed_form.ridge import Block, Ridge, stack
 
 
 def draw(n=30, d=4, k=3, seed=0):
@@ -27,6 +29,12 @@ def refit(phi, weight, targets, ridge, without):
     return of_targets + (phi[without] - mean) @ coefficients
 
 
+def left_out(block, targets, number):
+    """What fits without each row say about it, at one ridge."""
+    fitted = block.u @ (block.shrink(block.ridges[number])[:, None] * block.loadings(targets))
+    return block.left_out(fitted, block.h[:, number], targets, block.weight)
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: f"{kernel.kind}-{kernel.scale}-{kernel.width}")
 @pytest.mark.parametrize("copies", [False, True])
 def test_leaving_one_out_equals_refits(kernel, copies, monkeypatch):
@@ -34,20 +42,33 @@ def test_leaving_one_out_equals_refits(kernel, copies, monkeypatch):
     x, q, _ = draw()
     weight = np.random.default_rng(1).integers(1, 4, len(x)).astype(float) if copies else np.ones(len(x))
     (block,) = Ridge(x, weight, kernels=[kernel]).blocks
-    phi, targets = block.features(x), q - weight @ q / weight.sum()
-    loadings, u = block.loadings(targets), np.concatenate(block.kept)
-    for ridge in block.ridges[[0, 4, 8]]:
-        g = block.left_out(u, loadings, ridge, targets, weight)
+    targets, z = q - weight @ q / weight.sum(), block.features.scale(x)
+    k = block.features.kernel(z, z)
+    phi = np.linalg.svd(k)[0] * np.sqrt(np.linalg.svd(k)[1])
+    for number in (0, 4, 8):
+        g, ridge = left_out(block, targets, number), block.ridges[number]
         expected = [refit(phi, weight, targets, ridge, row) for row in range(len(x))]
         # The intercept of the fit to all rows is a shrunk mean of 0; both leave the row out of their means.
         assert np.abs(g - expected).max() < 1e-8
 
 
-def test_features_of_few_inputs_give_the_kernel_itself():
-    x, _, _ = draw()
+def test_landmarks_that_are_all_inputs_give_the_kernel_itself():
+    x, q, _ = draw()
     for block in Ridge(x).blocks:
         z = block.features.scale(x)
-        assert np.abs(block.features(x) @ block.features(x).T - block.features.kernel(z, z)).max() < 1e-4
+        centre = np.eye(len(x)) - 1 / len(x)
+        expected = centre @ block.features.kernel(z, z) @ centre
+        assert np.abs((block.u * block.squares) @ block.u.T - expected).max() < 1e-8
+        assert np.abs(block.through(slice(None), block.directions) - block.u).max() < 1e-5
+    for one in Ridge(x, np.full(30, 2.0)).blocks:  # the same inputs twice are not the landmarks themselves
+        other = Block(one.features, np.concatenate([x, x]), np.ones(60), np.arange(60))
+        assert np.abs(one.h / 2 - other.h[:30]).max() < 1e-4
+        q_twice = np.concatenate([q, q]) - q.mean(0)
+        fits = [
+            each.features(x) @ each.coefficients(each.loadings(t), each.ridges[3])
+            for each, t in ((one, q - q.mean(0)), (other, q_twice))
+        ]
+        assert np.abs((fits[0] - fits[0].mean(0)) - (fits[1] - fits[1].mean(0))).max() < 1e-4
 
 
 def test_the_relu_kernel_is_that_of_a_wide_network():
@@ -62,12 +83,12 @@ def test_the_relu_kernel_is_that_of_a_wide_network():
     assert np.abs(relu_kernel(a, a) - 2 * network).max() < 0.02
 
 
-def test_a_ridge_without_end_gives_the_mean():
+def test_a_ridge_without_end_gives_the_mean(monkeypatch):
     x, q, _ = draw()
-    ridge = Ridge(x, kernels=[Kernel("gauss", "each")])
-    (block,) = ridge.blocks
     targets = q - q.mean(0)
-    g = block.left_out(np.concatenate(block.kept), block.loadings(targets), 1e12, targets, ridge.weight)
+    monkeypatch.setattr(closed_form, "RIDGES", np.array([1e12]))
+    (block,) = Ridge(x, kernels=[Kernel("gauss", "each")]).blocks
+    g = left_out(block, targets, 0)
     others = [np.delete(targets, row, 0).mean(0) for row in range(len(x))]
     assert np.abs(g - others).max() < 1e-9
 
@@ -134,3 +155,4 @@ def test_the_network_says_what_the_fit_says(n, d, monkeypatch):
     again = KernelMixture(d, 3, len(ridge.landmarks), network.kernels)
     again.load_state_dict(network.state_dict())
     assert torch.equal(again(new), network(new))
+    assert torch.equal(pickle.loads(pickle.dumps(network))(new), network(new))

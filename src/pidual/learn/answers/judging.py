@@ -17,6 +17,7 @@ from .model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
 from .posterior import Posterior, Temper, find_temper, put_together
 
 FOLDS = 2  # of items that the answer model has not seen
+FOLD_NUMBERS, FOLD_ITEMS = 2**17, 2000  # answers x K, and items, beyond which some are enough for that
 LEAST = 1e-6  # probability
 
 Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ class Judge:
 
 
 class HeldOut:
-    """Answer models that each have not seen a part of the items.
+    """Answer models that each have not seen a part of the items; of many items, of some of them.
 
     Parameters
     ----------
@@ -71,6 +72,11 @@ class HeldOut:
     """
 
     def __init__(self, answers: Answers, truth: Ints | None = None):
+        step = min(len(answers.item) * answers.n_classes // FOLD_NUMBERS, answers.n_items // FOLD_ITEMS)
+        self.some = np.arange(0, answers.n_items, max(1, step))
+        if step > 1:
+            answers, truth = answers.subset(self.some), None if truth is None else truth[self.some]
+        self.answers = answers
         fold = np.random.default_rng(0).permutation(answers.n_items) % FOLDS
         self.items = [np.flatnonzero(fold == number) for number in range(FOLDS)]
         self.others = [np.flatnonzero(fold != number) for number in range(FOLDS)]
@@ -84,6 +90,7 @@ class HeldOut:
 
     def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
         """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
+        log_p = log_p[self.some]
         log_f, log_answers = np.empty_like(log_p), np.empty(self.shape)
         for number, (unseen, seen) in enumerate(self.parts):
             items, others = self.items[number], self.others[number]
@@ -120,9 +127,10 @@ def fit_judge(
         Of each answer model, at the most.
     """
     model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps)
-    unseen = (held_out or HeldOut(answers, truth)).fit(log_p, steps)
-    temper = find_temper(answers, *unseen)
-    misleading = find_misleading(answers, *unseen, temper.tau)
+    held_out = held_out or HeldOut(answers, truth)
+    unseen = held_out.fit(log_p, steps)
+    temper = find_temper(held_out.answers, *unseen)
+    misleading = find_misleading(held_out.answers, *unseen, temper.tau)
     judge = Judge(model, temper, np.zeros(answers.n_classes), misleading)
     share = np.exp(judge.log_f(log_p)).mean(0)
     return Judge(model, temper, np.log(np.maximum(share, LEAST)), misleading)

@@ -26,7 +26,7 @@ RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 FOLLOWS = (0.5, 0.7, 0.85)
 SHARPNESS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 CLEAR = 2.0  # standard errors
-MOST_NUMBERS = 2**21  # answers x K^2 that decide
+MOST_NUMBERS = 2**20  # answers x K^2 that decide
 TINY = 1e-30
 
 Floats = NDArray[np.float64]

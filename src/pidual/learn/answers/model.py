@@ -8,8 +8,8 @@ annotator's own confusions. Beside probabilities p that are given, all maximise
     sum_i log sum_k f_i(k) prod_j P(l_ij | k, a_ij)^w_ij - 1/2 sum precision theta^2,    f_i = softmax(s log p_i + c)
 
 by L-BFGS from zero, or from an earlier fit. Answers with the same PI by the same annotator have one *context*: P is
-worked out once for each. With more than FULL_CLASSES classes T[k, l] = t_k [l = k] + c_l and there is no U, so that a
-context costs K numbers instead of K^2.
+worked out once for each, from K exponentials and a matrix product. With more than FULL_CLASSES classes
+T[k, l] = t_k [l = k] + c_l, there is no U, and no product.
 """
 
 from dataclasses import dataclass, replace
@@ -19,19 +19,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from .design import Design
+from .minimise import minimise
 
 FULL_CLASSES = 32
 OWN_CLASSES, OWN_BELOW = 16, 2**17  # classes, and numbers of own confusions (annotators x K^2), up to which U is fitted
 CHUNK = 2**22  # numbers of tables of P that are worked out at once
 BASE_SKILL = 2.0  # b, as a logit
 PRECISION = {"skill": 1.0, "favourites": 1.0, "confusions": 1.0, "own": 5.0, "bias": 1.0, "log_sharpness": 1.0}
-STEPS, TOLERANCE = 60, 1e-6
-MEMORY = 12  # gradients that L-BFGS remembers
-LARGE = 600.0  # logits that exp can still take
+CURVATURE = {
+    "skill": 0.1,
+    "favourites": 0.3,
+    "confusions": 0.3,
+    "own": 0.3,
+    "bias": 0.1,
+    "log_sharpness": 0.1,
+}  # a vote
+STEPS, TOLERANCE = 25, 1e-5
+LARGE = 200.0  # logits of which exp can take three
+TINY = 1e-12
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -119,17 +127,75 @@ class Answers:
     @cached_property
     def by_item(self) -> csr_matrix:
         """Sums weighted rows by item: (n, R)."""
-        return _sums(self.item, self.weight, self.n_items)
+        return _sums(self.item, np.arange(len(self.item)), self.weight, (self.n_items, len(self.item)))
 
     @cached_property
-    def by_cell(self) -> csr_matrix:
-        """Sums weighted rows by context and label: (C K, R)."""
-        return _sums(self.context * self.n_classes + self.label, self.weight, len(self.annotator) * self.n_classes)
+    def parts(self) -> list[tuple[slice, "Answers"]]:
+        """The answers to some items at a time, of moderate size."""
+        step = max(1, CHUNK * self.n_items // max(1, len(self.item) * self.n_classes))
+        if step >= self.n_items:
+            return [(slice(0, self.n_items), self)]
+        slices = [slice(first, min(first + step, self.n_items)) for first in range(0, self.n_items, step)]
+        return [(items, self.subset(np.arange(items.start, items.stop))) for items in slices]
+
+    def rows_of(self, items: slice) -> Ints:
+        """Return the answers to some items, as `subset` has them."""
+        return np.flatnonzero((self.item >= items.start) & (self.item < items.stop))
 
     @cached_property
-    def by_annotator(self) -> csr_matrix:
-        """Sums contexts by annotator: (A, C)."""
-        return _sums(self.annotator, np.ones(len(self.annotator)), self.n_annotators)
+    def layout(self) -> "Layout":
+        """The contexts with annotators in blocks."""
+        return Layout.of(self, self.annotator)
+
+    @cached_property
+    def plain_layout(self) -> "Layout":
+        """The contexts in one block, whoever answers."""
+        return Layout.of(self, np.full(len(self.annotator), -1))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Contexts in blocks of one size, of one annotator each, with gaps; what is summed over them is a matrix product.
+
+    Parameters
+    ----------
+    place : int array (C,)
+        Row of each context, from 0 to B S - 1, in blocks of S rows.
+    who : int array (B,)
+        Annotator of each block, -1 where that is not known.
+    columns : sparse matrix (B S, P)
+    said : array (P, K)
+        Columns summed over the answers of each label.
+    items, labels : sparse matrices (B S, n) and (B K, n)
+        Sum what is known about items by place, and by block and label.
+    """
+
+    place: Ints
+    who: Ints
+    columns: csr_matrix
+    said: Floats
+    items: csr_matrix
+    labels: csr_matrix
+
+    @classmethod
+    def of(cls, answers: Answers, group: Ints) -> "Layout":
+        """Put contexts of one group into the same blocks."""
+        groups, code = np.unique(group, return_inverse=True)
+        counts = np.bincount(code, minlength=len(groups))
+        size = max(1, len(group)) if len(groups) <= 1 else min(64, 2 ** int(np.ceil(np.log2(np.median(counts)))))
+        blocks = -(-counts // size)
+        order = np.argsort(code, kind="stable")
+        place = np.empty(len(group), np.int64)
+        place[order] = np.arange(len(group)) + np.repeat(
+            size * (np.cumsum(blocks) - blocks) - np.cumsum(counts) + counts, counts
+        )
+        who, k = np.repeat(groups, blocks), answers.n_classes
+        spread = csr_matrix((np.ones(len(group)), (place, np.arange(len(group)))), (len(who) * size, len(group)))
+        rows = place[answers.context]
+        said = (answers.columns.T @ _sums(answers.context, answers.label, answers.weight, (len(group), k))).toarray()
+        items = _sums(rows, answers.item, answers.weight, (len(who) * size, answers.n_items))
+        labels = _sums(rows // size * k + answers.label, answers.item, answers.weight, (len(who) * k, answers.n_items))
+        return cls(place, who, spread @ answers.columns, said, items, labels)
 
 
 @dataclass(frozen=True)
@@ -187,104 +253,81 @@ class AnswerModel:
         """Recalibrate given log-probabilities (n, K)."""
         return log_softmax(np.exp(self.log_sharpness) * log_p + self.bias)
 
-    def log_likelihood(self, answers: Answers, table: "FullTable | ShortTable | None" = None) -> Floats:
-        """Return log P(l | k, a) of each answer and class (R, K), not weighted; by a table of all contexts, if any."""
-        if table is not None:
-            return table.log_p(answers.context, answers.label)
+    def log_likelihood(self, answers: Answers) -> Floats:
+        """Return log P(l | k, a) of each answer and class (R, K), not weighted."""
         found = np.empty((len(answers.item), answers.n_classes))
-        order = np.argsort(answers.context, kind="stable")
-        context = answers.context[order]
-        for part in self._parts(answers):
-            rows = order[np.searchsorted(context, part.start) : np.searchsorted(context, part.stop)]
-            found[rows] = self.table(answers, part).log_p(answers.context[rows] - part.start, answers.label[rows])
+        for items, part in answers.parts:
+            rows = slice(None) if part is answers else answers.rows_of(items)
+            found[rows] = Table(self, part).log_p(part)
         return found
-
-    def table(self, answers: Answers, part: slice) -> "FullTable | ShortTable":
-        """Work out P of some contexts."""
-        columns = answers.columns[part]
-        skill, favourites = BASE_SKILL + columns @ self.skill, columns @ self.favourites
-        if not self.full:
-            return ShortTable(skill, favourites + self.confusions[1], self.confusions[0])
-        own = self.own[answers.annotator[part]] * (answers.annotator[part] >= 0)[:, None, None] if len(self.own) else 0
-        return FullTable(skill, self.confusions + favourites[:, None, :] + own)
-
-    def _parts(self, answers: Answers) -> list[slice]:
-        """Split the contexts so that a table of each part is of moderate size."""
-        step = max(1, CHUNK // (answers.n_classes * (answers.n_classes if self.full else 1)))
-        return [slice(start, start + step) for start in range(0, len(answers.annotator), step)]
 
     def skills(self, answers: Answers) -> Floats:
         """Return b + s(a) of each answer (R,)."""
         return np.asarray(BASE_SKILL + answers.columns @ self.skill)[answers.context]
 
 
-class FullTable:
-    """P of some contexts, for every pair of classes.
+class Table:
+    """P of all contexts, without a number for each pair of classes of each: of annotator g, with e_l = exp v_l,
 
-    Parameters
-    ----------
-    skill : array (C,)
-    rest : array (C, K, K)
-        T[k, l] + v(a)[l] + U[k, l].
+        P(l | k) = E_g[k, l] e_l exp(skill [l = k]) / D_k,    D_k = sum_l E_g[k, l] e_l + E_g[k, k] e_k (exp(skill) - 1)
+
+    where E = exp(T + U), or, for more than FULL_CLASSES classes, 1 with t_k as a part of skill and c_l of v_l.
+    Arrays have blocks, rows in a block, and classes (B, S, K).
     """
 
-    def __init__(self, skill: Floats, rest: Floats):
-        self.diagonal = np.arange(rest.shape[1])
-        rest[:, self.diagonal, self.diagonal] += skill[:, None]
-        self.log = log_softmax(rest)
+    def __init__(self, model: AnswerModel, answers: Answers):
+        self.layout = layout = answers.layout if len(model.own) else answers.plain_layout
+        k, t = answers.n_classes, model.confusions
+        shape = (len(layout.who), -1, k)
+        self.skill = np.minimum(BASE_SKILL + layout.columns @ model.skill, LARGE).reshape(*shape[:2], 1)
+        self.v = (layout.columns @ model.favourites).reshape(shape)
+        self.pairs: Floats | None = None
+        if model.full:
+            everybody = np.zeros((1, k, k))  # whose own confusions are none
+            self.pairs = t + np.concatenate([model.own, everybody])[layout.who]
+            self.e = np.exp(np.minimum(self.pairs, LARGE))
+            self.own = np.einsum("bkk->bk", self.e)[:, None, :]
+        else:
+            self.skill, self.v, self.own = self.skill + t[0], self.v + t[1], np.ones(1)
+        self.ev = np.exp(np.minimum(self.v, LARGE))
+        total = self.ev.sum(2, keepdims=True) if self.pairs is None else self.ev @ self.e.transpose(0, 2, 1)
+        self.right = self.own * self.ev * np.expm1(self.skill)
+        self.all = np.maximum(total + self.right, TINY * total)  # D
 
-    def log_p(self, context: Ints, label: Ints) -> Floats:
-        """Return log P of these answers, for every class."""
-        return np.asarray(self.log[context, :, label])
-
-    def slopes(self, cells: csr_matrix, q: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the derivative of sum q log P by skill (C,), favourites (C, K) and T + U (C, K, K).
-
-        `cells` sums answers by context and label, q (R, K) is how likely each class is for each answer.
-        """
-        n, k = self.log.shape[:2]
-        said = (cells @ q).reshape(n, k, k).transpose(0, 2, 1)  # expected answers l to items of class k
-        more = said - said.sum(2, keepdims=True) * np.exp(self.log)
-        return more[:, self.diagonal, self.diagonal].sum(1), more.sum(1), more
-
-
-class ShortTable:
-    """P of some contexts where T[k, l] = t_k [l = k] + c_l.
-
-    With e_l = exp(c_l + v_l), its denominator is sum_l e_l + e_k (exp(skill + t_k) - 1).
-
-    Parameters
-    ----------
-    skill : array (C,)
-    rest : array (C, K)
-        c_l + v(a)[l].
-    right : array (K,)
-        t.
-    """
-
-    def __init__(self, skill: Floats, rest: Floats, right: Floats):
-        self.rest, self.right = rest, skill[:, None] + right
-        e = np.exp(rest)
-        self.log_all = np.log(e.sum(1, keepdims=True) + e * np.expm1(self.right))  # (C, K)
-
-    def log_p(self, context: Ints, label: Ints) -> Floats:
-        """Return log P of these answers, for every class."""
-        found = self.rest[context, label][:, None] - self.log_all[context]
-        found[np.arange(len(label)), label] += self.right[context, label]
+    def log_p(self, answers: Answers) -> Floats:
+        """Return log P of all answers, for every class (R, K)."""
+        rows, label, k = self.layout.place[answers.context], answers.label, answers.n_classes
+        found = self.v.reshape(-1, k)[rows, label][:, None] - np.log(self.all).reshape(-1, k)[rows]
+        skill = self.skill.reshape(len(self.v.reshape(-1, k)), -1)
+        found[np.arange(len(rows)), label] += skill[rows, 0 if self.pairs is not None else label]
+        if self.pairs is not None:
+            found += self.pairs.transpose(0, 2, 1)[rows // self.v.shape[1], label]
         return np.asarray(found)
 
-    def slopes(self, cells: csr_matrix, q: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the derivative of sum q log P by skill (C,), favourites (C, K), and t and c (C, 2, K)."""
-        n, k = self.rest.shape
-        rows = np.repeat(np.arange(n * k), np.diff(cells.indptr))  # the cell of each answer
-        weights, q = cells.data[:, None], q[cells.indices]
-        own = weights[:, 0] * q[np.arange(len(rows)), rows % k]
-        said, hit = (np.bincount(rows, part, n * k).reshape(n, k) for part in (weights[:, 0] * q.sum(1), own))
-        asked = _sums(rows // k, weights[:, 0], n) @ q  # expected items of each class
-        is_right = asked * np.exp(self.rest + self.right - self.log_all)
-        share = asked * np.exp(-self.log_all)
-        by_label = said - np.exp(self.rest) * (share.sum(1, keepdims=True) - share) - is_right
-        return (hit - is_right).sum(1), by_label, np.stack([hit - is_right, by_label], axis=1)
+    def slopes(self, answers: Answers, q: Floats, slope: AnswerModel) -> None:
+        """Add the derivative of sum q log P to a model, where q (n, K) is how likely each class of an item is."""
+        layout, k = self.layout, answers.n_classes
+        rest = (layout.items @ q).reshape(self.v.shape) / self.all
+        own = self.own * self.ev * rest  # over P(k | k): expected answers k to items of class k
+        is_right = own * (np.expm1(self.skill) + 1)
+        said = (layout.labels @ q).reshape(-1, k, k)  # by block, label and class
+        hit = answers.weight * q[answers.item, answers.label]
+        by_label = self.ev * (rest.sum(2, keepdims=True) if self.pairs is None else rest @ self.e) + own * np.expm1(
+            self.skill
+        )
+        hits = np.bincount(layout.place[answers.context], hit, len(layout.items.indptr) - 1)
+        slope.skill[:] += layout.columns.T @ (hits - is_right.sum(2).ravel())
+        slope.favourites[:] += layout.said - layout.columns.T @ by_label.reshape(-1, k)
+        if self.pairs is None:
+            slope.confusions[0] += np.einsum("bkk->k", said) - is_right.sum((0, 1))
+            slope.confusions[1] += said.sum((0, 2)) - by_label.sum((0, 1))
+            return
+        pairs = said.transpose(0, 2, 1) - self.e * (rest.transpose(0, 2, 1) @ self.ev)
+        pairs[:, np.arange(k), np.arange(k)] -= (is_right - own).sum(1)
+        slope.confusions[:] += pairs.sum(0)
+        if len(slope.own):
+            known = layout.who >= 0
+            np.add.at(slope.own, layout.who[known], pairs[known])
 
 
 def fit_answer_model(
@@ -316,39 +359,48 @@ def fit_answer_model(
         value, slope = likelihood(start.like(flat), answers, log_p, truth)
         return 0.5 * float(precision @ flat**2) - value, precision * flat - slope.flat()
 
-    how = {"maxiter": steps, "maxcor": MEMORY, "ftol": TOLERANCE, "gtol": 1e-3}
-    return start.like(minimize(objective, start.flat(), jac=True, method="L-BFGS-B", options=how).x)
+    return start.like(
+        minimise(objective, start.flat(), precision + curvature(start, answers), steps=steps, tolerance=TOLERANCE)
+    )
+
+
+def curvature(model: AnswerModel, answers: Answers) -> Floats:
+    """Return about how much the likelihood bends by each number: the votes that it has a part in, times CURVATURE."""
+    k, weight = answers.n_classes, np.bincount(answers.context, answers.weight, len(answers.annotator))
+    votes = np.asarray(answers.columns.power(2).T @ weight)
+    known = answers.annotator >= 0
+    own = np.bincount(answers.annotator[known], weight[known], answers.n_annotators) if len(model.own) else np.zeros(0)
+    of = {
+        "skill": votes,
+        "favourites": np.repeat(votes / k, k),
+        "confusions": np.full(model.confusions.size, weight.sum() / model.confusions.size),
+        "own": np.repeat(own / k**2, k * k),
+        "bias": np.full(k, answers.n_items / k),
+        "log_sharpness": np.array([answers.n_items]),
+    }
+    return np.concatenate([CURVATURE[name] * of[name] for name in PRECISION])
 
 
 def likelihood(
     model: AnswerModel, answers: Answers, log_p: Floats, truth: Ints | None = None
 ) -> tuple[float, AnswerModel]:
     """Return the log-likelihood of all answers, and its derivative by each number of the model."""
-    log_f = model.log_f(log_p)
-    parts = model._parts(answers)
-    kept = model.table(answers, parts[0]) if len(parts) == 1 else None
-    log_q = only_known(log_f + answers.by_item @ model.log_likelihood(answers, kept), truth)
-    of_item = logsumexp(log_q)
-    q, f = np.exp(log_q - of_item[:, None]), np.exp(log_f)
-    q_rows = q[answers.item]
-    slope, k = AnswerModel.empty(answers, own=len(model.own) > 0), answers.n_classes
-    for part in parts:
-        cells = answers.by_cell if kept else answers.by_cell[part.start * k : part.stop * k]
-        skill, favourites, confusions = (kept or model.table(answers, part)).slopes(cells, q_rows)
-        slope.skill[:] += answers.columns[part].T @ skill
-        slope.favourites[:] += answers.columns[part].T @ favourites
-        slope.confusions[:] += confusions.sum(0)
-        if len(slope.own):
-            slope.own[:] += (answers.by_annotator[:, part] @ confusions.reshape(len(confusions), -1)).reshape(-1, k, k)
-    slope.bias[:] = (q - f).sum(0)
-    slope.log_sharpness[...] = np.exp(model.log_sharpness) * ((q - f) * log_p).sum()
-    return float(of_item.sum()), slope
+    slope, total = AnswerModel.empty(answers, own=len(model.own) > 0), 0.0
+    for items, part in answers.parts:
+        log_f, table = model.log_f(log_p[items]), Table(model, part)
+        log_q = only_known(log_f + part.by_item @ table.log_p(part), None if truth is None else truth[items])
+        of_item = logsumexp(log_q)
+        q, f = np.exp(log_q - of_item[:, None]), np.exp(log_f)
+        table.slopes(part, q, slope)
+        slope.bias[:] += (q - f).sum(0)
+        slope.log_sharpness[...] += np.exp(model.log_sharpness) * ((q - f) * log_p[items]).sum()
+        total += float(of_item.sum())
+    return total, slope
 
 
-def _sums(group: Ints, weight: Floats, n: int) -> csr_matrix:
-    """Return the matrix (n, R) that sums weighted rows by group; those of group -1 are left out."""
-    rows = np.flatnonzero(group >= 0)
-    return csr_matrix((weight[rows], (group[rows], rows)), (n, len(group)))
+def _sums(row: Ints, column: Ints, weight: Floats, shape: tuple[int, int]) -> csr_matrix:
+    """Return the sparse matrix of these weights, summed where places are the same."""
+    return csr_matrix((weight, (row, column)), shape)
 
 
 def only_known(log_q: Floats, truth: Ints | None) -> Floats:

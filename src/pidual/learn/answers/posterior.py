@@ -146,8 +146,18 @@ def of_vote(answers: Answers, log_p: Floats) -> Floats:
 
 def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) -> Floats:
     """Return the log-likelihood of every answer, given the input and the other votes on its item (R,)."""
-    others = (log_f + tau * (answers.by_item @ log_p))[answers.item] - tau * of_vote(answers, log_p)
-    return logsumexp(log_softmax(others) + log_p)
+    return given_others(log_f[answers.item], of_others(answers, log_p), log_p, tau)
+
+
+def of_others(answers: Answers, log_p: Floats) -> Floats:
+    """Return the weighted sum of log P over all rows of the other votes on each answer's item (R, K)."""
+    return np.asarray((answers.by_item @ log_p)[answers.item] - of_vote(answers, log_p))
+
+
+def given_others(log_f: Floats, others: Floats, log_p: Floats, tau: float) -> Floats:
+    """Return the log-likelihood of every answer, from f of its item and what the other votes say (R, K)."""
+    joint = log_f + tau * others
+    return logsumexp(joint + log_p) - logsumexp(joint)
 
 
 def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
@@ -159,11 +169,12 @@ def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
     if np.bincount(answers.item[np.unique(answers.vote, return_index=True)[1]]).max(initial=0) <= 1:
         return Temper(likelihood=weighted_mean(answers, leave_one_out(answers, log_f, log_p, 1.0)))
     known: dict[tuple[float, float], float] = {}
+    others, log_f = of_others(answers, log_p), log_f[answers.item]
 
     def best_of(tries: list[tuple[float, float]]) -> tuple[float, float]:
         for sharpness, tau in tries:
             if (sharpness, tau) not in known:
-                found = leave_one_out(answers, log_softmax(sharpness * log_f), log_p, tau)
+                found = given_others(sharpness * log_f, others, log_p, tau)
                 known[sharpness, tau] = weighted_mean(answers, found)
         return max(tries, key=lambda each: known[each])
 

@@ -1,7 +1,7 @@
 """Latent truth in closed form: f from soft targets, the answer model beside f, and soft targets from both, in turn.
 
     q    <- votes
-    p    <- what fits to q without each item say about it (`ridge`)            a few rounds
+    p    <- what fits to q without each item say about it (`ridge`)            until few items change
     P    <- the answer model, with p given (`answers.model`)
     q    <- posterior of p and all answers (`answers.posterior`)
 
@@ -19,13 +19,12 @@ from scipy.sparse import csr_matrix
 from ..answers.judging import HeldOut, Judge, fit_judge, log_of
 from ..answers.model import STEPS, AnswerModel, Answers
 from ..answers.posterior import Posterior
-from .kernels import KERNELS
-from .ridge import ClosedForm, Ridge
+from .kernels import KERNELS, LANDMARKS
+from .ridge import ClosedForm, Ridge, choose_kernels
 
-ROUNDS = 3
-CHOOSING, WORTH = 1000, 0.05  # inputs that choose kernels, and the weight that a kernel must have there
+ROUNDS, SETTLED = 8, 0.02  # at the most, and the share of items that change their class, below which it ends
 PRIOR_VOTES = 0.5  # that each item begins with, of all classes as they are frequent
-LATER_STEPS = 40  # of the answer model, from the round before
+LATER_STEPS = 12  # of the answer model, from the round before
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,14 +61,10 @@ def fit_inputs(x: Any, row: Ints, answers: Answers, *, truth: Ints | None = None
     kernels are worth working out for all.
     """
     counts, kernels = np.bincount(row, minlength=len(x)).astype(np.float64), list(KERNELS)
-    if len(x) > 2 * CHOOSING:
-        rows = np.linspace(0, len(x) - 1, CHOOSING).astype(np.int64)
-        items = np.flatnonzero(np.isin(row, rows))
-        known = None if truth is None else truth[items]
-        tried = Ridge(np.asarray(x[rows]), counts[rows])
-        found = alternate(tried, np.searchsorted(rows, row[items]), answers.subset(items), truth=known)
-        weights = [sum(each.weight for each in found.f.settings if each.block is block) for block in tried.blocks]
-        kernels = [kernel for kernel, weight in zip(KERNELS, weights, strict=True) if weight >= WORTH]
+    if len(x) > LANDMARKS:
+        q = vote_shares(answers, truth)
+        evidence = sum_by(row, shared_confusions(answers, q), len(x))
+        kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
     return alternate(Ridge(x, counts, kernels), row, answers, truth=truth, **how)
 
 
@@ -98,6 +93,7 @@ def alternate(
     start : AnswerModel, optional
         Where the answer model begins.
     rounds : int
+        At the most.
     state : mapping of arrays, optional
         What `after_round` was given after a round to go on from.
     after_round : callable
@@ -117,8 +113,11 @@ def alternate(
         steps = LATER_STEPS if number else STEPS
         judge = fit_judge(answers, log_of(p), truth=truth, start=model, held_out=held_out, steps=steps)
         posterior, model = judge(answers, log_of(p), truth), judge.model
+        changed = (posterior.q.argmax(1) != q.argmax(1)).mean()
         q, evidence = posterior.q, answers.by_item @ model.log_likelihood(answers)
         likelihoods.append(judge.temper.likelihood)
+        if number and changed < SETTLED:
+            break
         if number + 1 < rounds:
             now = {"q": q, "evidence": evidence, "likelihoods": np.asarray(likelihoods), "model": model.flat()}
             after_round(number, now | {"held_out": np.stack([each.flat() for each in held_out.models])})

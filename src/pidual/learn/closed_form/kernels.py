@@ -1,4 +1,4 @@
-"""Kernels of x as features: k(x, x') = <phi(x), phi(x')>, with at most LANDMARKS features.
+"""Kernels of x as features: k(x, landmarks), at most LANDMARKS of them.
 
     linear      <x, x'> / d
     gauss       exp(-|x - x'|^2 / (width * median |x - x'|^2))
@@ -7,7 +7,8 @@
 on columns that are standardised (`each`), or centred with one scale for all (`alike`): columns that are principal
 components or embeddings come in the order of their importance, which standardising takes away.
 
-    phi(x) = L^-1 k(landmarks, x),   L L' = k(landmarks, landmarks)            Nystrom; all inputs where these are few
+Landmarks are all inputs where these are few, else inputs drawn at random. A linear kernel of many inputs needs none:
+its features are x / sqrt(d).
 """
 
 from dataclasses import dataclass, replace
@@ -15,13 +16,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 
 LANDMARKS = 1000
 CLIP = {"each": 5.0, "alike": 8.0}
 CONSTANT = 0.5  # appended to inputs of the relu kernel, divided by sqrt(d)
 PAIRS = 500  # inputs whose distances decide the width of a Gaussian
-JITTER = 1e-6  # of the mean of the diagonal of k(landmarks, landmarks)
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -105,7 +104,7 @@ KERNELS = (
 
 @dataclass(frozen=True)
 class Features:
-    """phi of one kernel.
+    """Features of one kernel.
 
     Parameters
     ----------
@@ -113,28 +112,21 @@ class Features:
         Fitted.
     scale : Scale
     landmarks : array (D, d), or None
-        Scaled; None where phi(x) = x / sqrt(d) does for a linear kernel.
-    factor : array (D, D), or None
-        L.
+        Scaled; None where the features are x / sqrt(d).
     """
 
     kernel: Kernel
     scale: Scale
     landmarks: Floats | None = None
-    factor: Floats | None = None
     dtype: Precision = np.float64
 
     @classmethod
     def fit(cls, kernel: Kernel, scale: Scale, landmarks: Array, dtype: Precision = np.float64) -> "Features":
         """Make the features of some inputs (D, d), to be worked out in single or double precision."""
-        z = scale(landmarks)
-        kernel = kernel.fit(z)
+        z = scale(landmarks, dtype)
         if kernel.kind == "linear" and z.shape[1] <= len(z):
             return cls(kernel, scale, dtype=dtype)
-        k = kernel(z, z)
-        k[np.diag_indices(len(k))] += JITTER * max(float(np.trace(k)) / len(k), 1e-12)
-        factor = cholesky(k, lower=True, overwrite_a=True, check_finite=False)
-        return cls(kernel, scale, z.astype(dtype), factor.astype(dtype), dtype)
+        return cls(kernel.fit(z), scale, z, dtype)
 
     @property
     def size(self) -> int:
@@ -142,12 +134,13 @@ class Features:
         return len(self.scale.mean) if self.landmarks is None else len(self.landmarks)
 
     def __call__(self, x: Array) -> Floats:
-        """Return phi of inputs (B, d): (B, D)."""
+        """Return the features of inputs (B, d): (B, D)."""
         z = self.scale(x, self.dtype)
-        if self.landmarks is None:
-            return np.asarray(z / np.sqrt(z.shape[1]))
-        k = self.kernel(self.landmarks, z)
-        return np.asarray(solve_triangular(self.factor, k, lower=True, overwrite_b=True, check_finite=False).T)
+        return (
+            np.asarray(z / np.sqrt(z.shape[1], dtype=z.dtype))
+            if self.landmarks is None
+            else self.kernel(z, self.landmarks)
+        )
 
 
 def squared_distances(a: Floats, b: Floats) -> Floats:

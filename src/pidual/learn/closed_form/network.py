@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.linalg import solve_triangular
 from torch import Tensor, nn
 
 from .kernels import CLIP, CONSTANT
@@ -51,6 +50,21 @@ class KernelMixture(nn.Module):
             shapes |= {f"weight_{at}": (n,), f"width_{at}": ()}
         for name, shape in shapes.items():
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
+        self.scales = sorted({scale for kind, scale, _ in self.kernels if kind != "linear"})
+        for scale in self.scales:  # landmarks are scaled once, not for every input
+            for name, shape in (
+                (f"landmarks_{scale}", (n_landmarks, n_features)),
+                (f"squares_{scale}", (n_landmarks,)),
+            ):
+                self.register_buffer(name, torch.zeros(shape, dtype=torch.float64), persistent=False)
+        self.register_load_state_dict_post_hook(_scale_landmarks)  # type: ignore[no-untyped-call]
+
+    def scale_landmarks(self) -> None:
+        """Work out what kernels need of the landmarks."""
+        for scale in self.scales:
+            scaled = self.scaled(self.landmarks, scale)
+            self.get_buffer(f"landmarks_{scale}").copy_(scaled)
+            self.get_buffer(f"squares_{scale}").copy_(scaled.square().sum(1))
 
     @classmethod
     def of(cls, fitted: ClosedForm) -> "KernelMixture":
@@ -68,24 +82,19 @@ class KernelMixture(nn.Module):
         values: dict[str, Any] = {"landmarks": landmarks, "log_mean": fitted.log_mean}
         for at, (each, group) in enumerate(zip(features, groups.values(), strict=True)):
             block = group[0].block
-            raw = [
-                each_setting.sharpness * block.coefficients(each_setting.loadings, each_setting.ridge)
-                for each_setting in group
-            ]
-            of_features = np.concatenate(raw, axis=1)  # (D, n K)
+            of_features = np.concatenate([setting.coefficients for setting in group], axis=1)  # (D, n K)
             values[f"offset_{at}"] = block.mean @ of_features
-            if each.factor is None:
-                of_features = of_features / np.sqrt(len(each.scale.mean))
-            else:
-                of_features = solve_triangular(each.factor.astype(np.float64), of_features, lower=True, trans="T")
-            if each.kernel.kind == "linear" and each.landmarks is not None:
-                of_features = each.landmarks.astype(np.float64).T @ of_features / len(each.scale.mean)
+            if each.kernel.kind == "linear":
+                d = len(each.scale.mean)
+                x = np.eye(d) * np.sqrt(d) if each.landmarks is None else each.landmarks.astype(np.float64)
+                of_features = x.T @ of_features / d
             values[f"coefficients_{at}"] = of_features
             values[f"weight_{at}"] = [setting.weight for setting in group]
             values[f"width_{at}"] = each.kernel.width
             values |= {"mean": each.scale.mean, each.kernel.scale: 1 / each.scale.std}
         for name, value in values.items():
             getattr(made, name).copy_(torch.as_tensor(np.asarray(value, np.float64)))
+        made.scale_landmarks()
         return made
 
     @property
@@ -104,15 +113,17 @@ class KernelMixture(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logarithm of the probabilities of the classes (B, K)."""
         x, total = x.flatten(1).double(), x.new_zeros((), dtype=torch.float64)
+        scaled = {scale: self.scaled(x, scale) for scale in {scale for _, scale, _ in self.kernels}}
+        dots = {scale: scaled[scale] @ self.get_buffer(f"landmarks_{scale}").T for scale in self.scales}
         for at, (kind, scale, n) in enumerate(self.kernels):
-            a, b = (self.scaled(z, scale) for z in (x, self.landmarks))
-            k = (
-                a
-                if kind == "linear"
-                else gauss(a, b, self.get_buffer(f"width_{at}"))
-                if kind == "gauss"
-                else relu(a, b)
-            )
+            k = scaled[scale]
+            if kind != "linear":
+                squares = k.square().sum(1)[:, None], self.get_buffer(f"squares_{scale}")
+                k = (
+                    gauss(dots[scale], *squares, self.get_buffer(f"width_{at}"))
+                    if kind == "gauss"
+                    else relu(dots[scale], *squares, k.shape[1])
+                )
             scores = k @ self.get_buffer(f"coefficients_{at}") - self.get_buffer(f"offset_{at}")
             p = (self.log_mean + scores.unflatten(1, (n, self.n_classes))).softmax(2)
             total = total + (self.get_buffer(f"weight_{at}")[:, None] * p).sum(1)
@@ -124,18 +135,20 @@ class KernelMixture(nn.Module):
         return scaled.clamp(-CLIP[scale], CLIP[scale])
 
 
-def gauss(a: Tensor, b: Tensor, width: Tensor) -> Tensor:
-    """Return the Gaussian kernel of all pairs."""
-    distances = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
-    return (distances.clamp(min=0) / -width).exp()
+def _scale_landmarks(loaded: KernelMixture, _: object) -> None:
+    loaded.scale_landmarks()
 
 
-def relu(a: Tensor, b: Tensor) -> Tensor:
-    """Return the kernel of an infinitely wide ReLU network of all pairs."""
-    a, b = (nn.functional.pad(z / z.shape[1] ** 0.5, (0, 1), value=CONSTANT) for z in (a, b))
-    dot = a @ b.T
-    norms = a.norm(dim=1)[:, None] * b.norm(dim=1)
+def gauss(dot: Tensor, a: Tensor, b: Tensor, width: Tensor) -> Tensor:
+    """Return the Gaussian kernel, from products of inputs and landmarks and their squares."""
+    return ((a + b - 2 * dot).clamp(min=0) / -width).exp()
+
+
+def relu(dot: Tensor, a: Tensor, b: Tensor, d: int) -> Tensor:
+    """Return the kernel of an infinitely wide ReLU network, from products of inputs and landmarks and their squares."""
+    dot, a, b = (z / d + CONSTANT**2 for z in (dot, a, b))
+    norms = a.sqrt() * b.sqrt()
     cosine = (dot / norms).clamp(-1, 1)
     away = 1 - cosine.acos() / torch.pi
-    kernel: Tensor = norms * ((1 - cosine.square()).sqrt() / torch.pi + away * cosine) + dot * away
+    kernel: Tensor = norms * (1 - cosine.square()).sqrt() / torch.pi + 2 * dot * away
     return kernel

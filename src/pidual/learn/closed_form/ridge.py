@@ -4,36 +4,41 @@
     G_i = (F_i - h_i T_i) / (1 - h_i)                            what the fit without item i says about i
     p_i = softmax(log mean q + beta G_i), mixed with 1% of the uniform
 
-U S V' is the singular value decomposition of the centred features. Items with the same input are one row of weight w,
-left out together: F, T and U of such a row have a factor sqrt(w), and its h has w / n.
+U S V' is the singular value decomposition of the centred features phi, <phi, phi'> = k. Items with the same input are
+one row of weight w, left out together: F, T and U of such a row have a factor sqrt(w), and its h has w / n.
+
+    U = sqrt(w) (k(x, landmarks) - mean) B
+    B = U / S^2 by the eigenvectors of the centred kernel itself, where all inputs are landmarks
+    B = L^-T V / S, V S^2 V' = sum of L^-1 k k' L^-T over inputs, L L' = k(landmarks, landmarks), else (Nystrom)
 
 A *setting* is a kernel and a ridge lam. Its sharpness beta maximises the likelihood of the answers, and so do the
 weights of all settings: no clean label is needed, and an item's own answers are judged by fits without it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import cholesky, eigh, solve_triangular
 
 from ..answers.model import log_softmax
 from .kernels import KERNELS, LANDMARKS, Array, Features, Kernel, Precision, Scale
 
 RIDGES = 10 ** np.linspace(-2.5, 2.5, 9)  # times the mean of S^2
 SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 18.0, 25.0)
+FIRST = 5  # of these, where a search begins
 UNIFORM = 0.01
 STACKING_STEPS, KEPT = 60, 12
 LEAST = 1e-3  # of 1 - h
-NEGLIGIBLE: dict[Precision, float] = {
-    np.float64: 1e-9,
-    np.float32: 1e-7,
-}  # part of the largest S^2, below which a direction is left out
-SINGLE = 2000  # inputs from which features are worked out in single precision
-DECIDING = 5000  # items whose answers decide
+NEGLIGIBLE: dict[Precision, float] = {np.float64: 1e-9, np.float32: 1e-6}  # part of the largest S^2, that is left out
+JITTER = 1e-6  # of the mean of the diagonal of k(landmarks, landmarks)
+SINGLE = 500  # inputs from which features are worked out in single precision
+DECIDING, DECIDING_NUMBERS = 5000, 2**22  # items whose answers decide, and these times K
+CHOOSING = 500  # inputs that choose kernels, of more than LANDMARKS
+MOST_KERNELS, WORTH = 3, 0.0005  # that are chosen, and the log-likelihood of an item's answers that one must add
 PART = 2**13  # inputs whose features are worked out at once
-CACHED = 2**28  # numbers of U that are kept; beyond, they are worked out anew in each round
+CACHED = 2**25  # numbers of U that are kept; beyond, features are worked out anew in each round
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,77 +55,120 @@ class Block:
         Different inputs; may be a memory map.
     weight : array (n,)
         Items that have each.
+    deciding : int array (M,)
+        Inputs whose answers decide.
     """
 
     features: Features
     x: Array
     weight: Floats
+    deciding: Ints
     mean: Floats = field(init=False)
-    directions: Floats = field(init=False)  # V / S
+    directions: Floats = field(init=False)  # B
     squares: Floats = field(init=False)  # S^2
-    kept: list[Floats] | None = None
+    h: Floats = field(init=False)  # of every input and ridge (n, 9)
+    u: Floats | None = None
 
     def __post_init__(self) -> None:
-        keep = len(self.x) * self.features.size <= CACHED
-        total, gram, kept = np.zeros(self.features.size), np.zeros((self.features.size,) * 2), []
+        root: Array = np.sqrt(self.weight)[:, None].astype(self.features.dtype)
+        if self.features.landmarks is not None and self.features.size == len(self.x):
+            k = self.features.kernel(self.features.landmarks, self.features.landmarks)
+            self.mean = self.weight @ k / self.weight.sum()
+            centred = root * (k - self.mean - self.mean[:, None] + self.weight @ self.mean / self.weight.sum()) * root.T
+            self.u = self._factorise(centred.astype(k.dtype))
+            self.directions = root * self.u / self.squares
+        else:
+            self._stream()
+        keep = self.u is not None or len(self.x) * len(self.squares) <= CACHED
+        made: list[Floats] | None = [] if keep and self.u is None else None
+        self.h = np.empty((len(self.x), len(RIDGES)), self.features.dtype)
+        shrink: Array = self.shrink(self.ridges).astype(self.features.dtype)
+        for rows in parts(len(self.x)):
+            u = self.scaled(rows)
+            self.h[rows] = (u * u) @ shrink + self.weight[rows, None] / self.weight.sum()
+            if made is not None:
+                made.append(u)
+        self.u = np.concatenate(made) if made else self.u
+        self.u_deciding = self.scaled(self.deciding)
+
+    def _stream(self) -> None:
+        """Add up products of features, some inputs at a time."""
+        factor = None
+        if self.features.landmarks is not None:
+            k = self.features.kernel(self.features.landmarks, self.features.landmarks).astype(np.float64)
+            k[np.diag_indices(len(k))] += JITTER * max(float(np.trace(k)) / len(k), 1e-12)
+            factor = cholesky(k, lower=True, overwrite_a=True, check_finite=False)
+        single = None if factor is None else factor.astype(self.features.dtype)
+        total, gram, of_features = (
+            np.zeros(self.features.size),
+            np.zeros((self.features.size,) * 2),
+            np.zeros(self.features.size),
+        )
         for rows in parts(len(self.x)):
             phi = self.features(self.x[rows])
-            weighted = self.weight[rows, None].astype(phi.dtype) * phi
-            total += weighted.sum(0, dtype=np.float64)
-            gram += weighted.T @ phi
-            kept += [phi] if keep else []
+            of_features += self.weight[rows] @ phi
+            if single is not None:
+                phi = solve_triangular(single, phi.T, lower=True, overwrite_b=True, check_finite=False).T
+            phi *= np.sqrt(self.weight[rows, None]).astype(phi.dtype)
+            total += np.sqrt(self.weight[rows]) @ phi
+            gram += phi.T @ phi
         n = self.weight.sum()
-        self.mean = total / n
-        squares, vectors = eigh(gram - n * np.outer(self.mean, self.mean), driver="evd", check_finite=False)
+        self.mean = of_features / n
+        vectors = self._factorise((gram - np.outer(total, total) / n).astype(self.features.dtype))
+        self.directions = vectors / np.sqrt(self.squares)
+        if factor is not None:
+            self.directions = solve_triangular(factor, self.directions, lower=True, trans="T", check_finite=False)
+
+    def _factorise(self, matrix: Floats) -> Floats:
+        """Find eigenvalues S^2, and return eigenvectors, without those that are negligible."""
+        squares, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
         used = squares > NEGLIGIBLE[self.features.dtype] * max(squares[-1], 1e-300)
-        self.squares = squares[used]
-        self.directions = vectors[:, used] / np.sqrt(self.squares)
-        if keep:
-            self.kept = [self.scaled(rows, phi) for rows, phi in zip(parts(len(self.x)), kept, strict=True)]
+        self.squares = squares[used].astype(np.float64)
+        return np.asarray(vectors[:, used])
 
-    def scaled(self, rows: slice | Ints, phi: Floats | None = None) -> Floats:
+    def scaled(self, rows: slice | Ints) -> Floats:
         """Return rows of U."""
-        phi = self.features(self.x[rows]) if phi is None else phi
+        if self.u is not None:
+            return np.asarray(self.u[rows])
+        return self.through(rows, self.directions)
+
+    def through(self, rows: slice | Ints, directions: Floats) -> Floats:
+        """Return sqrt(w) (k - mean) times some directions (D, M), of rows."""
+        phi = self.features(self.x[rows])
         phi -= self.mean.astype(phi.dtype)
-        phi *= np.sqrt(self.weight[rows, None]).astype(phi.dtype)
-        return np.asarray(phi @ self.directions.astype(phi.dtype))
-
-    def all_scaled(self) -> Iterator[tuple[slice, Floats]]:
-        """Yield U, some rows at a time."""
-        for number, rows in enumerate(parts(len(self.x))):
-            yield rows, self.scaled(rows) if self.kept is None else self.kept[number]
-
-    def some_scaled(self, rows: Ints) -> Floats:
-        """Return these rows of U."""
-        if self.kept is None:
-            return self.scaled(rows)
-        inside = ((part, rows[(rows >= at.start) & (rows < at.stop)] - at.start) for at, part in self.all_scaled())
-        return np.concatenate([part[at] for part, at in inside])
+        return np.asarray(phi @ directions.astype(phi.dtype)) * np.sqrt(self.weight[rows, None]).astype(phi.dtype)
 
     @property
     def ridges(self) -> Floats:
         """Return lam of every ridge."""
         return np.asarray(RIDGES * self.squares.sum() / max(1, len(self.squares)))
 
-    def shrink(self, ridge: float) -> Floats:
-        """Return S^2 / (S^2 + lam)."""
-        return np.asarray(self.squares / (self.squares + ridge))
+    def shrink(self, ridge: float | Floats) -> Floats:
+        """Return S^2 / (S^2 + lam), (r,) or of each ridge (r, M)."""
+        return np.asarray(self.squares / (self.squares + np.asarray(ridge)[..., None])).T
 
     def loadings(self, targets: Floats) -> Floats:
         """Return U' T of targets (n, K), not weighted."""
-        weighted: Array = (np.sqrt(self.weight)[:, None] * targets).astype(self.features.dtype)
-        return np.asarray(sum((u.T @ weighted[rows]).astype(np.float64) for rows, u in self.all_scaled()))
+        found = np.zeros((len(self.squares) if self.u is not None else self.features.size, targets.shape[1]))
+        for rows in parts(len(self.x)):
+            if self.u is not None:
+                u = self.u[rows]
+                found += u.T @ (np.sqrt(self.weight[rows, None]) * targets[rows]).astype(u.dtype)
+            else:
+                phi = self.features(self.x[rows])
+                found += phi.T @ (self.weight[rows, None] * targets[rows]).astype(phi.dtype)
+        if self.u is None:  # targets have mean 0
+            found = self.directions.T.astype(np.float64) @ found
+        return found
 
-    def left_out(self, u: Floats, loadings: Floats, ridge: float, targets: Floats, weight: Floats) -> Floats:
-        """Return G of rows with these rows of U, targets and weights."""
-        shrink = self.shrink(ridge)
-        fitted = u @ (shrink[:, None] * loadings).astype(u.dtype) / np.sqrt(weight)[:, None]
-        h = (np.einsum("ij,ij,j->i", u, u, shrink.astype(u.dtype)) + weight / self.weight.sum())[:, None]
-        return np.asarray((fitted - h * targets) / np.maximum(1 - h, LEAST))
+    def left_out(self, fitted: Floats, h: Floats, targets: Floats, weight: Floats) -> Floats:
+        """Return G of rows, from U (shrink * U' T) and h."""
+        h = h[:, None]
+        return np.asarray((fitted / np.sqrt(weight)[:, None] - h * targets) / np.maximum(1 - h, LEAST))
 
     def coefficients(self, loadings: Floats, ridge: float) -> Floats:
-        """Return W (D, K): the fit to all items says (phi(x) - mean) W."""
-        return np.asarray(self.directions @ (self.shrink(ridge)[:, None] * loadings))
+        """Return W (D, K): the fit to all items says (k(x, landmarks) - mean) W."""
+        return np.asarray(self.directions.astype(np.float64) @ (self.shrink(ridge)[:, None] * loadings))
 
 
 @dataclass(frozen=True)
@@ -128,15 +176,20 @@ class Setting:
     """A kernel with its ridge, sharpness and weight, and what it says about any input."""
 
     block: Block
-    ridge: float
+    number: int  # of its ridge
     sharpness: float
     weight: float
     loadings: Floats
 
     @property
-    def name(self) -> tuple[str, str, float]:
-        """Return the kind of the kernel, the scale of its columns, and the ridge."""
-        return self.block.features.kernel.kind, self.block.features.kernel.scale, self.ridge
+    def ridge(self) -> float:
+        """Return lam."""
+        return float(self.block.ridges[self.number])
+
+    @property
+    def coefficients(self) -> Floats:
+        """Return W, times the sharpness."""
+        return self.sharpness * self.block.coefficients(self.loadings, self.ridge)
 
 
 @dataclass(frozen=True)
@@ -165,8 +218,8 @@ class ClosedForm:
             block = setting.block
             if id(block) not in centred:
                 centred[id(block)] = block.features(x) - block.mean
-            scores = centred[id(block)] @ block.coefficients(setting.loadings, setting.ridge)
-            total += setting.weight * np.exp(log_softmax(self.log_mean + setting.sharpness * scores))
+            scores = centred[id(block)] @ setting.coefficients
+            total += setting.weight * np.exp(log_softmax(self.log_mean + scores))
         return total
 
 
@@ -189,8 +242,9 @@ class Ridge:
         self.landmarks = np.asarray(x[np.sort(np.random.default_rng(0).permutation(len(x))[:LANDMARKS])])
         dtype: Precision = np.float32 if len(x) > SINGLE else np.float64
         features = (Features.fit(kernel, scales[kernel.scale], self.landmarks, dtype) for kernel in kernels)
-        self.blocks = [Block(each, x, self.weight) for each in features]
         self.deciding = np.unique(np.linspace(0, len(x) - 1, min(len(x), DECIDING)).astype(np.int64))
+        self.blocks = [Block(each, x, self.weight, self.deciding) for each in features]
+        self.sharpness: dict[tuple[int, int], int] = {}
 
     def fit(self, q: Floats, evidence: Floats) -> tuple[Floats, ClosedForm]:
         """Fit to soft targets.
@@ -214,28 +268,70 @@ class Ridge:
         p = np.zeros_like(q)
         for block in self.blocks:
             mine = [setting for setting in settings if setting.block is block]
-            for rows, u in block.all_scaled() if mine else ():
-                for each in mine:
-                    g = block.left_out(u, each.loadings, each.ridge, targets[rows], self.weight[rows])
+            shrunk = [block.shrink(each.ridge)[:, None] * each.loadings for each in mine]
+            for rows in parts(len(q)) if mine else ():
+                all_at_once = np.concatenate(shrunk, axis=1)
+                if block.u is None:
+                    fitted = block.through(rows, block.directions @ all_at_once)
+                else:
+                    fitted = block.u[rows] @ all_at_once.astype(block.u.dtype)
+                for each, part in zip(mine, np.split(fitted, len(mine), axis=1), strict=True):
+                    g = block.left_out(part, block.h[rows, each.number], targets[rows], self.weight[rows])
                     p[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
         return p, ClosedForm(settings, log_mean, self.landmarks)
 
     def weigh(self, targets: Floats, log_mean: Floats, evidence: Floats) -> list[Setting]:
         """Find the sharpness and the weight of every setting, and keep those of largest weight."""
-        some = self.deciding
-        likely = np.exp(evidence[some] - evidence[some].max(1, keepdims=True))
-        found, likelihoods = [], []
-        for block in self.blocks:
-            loadings, u = block.loadings(targets), block.some_scaled(some)
-            for ridge in block.ridges:
-                g = block.left_out(u, loadings, ridge, targets[some], self.weight[some])
-                sharpness, likelihood = best_sharpness(g, log_mean, likely, self.weight[some])
-                found.append(Setting(block, float(ridge), sharpness, 0.0, loadings))
-                likelihoods.append(likelihood)
-        weights = stack(np.stack(likelihoods), self.weight[some])
+        found, likelihood = self.try_all(targets, log_mean, evidence)
+        weights = stack(likelihood, self.weight[self.some(targets)])
         largest = np.sort(np.argsort(-weights, kind="stable")[:KEPT])
         total = weights[largest].sum()
         return [replace(found[at], weight=float(weights[at] / total)) for at in largest]
+
+    def try_all(self, targets: Floats, log_mean: Floats, evidence: Floats) -> tuple[list[Setting], Floats]:
+        """Find the sharpness of every setting, and how likely it makes the answers to each deciding item."""
+        some = self.some(targets)
+        likely = np.exp(evidence[some] - evidence[some].max(1, keepdims=True))
+        weight, of_some = self.weight[some], np.searchsorted(self.deciding, some)
+        found, likelihoods = [], []
+        for at, block in enumerate(self.blocks):
+            loadings, u = block.loadings(targets), block.u_deciding[of_some]
+            for number, ridge in enumerate(block.ridges):
+                fitted = u @ (block.shrink(ridge)[:, None] * loadings).astype(u.dtype)
+                g = block.left_out(fitted, block.h[some, number], targets[some], weight)
+                first = self.sharpness.get((at, number), FIRST)
+                best, likelihood = best_sharpness(g, log_mean, likely, weight, first)
+                self.sharpness[at, number] = best
+                found.append(Setting(block, number, SHARPNESS[best], 0.0, loadings))
+                likelihoods.append(likelihood)
+        return found, np.stack(likelihoods)
+
+    def some(self, targets: Floats) -> Ints:
+        """Return the items whose answers decide; fewer of many classes."""
+        return self.deciding[:: max(1, len(self.deciding) * targets.shape[1] // DECIDING_NUMBERS)]
+
+
+def choose_kernels(x: Array, weight: Floats, q: Floats, evidence: Floats) -> list[Kernel]:
+    """Choose kernels that are worth working out for all of many inputs, by some of these.
+
+    One after the other, that which makes the answers most likely beside those chosen before; see `Ridge.fit`.
+    """
+    rows = np.linspace(0, len(x) - 1, CHOOSING).astype(np.int64)
+    tried = Ridge(np.asarray(x[rows]), weight[rows])
+    mean = tried.weight @ q[rows] / tried.weight.sum()
+    _, likelihood = tried.try_all(q[rows] - mean, np.log(np.maximum(mean, 1e-6)), evidence[rows])
+    of_kernel, most = np.arange(len(likelihood)) // len(RIDGES), -np.inf
+    chosen: list[int] = []
+    while len(chosen) < MOST_KERNELS:
+        totals = {}
+        for number in sorted(set(range(len(KERNELS))) - set(chosen)):
+            mine = likelihood[np.isin(of_kernel, [*chosen, number])]
+            totals[number] = float(tried.weight @ np.log(stack(mine, tried.weight) @ mine))
+        best = max(totals, key=lambda number: totals[number])
+        if totals[best] - most < WORTH * tried.weight.sum():
+            break
+        chosen, most = [*chosen, best], totals[best]
+    return [KERNELS[number] for number in sorted(chosen)]
 
 
 def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
@@ -243,16 +339,23 @@ def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
     return np.asarray((1 - UNIFORM) * np.exp(log_softmax(log_mean + sharpness * g)) + UNIFORM / len(log_mean))
 
 
-def best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats) -> tuple[float, Floats]:
-    """Return the sharpness under which the answers are most likely, and the likelihood of each item's answers."""
-    best, most, found = SHARPNESS[0], -np.inf, np.zeros(len(g))
-    for sharpness in SHARPNESS:
-        likelihood = (sharpened(g, log_mean, sharpness) * likely).sum(1)
-        total = float(weight @ np.log(likelihood))
-        if total <= most:
-            break  # it rises, and then falls
-        best, most, found = sharpness, total, likelihood
-    return best, found
+def best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats, first: int) -> tuple[int, Floats]:
+    """Return which sharpness makes the answers most likely, by steps from a first; and how likely each item's are."""
+    tried: dict[int, tuple[float, Floats]] = {}
+
+    def total(number: int) -> float:
+        if not 0 <= number < len(SHARPNESS):
+            return -np.inf
+        if number not in tried:
+            found = (sharpened(g, log_mean, SHARPNESS[number]) * likely).sum(1)
+            tried[number] = float(weight @ np.log(found)), found
+        return tried[number][0]
+
+    best = first
+    for step in (-1, 1):
+        while total(best + step) > total(best):
+            best += step
+    return best, tried[best][1]
 
 
 def stack(likelihood: Floats, weight: Floats) -> Floats:
