@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 from numpy.typing import DTypeLike
 from torch import Tensor
 from torch.nn import functional as F
@@ -66,6 +66,11 @@ class Batch(NamedTuple):
     def x(self) -> Tensor:
         """The first view."""
         return self.views[0]
+
+    @property
+    def starts(self) -> Bool[Tensor, " R"]:
+        """Whether each annotation is the first one of its input."""
+        return self.item.diff(prepend=self.item.new_full((1,), -1)) > 0
 
     def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
         """Weighted mean of a value per annotation, for batches of annotations.

@@ -241,17 +241,18 @@ def scan_rows(
     with_x: bool = True,
     augment: Callable[[Tensor, int], tuple[Tensor, ...]] | None = None,
 ) -> Tensor:
-    """A function of the batch on all rows in order, in evaluation mode, without gradient.
+    """A function of the batch on all rows in order, by item if the method is, in evaluation mode, without gradient.
 
     `augment` makes the views of a chunk of inputs, given the position of its first row.
     """
     was_training = method.training
     method.eval()
-    parts = []
+    parts, size = [], CHUNK if with_x else 64 * CHUNK
     with torch.no_grad(), fabric.autocast():
-        for index in torch.arange(len(rows)).split(CHUNK if with_x else 64 * CHUNK):
+        for units in torch.arange(len(rows.groups) if method.by_item else len(rows)).split(size):
+            index, item = rows.groups.members(units) if method.by_item else (units, None)
             random = rows.random_pi(index, method.random_pi) if method.random_pi else None
-            batch = fabric.to_device(rows.select(index, random=random, with_x=with_x))
+            batch = fabric.to_device(rows.select(index, item=item, random=random, with_x=with_x))
             if augment is not None:
                 batch = batch._replace(views=augment(batch.x, int(index[0])))
             parts.append(function(batch).cpu())

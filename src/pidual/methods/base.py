@@ -28,7 +28,10 @@ __all__ = ["PI", "Batch", "Group", "ItemScan", "Judged", "Method", "Scan", "Spec
 
 @runtime_checkable
 class Scan(Protocol):
-    """Evaluates a function of the batch on all training rows, in order, in evaluation mode, without gradient."""
+    """Evaluates a function of the batch on all training rows, in order, in evaluation mode, without gradient.
+
+    Where `by_item` is True the batches are of items, in the order of `Rows.groups`.
+    """
 
     def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
         """The function's values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
@@ -142,6 +145,10 @@ class Method(nn.Module):
         """Prediction: softmax of it is the answer. It sees x only; by default it is f's."""
         logits: Tensor = self.f(x)
         return logits
+
+    def unseen_logits(self, x: Tensor, fold: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
+        """What networks say that have not seen the items of these folds, where there are such; else `logits`."""
+        return self.logits(x)
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """Further values per annotation for the predictions.
