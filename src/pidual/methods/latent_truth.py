@@ -11,6 +11,7 @@ P. Prediction is the mean of all softmaxes.
 Ours, after Dawid and Skene (1979).
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -84,7 +85,8 @@ class LatentTruth(Remembers):
     def unseen_logits(self, x: Tensor, fold: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
         """Log-probabilities by network m for inputs of fold m, and by all networks for those of no fold."""
         asked = torch.where((fold >= 0) & (fold < self.folds) & (self.folds > 1), fold, -1)
-        order, networks = asked.argsort(stable=True), {-1: self.logits, **dict(enumerate(self.members))}
+        networks: dict[int, Callable[[Tensor], Tensor]] = {-1: self.logits, **dict(enumerate(self.members))}
+        order = asked.argsort(stable=True)
         numbers, counts = asked.unique(return_counts=True)
         parts = zip(numbers.tolist(), x[order].split(counts.tolist()), strict=True)
         said = torch.cat([in_full_precision(networks[m](part)).log_softmax(1) for m, part in parts])
