@@ -17,7 +17,7 @@ from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import Answers, fit_answer_model
 from pidual.learn.closed_form.alternate import shared_confusions, vote_shares
 from pidual.methods import latent_truth
-from pidual.methods.latent_truth import LatentTruth, read_answers
+from pidual.methods.latent_truth import FIT_STEPS, LatentTruth, read_answers
 from pidual.nets import MLP
 
 D, K, A, N = 4, 3, 6, 12
@@ -92,10 +92,10 @@ def test_one_answer_of_somebody_who_is_never_wrong_is_cross_entropy():
 
 def test_a_network_learns_nothing_from_items_of_its_fold():
     data = rows(folds=3)
-    method, batch = build(data, folds=3), batch_of(data)
+    method = build(data, folds=3)
     method.on_epoch_start(0, scanning(method, data))
-    one, _, _ = batch.of_fold(1)
-    method(one)["loss"].backward()
+    index, item = data.groups.members(torch.arange(1, N, 3))
+    method(data.select(index, item=item))["loss"].backward()
     for m, f in enumerate(method.members):
         assert all(parameter.grad is not None for parameter in f.parameters())
         assert any(bool(parameter.grad.any()) for parameter in f.parameters()) == (m != 1)
@@ -128,7 +128,7 @@ def test_what_the_answers_say_is_the_answer_model_of_learn():
         method.f.head.weight.add_(0.3)
         fold = torch.arange(N) % 2
         log_p = method.unseen_logits(data.x, fold).double().numpy()
-        fitted = fit_answer_model(answers, log_p, truth=np.asarray(TRUTH))
+        fitted = fit_answer_model(answers, log_p, truth=np.asarray(TRUTH), steps=FIT_STEPS)
         method.on_epoch_start(epoch, scan)
         expected = answers.by_item @ fitted.log_likelihood(answers)
         np.testing.assert_allclose(evidence(method, data).numpy(), expected, rtol=1e-3, atol=1e-3)
@@ -165,7 +165,8 @@ def test_many_items_are_read_in_parts_and_some_are_fitted(monkeypatch):
     answers, _, _ = read_answers(scan, method.spec)
     few = np.arange(0, N, 2)
     log_p = method.unseen_logits(data.x, torch.arange(N) % 2).double().numpy()
-    expected = answers.by_item @ fit_answer_model(answers.subset(few), log_p[few]).log_likelihood(answers)
+    model = fit_answer_model(answers.subset(few), log_p[few], steps=FIT_STEPS)
+    expected = answers.by_item @ model.log_likelihood(answers)
     np.testing.assert_allclose(evidence(method, data).numpy(), expected, rtol=1e-3, atol=1e-3)
 
 

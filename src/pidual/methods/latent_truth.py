@@ -13,7 +13,7 @@ Ours, after Dawid and Skene (1979).
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -26,16 +26,16 @@ from ..learn.answers.design import Design
 from ..learn.answers.model import Answers, fit_answer_model
 from ..learn.closed_form.alternate import log_confusions, vote_shares
 from ..options import Range
-from .base import Batch, Scan, Spec
-from .parts import log_mean_softmax, second_network
-from .remembers import Remembers
+from .base import Batch, Method, Scan, Spec
+from .parts import SampleMemory, log_mean_softmax, second_network
 
 FIT_NUMBERS = 2**24  # items x classes that the answer model is fitted to
+FIT_STEPS = 20  # of L-BFGS; with 60 the model fits the answers better, and J is no better
 CHUNK = 2**22  # items x classes of which J is worked out at once
 RULED_OUT = -1e9  # log of a probability that is 0
 
 
-class LatentTruth(Remembers):
+class LatentTruth(Method):
     """A network for each fold of the items, which learns from all other items, and an answer model beside them.
 
     Parameters
@@ -43,8 +43,6 @@ class LatentTruth(Remembers):
     folds : int
         Number F of networks, each of which does not see one part of the items. 1 is a single network that sees all of
         them, so that none is judged by a network that has not seen it.
-    **memory
-        Where J is kept, and how it is stored (`Remembers`).
     """
 
     title = "Latent truth"
@@ -61,13 +59,12 @@ class LatentTruth(Remembers):
         second: nn.Module | None = None,
         *,
         folds: Annotated[int, Range(lambda value: 1 <= value <= 100, "from 1 to 100")] = 2,
-        **memory: Any,
     ):
-        super().__init__(f, spec, **memory)
+        super().__init__(f, spec)
         given = [second, *[None] * (folds - 2)][: folds - 1]
         self.others = nn.ModuleList(second_network(f, network, beside=False) for network in given)
         self.folds, self.spec = folds, spec
-        self.evidence = self.remember(spec.n_classes)  # J of each item, at its first answer
+        self.evidence = SampleMemory(spec.n_train, spec.n_classes)  # J of each item, at its first answer
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         J = only_known(self.evidence[batch.index[batch.starts]], batch.truth)  # (B, K)
@@ -109,12 +106,12 @@ class LatentTruth(Remembers):
             table = log_confusions(few, vote_shares(few))
         else:
             log_p = scan(partial(self._unseen, chosen=first[some])).double().numpy()
-            model = fit_answer_model(few, log_p, truth=truth[some.numpy()])
+            model = fit_answer_model(few, log_p, truth=truth[some.numpy()], steps=FIT_STEPS)
         device = next(self.parameters()).device
         for items in torch.arange(n).split(max(1, CHUNK // k)):
             part = answers.subset(items.numpy())
             log_answers = model.log_likelihood(part) if epoch else table.T[part.label]
-            J = torch.from_numpy(part.by_item @ log_answers)
+            J = torch.from_numpy(part.by_item @ log_answers).float()
             self.evidence.update(first[items].to(device), J.to(device))
 
     def _unseen(self, batch: Batch, chosen: Tensor) -> Tensor:
