@@ -89,8 +89,6 @@ def test_settings():
     ]
     idle = results("idle_pi")["mean_accuracy"]
     phrases += [f"{100 * idle[name]:.1f}%" for name in ("pi_dual", "pi_dual, idle PI", "ce")]
-    ratios = {(row["case"][:8], row["way"]): row["ratio"] for row in results("populations")}
-    phrases += [f"{ratios['20 MLPs ', 'vmap']:.2f} | {ratios['20 MLPs ', 'batched products']:.2f}"]
     assert missing("settings.md", phrases) == []
 
 

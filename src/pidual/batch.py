@@ -95,24 +95,6 @@ class Batch(NamedTuple):
         """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
         return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
 
-    def of_fold(self, fold: int) -> tuple["Batch", Tensor, Tensor]:
-        """The items of a fold alone; which inputs, and which annotations, these are."""
-        chosen = self.fold == fold
-        items, rows = chosen.nonzero()[:, 0], chosen[self.item].nonzero()[:, 0]
-        number = chosen.cumsum(0) - 1
-        part = Batch(
-            self.index[rows],
-            tuple(view[items] for view in self.views),
-            self.y_noisy[rows],
-            PI(self.a.codes[rows], self.a.numbers[rows]),
-            self.weight[rows],
-            number[self.item[rows]],
-            self.fold[items],
-            None if self.truth is None else self.truth[items],
-            None if self.vote is None else self.vote[rows],
-        )
-        return part, items, rows
-
 
 def in_full_precision(values: Tensor) -> Tensor:
     """Values of at least 32 bits."""
