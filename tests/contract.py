@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from pidual.batch import Rows, Spec
 from pidual.encode import EncodedPI
@@ -14,6 +13,7 @@ from pidual.engine import Interrupted, Training, fit, make_fabric
 from pidual.engine.checkpoint import StateStore
 from pidual.methods import METHODS
 from pidual.nets import MLP
+from pidual.options import signature
 
 SPEC = Spec(240, 3, (6,), 2, epochs=4)
 OPTIONS = {
@@ -24,11 +24,10 @@ OPTIONS = {
     "cores_star": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
     "het": {"draws": 20},
     "het_xl": {"draws": 20},
-    "latent_truth": {"population": ((1e-3, 0.0, 1.0), (1e-2, 0.5, 0.5))},
+    "latent_truth": {"folds": 5},
     "cores": {"ramp": (0.0, 0.5), "sieve_from": 0.2},
 }
-APART = "latent_truth, members apart"  # whose networks cannot be stacked
-CASES = (*METHODS, APART)
+CASES = tuple(METHODS)
 TRAINING = Training(epochs=4, batch_size=40, lr=0.05, clip=1.0, seed=3, guard="off")
 
 
@@ -44,19 +43,11 @@ def make_rows():
     return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers), fold=item % 5)
 
 
-def method_of(case):
-    """The class of the method that is fitted."""
-    return METHODS[case.partition(",")[0]]
-
-
 def build(name):
     """The method, small."""
-    method = method_of(name)
-    width = {"width": 16} if method.needs_pi else {}
-    f = MLP(5, 3, width=16, depth=1)
-    if name == APART:
-        f = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
-    return method(f, SPEC, **width, **OPTIONS.get(name, {}))
+    method = METHODS[name]
+    width = {"width": 16} if "width" in signature(method) else {}
+    return method(MLP(5, 3, width=16, depth=1), SPEC, **width, **OPTIONS.get(name, {}))
 
 
 def build_trainable(name):
@@ -70,9 +61,9 @@ def build_trainable(name):
 def fit_method(name, folder=None):
     """Fit; with a folder for its state, stop once in every stage and continue from the state."""
     rows, fabric = make_rows(), make_fabric("cpu")
-    stops = (11, 18)[: method_of(name).stages]  # of 24 steps: in the first stage, in the second
-    if method_of(name).by_item:
-        stops = (3, 4) if name == APART else (5,)  # of 4 steps for each of five members, or of 8 for all together
+    stops = (11, 18)[: METHODS[name].stages]  # of 24 steps: in the first stage, in the second
+    if METHODS[name].by_item:
+        stops = (4, 1, 1)  # of 8: when a second epoch is over, and in the next two
     for stop_at in stops if folder else ():
         steps = itertools.count(1)
         try:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import by_item
 import contract
-import population
 import torch
 from command_line import environment, run_cli
 
@@ -37,7 +36,7 @@ def run_command(out):
     (out / f"command-{os.environ['RANK']}.json").write_text(json.dumps(answer))
 
 
-OTHERS = {"by_item": by_item.fit_on_two, "population": population.fit_on_two, "command": run_command}
+OTHERS = {"by_item": by_item.fit_on_two, "command": run_command}
 
 
 def fit_on_two(folder, cases):

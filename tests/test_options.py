@@ -50,8 +50,7 @@ SPEC = Spec(20, 3, (4,), 1, epochs=4)
         ("pi_dual", {"random_pi": -1}, "random_pi must be a whole number of at least 0, not -1."),
         ("pi_dual_plus", {"depth": 1}, "depth must be at least 2, not 1."),
         ("pi_dual_plus", {"strong_policy": "UDA"}, "strong_policy must be autoaugment or uda, not 'UDA'."),
-        ("latent_truth", {"items_per_epoch": 0}, "items_per_epoch must be at least 1, not 0."),
-        ("latent_truth", {"answers_lr": 0.0}, "answers_lr must be above 0, not 0.0."),
+        ("latent_truth", {"folds": 0}, "folds must be from 1 to 100, not 0."),
     ],
 )
 def test_a_method_refuses_values_out_of_range_with_one_sentence(method, options, words):

@@ -317,7 +317,7 @@ class Starts(Progress):
     def __init__(self):
         self.done = []
 
-    def start(self, epochs, steps, done, stage="", parts=1):
+    def start(self, epochs, steps, done, stage=""):
         self.done.append(done)
 
 

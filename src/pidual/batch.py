@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 from numpy.typing import DTypeLike
 from torch import Tensor
 from torch.nn import functional as F
@@ -67,6 +67,11 @@ class Batch(NamedTuple):
         """The first view."""
         return self.views[0]
 
+    @property
+    def starts(self) -> Bool[Tensor, " R"]:
+        """Whether each annotation is the first one of its input."""
+        return self.item.diff(prepend=self.item.new_full((1,), -1)) > 0
+
     def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
         """Weighted mean of a value per annotation, for batches of annotations.
 
@@ -89,24 +94,6 @@ class Batch(NamedTuple):
     def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:
         """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
         return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
-
-    def of_fold(self, fold: int) -> tuple["Batch", Tensor, Tensor]:
-        """The items of a fold alone; which inputs, and which annotations, these are."""
-        chosen = self.fold == fold
-        items, rows = chosen.nonzero()[:, 0], chosen[self.item].nonzero()[:, 0]
-        number = chosen.cumsum(0) - 1
-        part = Batch(
-            self.index[rows],
-            tuple(view[items] for view in self.views),
-            self.y_noisy[rows],
-            PI(self.a.codes[rows], self.a.numbers[rows]),
-            self.weight[rows],
-            number[self.item[rows]],
-            self.fold[items],
-            None if self.truth is None else self.truth[items],
-            None if self.vote is None else self.vote[rows],
-        )
-        return part, items, rows
 
 
 def in_full_precision(values: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from .errors import UsageError
 Floats = npt.NDArray[np.float64]
 
 NORMAL_95 = 1.959963984540054  # two-sided 95% quantile of the normal distribution
-OWN_WEIGHT = 0.5  # what an answer counts where its own quality is judged (`methods.held_out` says why)
+OWN_WEIGHT = 0.5  # what an answer counts where its own quality is judged (`learn.answers.posterior` says why)
 
 
 def accuracy(predicted: npt.ArrayLike, truth: npt.ArrayLike) -> float:

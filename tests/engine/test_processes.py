@@ -1,4 +1,4 @@
-"""Two processes learn what one does, stopped and resumed: items, populations, some methods; -m slow has the others.
+"""Two processes learn what one does, stopped and resumed: items, some methods; -m slow has the others.
 
 And the command, as if started by torchrun; test_two_processes.py starts it so.
 """
@@ -12,12 +12,11 @@ from by_item import fit_in_double
 from command_line import run_cli, write_crowd
 from contract import everything, fit_method
 from on_two_processes import EXACT, fit_crowd, fit_on_two
-from population import KINDS, fit_population
 from safetensors.torch import load_file
 
 from pidual.predictions import read_frame
 
-METHODS = ("distill_pi", "elr", "pi_dual")  # with two stages, with a memory, with PI
+METHODS = ("distill_pi", "elr", "latent_truth", "pi_dual")  # with two stages, a memory, items and folds, PI
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def on_two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     (folder / "crowd").mkdir()
     write_crowd(folder / "crowd")
-    return fit_on_two(folder, ("by_item", "population", *METHODS, "command"))
+    return fit_on_two(folder, ("by_item", *METHODS, "command"))
 
 
 def test_the_command_fits_what_it_does_on_one_and_speaks_once(on_two_processes, tmp_path):
@@ -48,20 +47,6 @@ def test_a_method_of_items_learns_what_it_does_on_one(on_two_processes):
     assert one.keys() == two.keys()
     for name, value in one.items():
         assert torch.allclose(value, two[name], atol=1e-9 if value.dtype == torch.float64 else 1e-6), name
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_processes_share_out_members_and_stop_together(kind, on_two_processes):
-    assert all((on_two_processes / f"{kind}-stopped-{rank}").exists() for rank in (0, 1))
-    two = load_file(on_two_processes / f"{kind}.safetensors")
-    one = everything(fit_population(kind, precision="64-true"))
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        if name != "memory.over_epochs":  # members that are trained apart do not see each other's items
-            assert torch.allclose(value.double(), two[name].double(), atol=1e-9), name
-    folders = {path.name for path in (on_two_processes / kind).iterdir()}
-    n_groups = 2 if kind == "stacked" else 5
-    assert folders == {f"group-{at}-of-{n_groups}" for at in range(n_groups)}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -13,7 +13,7 @@ class Callback:
 
     The trainer has, among others, `method` (the networks being trained; `method.f` is the one that predicts),
     `position` (attempt, epoch and step, counted from 0), `history` (the records of all epochs), `training` (options),
-    `stage` (its name, where a fit is several trainings: a first stage, or groups of a population), and `finish()`,
+    `stage` (its name, where a fit is several trainings, such as a first stage), and `finish()`,
     which ends training after the epoch. On several processes every one of them calls its callbacks.
 
     Examples

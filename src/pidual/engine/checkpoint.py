@@ -50,29 +50,14 @@ class StateStore:
         """A store of its own for a part of the run."""
         return StateStore(self.folder / name, self.save_every, self.run)
 
-    def group(self, number: int, n_groups: int) -> "StateStore":
-        """A store of its own for one of several groups of a population; another grouping has other ones."""
-        return self.part(f"group-{number}-of-{n_groups}")
-
-    def forget_other_runs(self) -> None:
-        """Remove a state that is of another run."""
-        if self.run and self.path.exists() and load_values(self.path, STATE).get("run_id") not in ("", self.run):
-            self.path.unlink()
-
     def values(self) -> dict[str, Any] | None:
         """The stored values without the tensors, or None where there is no state."""
         return self._own(load_values(self.path, STATE)) if self.path.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
         """Records of all epochs that are stored: of this state, or else of the parts of the run that came first."""
-        if (state := self.values() or self.part("before").values()) is not None:
-            return list(state["position"]["history"])
-        found = {path: path.stat().st_mtime for path in self.folder.glob("group-*-of-*/state.safetensors")}
-        if not found:
-            return []
-        n_groups = max(found, key=lambda path: found[path]).parent.name.rpartition("-")[2]  # those used last
-        states = [self.group(at, int(n_groups)).values() for at in range(int(n_groups))]
-        return [record for state in states if state is not None for record in state["position"]["history"]]
+        state = self.values() or self.part("before").values()
+        return [] if state is None else list(state["position"]["history"])
 
     def save(
         self,

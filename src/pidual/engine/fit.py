@@ -33,11 +33,11 @@ from .callbacks import Callback
 from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
 from .history import Record
 from .optim import make_optimizers
-from .population import Learned, Weights, join, train_groups
-from .predict import evaluate, predict_members, predict_rows, scan_items, scan_rows
+from .predict import evaluate, predict_rows, scan_rows
 from .progress import Progress
-from .stopping import Interrupted, Together
+from .stopping import Interrupted
 
+Weights = dict[str, Tensor]
 SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
 
 
@@ -57,12 +57,10 @@ class Fitted:
         One record per epoch, over all attempts.
     events : list of dict
         What the guard did.
-    selection : list of dict
-        What held-out answers decided of the settings of a population; empty for other methods.
     collapsed : bool
         Whether the guard calls it collapsed.
-    mean_confidence : tensor (n_train,), optional
-        f's probability of every training label, averaged over the epochs, where the method keeps that.
+    selection : list of dict
+        What answers decided where nothing was trained; empty for trained methods.
     """
 
     method: Method
@@ -70,9 +68,8 @@ class Fitted:
     selected_epoch: int
     history: list[Record]
     events: list[Record]
-    selection: list[Record] = field(default_factory=list)
     collapsed: bool = False
-    mean_confidence: Tensor | None = None
+    selection: list[Record] = field(default_factory=list)
 
 
 @dataclass
@@ -142,7 +139,7 @@ def fit(
     stop: Callable[[], bool] = lambda: False,
     stage: str = "",
 ) -> Fitted:
-    """Train a method on the rows of `train`; its groups of members apart, where it has several.
+    """Train a method on the rows of `train`.
 
     Parameters
     ----------
@@ -166,70 +163,11 @@ def fit(
         Name of this training in the records, where it is one of several.
     """
     fabric, progress = fabric or make_fabric(precision=training.precision), progress or Progress()
-    torch.manual_seed(derive_seed(training.seed, 0, 3))
-    method = build()
-    groups = method.groups(fabric.world_size)
     try:
-        if len(groups) == 1:
-            how: dict[str, Any] = {"stage": stage, "method": method, "callbacks": callbacks}
-            return Trainer(build, train, valid, training, fabric, store, progress, stop, **how).run()
-        together = Together(fabric, stop)
-        fabric = together.own_fabric
-
-        def learn(build: Callable[[], Method], rows: Rows, **how: Any) -> Learned:
-            how |= {"stop": together.asked_to_stop, "callbacks": callbacks}
-            trainer = Trainer(build, rows, valid, training, fabric, **how)
-            return trainer.learn(keep_optimizer=False)
-
-        learned = train_groups(groups, build, train, learn, together, store, progress, stage)
-        fabric.setup_module(method, move_to_device=False)
-        whole = join(method, groups, learned)
-        return conclude(fabric.to_device(method), whole, train, training, fabric)
+        how: dict[str, Any] = {"stage": stage, "callbacks": callbacks}
+        return Trainer(build, train, valid, training, fabric, store, progress, stop, **how).run()
     finally:
         progress.stop()
-
-
-def conclude(method: Method, learned: Learned, train: Rows, training: Training, fabric: Fabric) -> Fitted:
-    """The method with the selected weights, after it has decided what is decided when training is over.
-
-    It comes with the weights after the last epoch.
-    """
-    decided = decide(method, train, training, fabric)
-    last = weights(method)
-    if learned.selected is not None:
-        method.load_state_dict(learned.selected)
-        decided = decide(method, train, training, fabric)
-    selection, lost = decided
-    for name in ("answer_log_likelihood", "item_log_likelihood") if selection else ():  # of held-out answers, at best
-        learned.history[-1][name] = max(record[name] for record in selection)
-    about = {"epoch": learned.epoch, "attempt": max(record["attempt"] for record in learned.history)}
-    all_lost = len(lost) == method.n_members
-    reason = f"{len(lost)} of {method.n_members} networks agree with the training labels no more than chance"
-    events = [about | {"reason": reason, "action": "went on" if all_lost else "left them out"}] if lost else []
-    return Fitted(
-        method,
-        last,
-        learned.epoch,
-        learned.history,
-        learned.events + events,
-        selection,
-        learned.collapsed or all_lost,
-        method.mean_confidence(),
-    )
-
-
-def decide(method: Method, train: Rows, training: Training, fabric: Fabric) -> tuple[list[Record], list[int]]:
-    """Let the method decide, and the guard look at members: what was decided, and members that have collapsed."""
-    method.eval()
-    lost: list[int] = []
-    steps = training.epochs * Batches(train, training, by_item=method.by_item).steps
-    if method.n_members > 1 and training.guard != "off" and steps >= guard.MIN_STEPS:
-        index = sample(train)
-        answers, seen = predict_members(method, train.subset(index), fabric)
-        lost = guard.find_collapsed_members(answers, seen, train.y_noisy[index].numpy())
-    usable = lost if len(lost) < method.n_members else []
-    with torch.no_grad():
-        return method.on_fit_end(partial(scan_items, train, fabric), usable), lost
 
 
 def sample(rows: Rows) -> Tensor:
@@ -251,10 +189,9 @@ class Trainer:
         progress: Progress,
         stop: Callable[[], bool],
         stage: str = "",
-        method: Method | None = None,
         callbacks: Sequence[Callback] = (),
     ):
-        self.stage, self.fresh, self.callbacks = stage, method, callbacks
+        self.stage, self.callbacks = stage, callbacks
         self.build, self.train, self.training = build, train, training
         self.valid = valid
         if valid is not None and training.valid_whole_batches:
@@ -270,15 +207,7 @@ class Trainer:
         self.majority = float(labels.bincount().max() / len(labels))
 
     def run(self) -> Fitted:
-        """Train to the end, and let the method decide what is decided then."""
-        learned = self.learn()
-        return conclude(self.method, learned, self.train, self.training, self.fabric)
-
-    def learn(self, *, keep_optimizer: bool = True) -> Learned:
-        """Train from the stored state, or from the start, to the end.
-
-        The last state leaves out the optimizer's, as nothing comes after it.
-        """
+        """Train from the stored state, or from the start, to the end."""
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
         self.position = Position(**state[1]["position"]) if state else Position()
@@ -297,11 +226,11 @@ class Trainer:
             while self.position.epoch < self.training.epochs and not self.position.ended:
                 self.train_epoch()
                 self.finish_epoch()
-            self.save(with_optimizer=keep_optimizer)
+            self.save()
         finally:
             for callback in self.callbacks:
                 callback.on_train_end(self)
-        return self.learned()
+        return self.fitted()
 
     @property
     def history(self) -> list[Record]:
@@ -323,11 +252,9 @@ class Trainer:
 
     def set_up(self) -> None:
         """Build method and optimizer for the current attempt."""
-        attempt, fresh, self.fresh = self.position.attempt, self.fresh, None
-        if fresh is None or attempt > 0:
-            torch.manual_seed(derive_seed(self.training.seed, attempt, 3))
-            fresh = self.build()
-        self.method = fresh
+        attempt = self.position.attempt
+        torch.manual_seed(derive_seed(self.training.seed, attempt, 3))
+        self.method = self.build()
         for name, memory in self.method.memories.items():
             memory.open(self.store.folder / f"{name}.memory" if self.store else None)
         if self.method.before is not None:
@@ -495,13 +422,13 @@ class Trainer:
         augment = partial(self.batches.scan_views, epoch=self.position.epoch) if augmented else None
         return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
 
-    def save(self, *, with_optimizer: bool = True) -> None:
+    def save(self) -> None:
         """Replace the stored state by the present one."""
         if self.store is None:
             return
         started = time.monotonic()
         if self.fabric.global_rank == 0:
-            optimizer, values = pack_optimizers(self.optimizers if with_optimizer else [])
+            optimizer, values = pack_optimizers(self.optimizers)
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
@@ -530,17 +457,19 @@ class Trainer:
         except ValueError as error:
             raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
 
-    def learned(self) -> Learned:
-        """The weights after the last epoch, the selected ones, and the rest of what happened."""
-        at = self.position
+    def fitted(self) -> Fitted:
+        """The method with the selected weights, in evaluation mode, and the rest of what happened."""
+        at, last = self.position, weights(self.method)
         best = self.training.select != "last" and bool(self.best)
+        if best:
+            self.method.load_state_dict(self.best)
         attempts = 1 + max(record["attempt"] for record in at.history)
-        return Learned(
-            last=weights(self.method),
-            selected=self.best if best else None,
-            epoch=at.best_epoch if best else at.epoch - 1,
-            history=at.history,
-            events=at.events,
+        return Fitted(
+            self.method.eval(),
+            last,
+            at.best_epoch if best else at.epoch - 1,
+            at.history,
+            at.events,
             collapsed=bool(at.events) and attempts <= len(at.events),
         )
 

@@ -75,30 +75,10 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     return None if z > enough else f"{suspicion} and {what} (z = {z:.1f})"
 
 
-def find_collapsed_members(answers: NDArray[np.int64], seen: NDArray[np.bool_], labels: NDArray[np.int64]) -> list[int]:
-    """Members of a population that have learned nothing: on training rows they agree with the labels by chance alone.
-
-    Parameters
-    ----------
-    answers : int array (M, N)
-        What each member answers on a fixed selection of training rows.
-    seen : bool array (M, N)
-        Which of them it was trained on.
-    labels : int array (N,)
-        Their given labels.
-    """
-    found = []
-    for member, (own, rows) in enumerate(zip(answers, seen, strict=True)):
-        z = agreement_z(own[rows], labels[rows]) if rows.any() else math.inf
-        if z <= AT_CHANCE and not gives_mostly_one(own[rows], labels[rows]):
-            found.append(member)
-    return found
-
-
 def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
     """Whether most labels are of one class, and the answers too, so that they agree as often as they can by that alone.
 
-    Where inputs say little, that is the right answer, and held-out answers decide what it counts.
+    Where inputs say little, that is the right answer.
     """
     most = np.bincount(labels).max() / len(labels)
     return bool(most > MOSTLY_ONE and (answers == labels).mean() >= most - 0.02)

@@ -16,10 +16,8 @@ from torch.overrides import TorchFunctionMode
 from ..batch import Batch, Lazy, Rows
 from ..methods.base import Method
 from ..nets import MLP
-from ..nets.populations import MLPs, Population
 
 CHUNK = 1024
-CHUNK_ANSWERS = 8192  # that are judged at once
 OWNERS: tuple[Any, ...] = (torch, Tensor, F)
 PRODUCTS = {
     getattr(owner, name)
@@ -44,15 +42,9 @@ class Scored:
     input : int array (R,)
         Which of the inputs each annotation is about; rows of an item may have several.
     probabilities : float array (U, K)
-        Class probabilities of the inputs.
+        Class probabilities of the inputs, by networks that have not seen them where there are such.
     columns : dict of arrays (R,)
         What else the method says about each annotation.
-    posterior : float array (B, K), optional
-        Class probabilities of each item by its input and all answers to it, where the method judges items.
-    right, unaided : float arrays (R,), optional
-        Probability that each annotation is right, and that by the input and the other answers alone; as before.
-    against : float array (R,), optional
-        Share of the networks asked by which it is rather wrong than right; as before.
     """
 
     rows: NDArray[np.int64]
@@ -61,10 +53,6 @@ class Scored:
     input: NDArray[np.int64]
     probabilities: NDArray[np.float32]
     columns: dict[str, NDArray[np.generic]]
-    posterior: NDArray[np.float32] | None = None
-    right: NDArray[np.float32] | None = None
-    unaided: NDArray[np.float32] | None = None
-    against: NDArray[np.float32] | None = None
 
     def of_items(self) -> NDArray[np.float64]:
         """Class probabilities of the items (B, K): the mean over their inputs."""
@@ -80,13 +68,17 @@ def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -
     return logits_of(method, rows.take_x(x_rows), fabric)
 
 
-def logits_of(method: Method, x: Tensor, fabric: Fabric) -> Tensor:
-    """Logits of these inputs, in the same way; in float64 where the method computes so."""
+def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = None) -> Tensor:
+    """Logits of these inputs, in the same way; in float64 where the method computes so.
+
+    With `fold`, those of networks that have not seen the items of these folds, where there are such.
+    """
     was_training = method.training
     if was_training:
         method.eval()
     with torch.inference_mode(), fabric.autocast():
-        logits = method.logits(fabric.to_device(x)).cpu()
+        x = fabric.to_device(x)
+        logits = (method.logits(x) if fold is None else method.unseen_logits(x, fabric.to_device(fold))).cpu()
     if was_training:
         method.train()
     return logits if logits.dtype == torch.float64 else logits.float()
@@ -132,18 +124,6 @@ def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int
     return torch.cat(parts).numpy()
 
 
-def predict_members(method: Method, rows: Rows, fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The class that every member of a population predicts for every row (M, N), and whether it was trained on it."""
-    answers = []
-    for index in torch.arange(len(rows)).split(CHUNK):
-        with torch.inference_mode(), fabric.autocast():
-            x = fabric.to_device(rows.take_x(rows.x_row[index]))
-            answers.append(method.member_logits(x).argmax(-1).cpu())
-    with torch.inference_mode():
-        seen = method.member_sees(fabric.to_device(rows.fold)).cpu()
-    return torch.cat(answers, 1).numpy(), seen.numpy()
-
-
 def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> Iterator[NDArray[np.float64]]:
     """Class probabilities of every row of x, chunk by chunk; the method is moved to the Fabric's device.
 
@@ -160,9 +140,8 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
 
 
 def is_on_vectors(method: Method) -> bool:
-    """Whether the prediction network is an MLP or a stack of them, and no network of the user or of images."""
-    f = method.f
-    return isinstance(f, MLP) or (isinstance(f, Population) and isinstance(f.stack, MLPs))
+    """Whether the prediction network is an MLP, and no network of the user or of images."""
+    return isinstance(method.f, MLP)
 
 
 class InDouble(TorchFunctionMode):
@@ -184,14 +163,11 @@ def score_rows(
     """
     trained = np.ones(len(rows), bool) if trained is None else trained
     position = torch.from_numpy(np.where(trained, np.cumsum(trained) - 1, -1))
-    size = max(1, min(CHUNK, CHUNK_ANSWERS * len(rows.groups) // max(1, len(rows)))) if method.by_item else CHUNK
-    for chunk in torch.arange(len(rows.groups)).split(size):
+    for chunk in torch.arange(len(rows.groups)).split(CHUNK):
         index, item = rows.groups.members(chunk)
-        if method.by_item:
-            yield judge_items(method, rows, chunk, index, item, fabric)
-            continue
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
-        logits = predict_logits(method, rows, x_rows, fabric)
+        fold = torch.zeros_like(x_rows).scatter_(0, where, rows.fold[index])  # of equal inputs it is the same
+        logits = logits_of(method, rows.take_x(x_rows), fabric, fold)
         columns = [
             per_row(method, rows, part, position[part], logits[inputs], fabric)
             for part, inputs in zip(index.split(8 * CHUNK), where.split(8 * CHUNK), strict=True)
@@ -204,21 +180,6 @@ def score_rows(
             logits.softmax(1).numpy(),
             {name: torch.cat([part[name] for part in columns]).numpy() for name in columns[0]},
         )
-
-
-def judge_items(method: Method, rows: Rows, chunk: Tensor, index: Tensor, item: Tensor, fabric: Fabric) -> Scored:
-    """What a method that judges items says about these items and all of their annotations, at these positions."""
-    with torch.inference_mode():  # in full precision
-        judged = method.judge(fabric.to_device(rows.select(index, item=item)))
-    return Scored(
-        index.numpy(),
-        chunk.numpy(),
-        item.numpy(),
-        item.numpy(),
-        judged.probabilities.float().cpu().numpy(),
-        {"gate": judged.gate.float().cpu().numpy()},
-        *(values.float().cpu().numpy() for values in judged[1:2] + judged[3:]),
-    )
 
 
 def per_row(
@@ -241,28 +202,20 @@ def scan_rows(
     with_x: bool = True,
     augment: Callable[[Tensor, int], tuple[Tensor, ...]] | None = None,
 ) -> Tensor:
-    """A function of the batch on all rows in order, in evaluation mode, without gradient.
+    """A function of the batch on all rows in order, by item if the method is, in evaluation mode, without gradient.
 
     `augment` makes the views of a chunk of inputs, given the position of its first row.
     """
     was_training = method.training
     method.eval()
-    parts = []
+    parts, size = [], CHUNK if with_x else 64 * CHUNK
     with torch.no_grad(), fabric.autocast():
-        for index in torch.arange(len(rows)).split(CHUNK if with_x else 64 * CHUNK):
+        for units in torch.arange(len(rows.groups) if method.by_item else len(rows)).split(size):
+            index, item = rows.groups.members(units) if method.by_item else (units, None)
             random = rows.random_pi(index, method.random_pi) if method.random_pi else None
-            batch = fabric.to_device(rows.select(index, random=random, with_x=with_x))
+            batch = fabric.to_device(rows.select(index, item=item, random=random, with_x=with_x))
             if augment is not None:
                 batch = batch._replace(views=augment(batch.x, int(index[0])))
             parts.append(function(batch).cpu())
     method.train(was_training)
     return torch.cat(parts)
-
-
-def scan_items(rows: Rows, fabric: Fabric, max_numbers: int) -> Iterator[Batch]:
-    """Batches of evenly spaced items with all of their annotations: at most `max_numbers` items and annotations."""
-    n = len(rows.groups)
-    every = max(1, -(-(n + len(rows)) // max(1, max_numbers)))
-    for chunk in torch.arange(0, n, every).split(CHUNK):
-        index, item = rows.groups.members(chunk)
-        yield fabric.to_device(rows.select(index, item=item))

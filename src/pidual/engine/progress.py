@@ -9,14 +9,8 @@ class Progress:
     def heading(self, text: str) -> None:
         """A fit begins, which of several it is, or by which method and why; or it collapsed and begins again."""
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
-        """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us.
-
-        Of `parts` trainings one after the other, each has so many epochs; `done` counts the steps of all of them.
-        """
-
-    def part(self, number: int, stage: str) -> None:
-        """The next of several parts begins, counted from 0; epochs and steps are of it from now on."""
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+        """Training, or a stage of it, begins: `epochs` epochs of `steps` steps, of which `done` are behind us."""
 
     def step(self, epoch: int, step: int) -> None:
         """So many steps of an epoch are done; a phase with more or fewer counts in parts of an epoch's."""

@@ -1,7 +1,7 @@
 """The prediction network of a run, for programs that know nothing of pidual: ONNX, or a plain state dict.
 
-Both take inputs as the run took them, standardise them, and give a probability of every class; a population gives the
-average of its members.
+Both take inputs as the run took them, standardise them, and give a probability of every class; several networks
+give their average.
 """
 
 import contextlib
@@ -23,7 +23,6 @@ from ..errors import RunError, UsageError
 from ..files import replacing
 from ..methods import LatentTruth, Method
 from ..nets import MLP, Standardize
-from ..nets.populations import MLPs
 from ..run import Run
 from ..run.trained import load_method
 from . import snippet_path
@@ -204,27 +203,15 @@ def write_state_dict(run: Run, out: Path) -> None:
 
 
 def plain_state(method: Method) -> dict[str, Tensor]:
-    """Weights by the names that the snippet has: `members.i`, `sharpness` and `share`; of an MLP `mean` and `std`."""
-    f: Any = method.f
-    one = torch.ones(1)
-    state = {"sharpness": one, "share": one.clone()}
-    members: list[Any] = [f]
-    if isinstance(method, LatentTruth):
-        state = {"sharpness": method.sharpness, "share": method.share}
-        f = method.f.stack
-        members = list(method.f.alone)
-    if isinstance(f, MLPs):
-        layers = list(zip(f.weights, f.biases, strict=True))
-        for i in range(f.n_members):
-            for at, (weights, bias) in enumerate(layers):
-                state[f"members.{i}.{2 * at}.weight"] = weights[i].T.contiguous()
-                state[f"members.{i}.{2 * at}.bias"] = bias[i, 0]
-    elif type(f) is MLP:
-        linear = [layer for layer in (*f.hidden, f.head) if isinstance(layer, nn.Linear)]
-        for at, layer in enumerate(linear):
-            state |= {f"members.0.{2 * at}.weight": layer.weight, f"members.0.{2 * at}.bias": layer.bias}
-    else:
-        state |= {f"members.{i}.{name}": v for i, one in enumerate(members) for name, v in one.state_dict().items()}
-    if isinstance(f, MLP | MLPs) and f.standardize is not None:
-        state |= {"mean": f.standardize.mean, "std": f.standardize.std}
+    """Weights by the names that the snippet has: `members.i`; of MLPs also `mean` and `std`."""
+    members: list[Any] = method.members if isinstance(method, LatentTruth) else [method.f]
+    state: dict[str, Tensor] = {}
+    for i, f in enumerate(members):
+        named = f.state_dict()
+        if type(f) is MLP:
+            linear = [layer for layer in (*f.hidden, f.head) if isinstance(layer, nn.Linear)]
+            named = {f"{2 * at}.{name}": v for at, layer in enumerate(linear) for name, v in layer.named_parameters()}
+        state |= {f"members.{i}.{name}": value for name, value in named.items()}
+    if type(members[0]) is MLP and members[0].standardize is not None:
+        state |= {"mean": members[0].standardize.mean, "std": members[0].standardize.std}
     return {name: value.detach().clone() for name, value in state.items()}

@@ -29,17 +29,14 @@ def member():
 
 
 class Network(nn.Module):
-    """Probabilities of CLASSES: the average of {n_members} networks, each with its sharpness and its share."""
+    """Probabilities of CLASSES: the average of {n_members} networks."""
 
     def __init__(self):
         super().__init__()
-        self.register_buffer("sharpness", torch.ones({n_members}))
-        self.register_buffer("share", torch.ones({n_members}))
 {buffers}        self.members = nn.ModuleList(member() for _ in range({n_members}))
 
     def forward(self, x):
-{prepare}        parts = zip(self.share, self.sharpness, self.members)
-        return sum(share * (sharpness * member(x)).softmax(1) for share, sharpness, member in parts)
+{prepare}        return sum(member(x).softmax(1) for member in self.members) / {n_members}
 
 
 def load(path=Path(__file__).with_name({weights!r})):
@@ -99,7 +96,7 @@ def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str)
         imports="" if plain else "\nfrom pidual.nets import Standardize, build_network\n",
         classes=repr(list(model["classes"])),
         member=layers(state) if plain else builder(network, len(model["classes"])),
-        n_members=len(state["share"]),
+        n_members=len({name.split(".")[1] for name in state if name.startswith("members.")}),
         buffers=BUFFERS.format(size=len(state["mean"])) if standardised else "",
         prepare=(
             "" if fill is None else FILL.format(fill=_numbers(fill), columns=model["inputs"]["missing"]["columns"])

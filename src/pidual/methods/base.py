@@ -10,54 +10,30 @@ Write `forward`, and `logits` where prediction is not f alone; the others are th
     a first stage (Forward-T)            `before` is a Method that the engine fits first
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..batch import PI, Batch, Spec
 from ..options import check_values
-from .answer_model import AnswerModel
 from .parts.gradients import clip_gradients
 from .parts.memory import SampleMemory
 from .parts.networks import split_network
 
-__all__ = ["PI", "Batch", "Group", "ItemScan", "Judged", "Method", "Scan", "Spec"]  # what a method is written in
+__all__ = ["PI", "Batch", "Method", "Scan", "Spec"]  # what a method is written in
 
 
 @runtime_checkable
 class Scan(Protocol):
-    """Evaluates a function of the batch on all training rows, in order, in evaluation mode, without gradient."""
+    """Evaluates a function of the batch on all training rows, in order, in evaluation mode, without gradient.
+
+    Where `by_item` is True the batches are of items, in the order of `Rows.groups`.
+    """
 
     def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
         """The function's values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
-
-
-@runtime_checkable
-class ItemScan(Protocol):
-    """Goes over training items, in evaluation mode, without gradient."""
-
-    def __call__(self, max_numbers: int) -> Iterator[Batch]:
-        """Batches of items with x, evenly spaced among all: not more than so many items and annotations together."""
-
-
-class Judged(NamedTuple):
-    """What a method that judges items says about B of them, and of the R answers to them."""
-
-    probabilities: Float[Tensor, "B K"]  # f, from x alone
-    posterior: Float[Tensor, "B K"]  # q, from x and all answers
-    gate: Float[Tensor, " R"]  # probability that the answer did not come from the truth
-    right: Float[Tensor, " R"]  # probability that the answer is right
-    unaided: Float[Tensor, " R"]  # the same by x and the other answers alone
-    against: Float[Tensor, " R"]  # share of the members asked by which it is rather wrong than right
-
-
-class Group(NamedTuple):
-    """Members of a population that are trained together, apart from all others."""
-
-    members: list[int]
-    left_out: int | None  # the fold of items that none of them sees
 
 
 class Method(nn.Module):
@@ -143,21 +119,16 @@ class Method(nn.Module):
         logits: Tensor = self.f(x)
         return logits
 
+    def unseen_logits(self, x: Tensor, fold: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
+        """What networks say that have not seen the items of these folds, where there are such; else `logits`."""
+        return self.logits(x)
+
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """Further values per annotation for the predictions.
 
         `batch` comes without x, `logits` are of its inputs; `batch.index` is -1 for rows that were not trained on.
         """
         return {}
-
-    def judge(self, batch: Batch) -> Judged:
-        """Where `by_item` is True: what it says about items and of all answers to them, instead of `per_row`."""
-        raise TypeError(f"{type(self).__name__} does not judge items")
-
-    @property
-    def answer_model(self) -> tuple[AnswerModel, Tensor] | None:
-        """How it takes answers to come about, and what each member of that counts (M,); None where it has no view."""
-        return None
 
     def begin_epoch(self, epoch: int, scan: Scan) -> bool:
         """Called by the engine: set `epoch`, then `on_epoch_start`. Whether the optimizer must be built again."""
@@ -191,42 +162,6 @@ class Method(nn.Module):
         """Called when all gradients are known: by default, scale them down to a global norm of `clip`."""
         if clip is not None:
             clip_gradients(self, clip)
-
-    def on_fit_end(self, scan: ItemScan, collapsed: Sequence[int] = ()) -> list[dict[str, Any]]:
-        """Called when training is over; what is decided here has to be in buffers. A record of each decision.
-
-        `collapsed` are members of a population that have learned nothing, never all of them.
-        """
-        return []
-
-    def mean_confidence(self) -> Float[Tensor, " N"] | None:
-        """f's probability of every training label, averaged over the epochs (NaN: none), where that is kept."""
-        return None
-
-    @property
-    def n_members(self) -> int:
-        """Networks of a population that do not know about each other; 1 for a method that is no population."""
-        return 1
-
-    def member_logits(self, x: Tensor) -> Float[Tensor, "M B K"]:
-        """What each member answers, where there are several."""
-        raise TypeError(f"{type(self).__name__} has no members")
-
-    def member_sees(self, fold: Int[Tensor, " B"]) -> Bool[Tensor, "M B"]:
-        """Whether each member is trained on items of these folds, where there are several members."""
-        raise TypeError(f"{type(self).__name__} has no members")
-
-    def groups(self, processes: int) -> list[Group]:
-        """Trainings that share nothing; one by default. `keep` and `put` are for methods that have several."""
-        return [Group([0], None)]
-
-    def keep(self, members: Sequence[int]) -> None:
-        """Leave out all but these members."""
-        raise TypeError(f"{type(self).__name__} has no members to train apart")
-
-    def put(self, members: Sequence[int], part: "Method") -> None:
-        """Take over what these members have learned apart."""
-        raise TypeError(f"{type(self).__name__} has no members to train apart")
 
     @property
     def memories(self) -> dict[str, SampleMemory]:

@@ -115,7 +115,8 @@ def fit_closed(
     method = FittedTruth(f, job.spec, **options).hold(answers.design, judge).eval()
     history = records(likelihoods, started)
     how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities}
-    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], describe(judge, f, explained), **how)
+    how["selection"] = describe(judge, f, explained)
+    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], **how)
 
 
 @dataclass

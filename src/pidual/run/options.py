@@ -102,7 +102,8 @@ def resolve_options(
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
     """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
     images = len(in_shape) == 3
-    settings = choose_settings(options.setting, options.method, n_train=n_train, images=images, n_items=n_items)
+    sizes: dict[str, Any] = {"n_train": n_train, "n_items": n_items, "images": images}
+    settings = choose_settings(options.setting, options.method, **sizes, mlp=options.network == "mlp")
     given = split_settings(options.options)
     check_spelling(options.method, given.method)
     training = Training(**settings.training | given.training | {"seed": options.seed})

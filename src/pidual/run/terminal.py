@@ -34,24 +34,20 @@ class Lines(Progress):
     def heading(self, text: str) -> None:
         self.note(text)
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
-        self.total, self.before, self.named, self.said = parts * epochs * steps, 0, "", 0.0
+        self.total, self.said = epochs * steps, 0.0
         done_text = f", {done / self.total:.0%} done before" if done else ""
         named = f" ({stage})" if stage else ""
-        times = f"{parts} networks, each " if parts > 1 else ""
-        click.echo(f"Training{named}: {times}{epochs} epochs of {steps} steps{done_text}.", err=True)
-
-    def part(self, number: int, stage: str) -> None:
-        self.before, self.named = number * self.epochs * self.steps, f"{stage}, "
+        click.echo(f"Training{named}: {epochs} epochs of {steps} steps{done_text}.", err=True)
 
     def step(self, epoch: int, step: int) -> None:
         now = time.monotonic()
         if now - self.said > SECONDS_BETWEEN_LINES and (self.said or now - self.began > 1):
             self.said = now
-            position = self.before + epoch * self.steps + step
+            position = epoch * self.steps + step
             left = (now - self.began) / max(1, position - self.done) * (self.total - position)
-            place = f"{self.named}epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
+            place = f"epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
             click.echo(f"{place}, about {duration(left)} left", err=True)
 
     def epoch(self, record: Record) -> None:
@@ -74,8 +70,8 @@ class Bar(Progress):
     def heading(self, text: str) -> None:
         self.note(text)
 
-    def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
-        self.epochs, self.steps, self.before, self.drawn = epochs, steps, 0, 0.0
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+        self.epochs, self.steps, self.drawn = epochs, steps, 0.0
         self.stage = f"{stage}, " if stage else ""
         columns: list[Any] = [
             TextColumn("{task.description}"),
@@ -84,11 +80,8 @@ class Bar(Progress):
             TimeRemainingColumn(),
         ]
         self.bar = RichProgress(*columns, console=self.console, transient=True)
-        self.task = self.bar.add_task("training", total=parts * epochs * steps, completed=done, text="")
+        self.task = self.bar.add_task("training", total=epochs * steps, completed=done, text="")
         self.bar.start()
-
-    def part(self, number: int, stage: str) -> None:
-        self.before, self.stage = number * self.epochs * self.steps, f"{stage}, "
 
     def step(self, epoch: int, step: int) -> None:
         now = time.monotonic()
@@ -96,13 +89,13 @@ class Bar(Progress):
             self.drawn = now
             self.bar.update(
                 self.task,
-                completed=self.before + epoch * self.steps + step,
+                completed=epoch * self.steps + step,
                 description=f"{self.stage}epoch {epoch + 1}/{self.epochs}",
             )
 
     def epoch(self, record: Record) -> None:
         if self.bar is not None:
-            done = self.before + (record["epoch"] + 1) * self.steps
+            done = (record["epoch"] + 1) * self.steps
             self.bar.update(self.task, completed=done, text=describe(record))
 
     def note(self, text: str) -> None:

@@ -140,12 +140,16 @@ def vote_shares(answers: Answers, truth: Ints | None = None) -> Floats:
 
 def shared_confusions(answers: Answers, q: Floats) -> Floats:
     """Return the evidence of a first answer model: what everybody confuses, by the votes; the same for all people."""
+    return np.asarray(answers.by_item @ log_confusions(answers, q).T[answers.label])
+
+
+def log_confusions(answers: Answers, q: Floats) -> Floats:
+    """Return log P(l | k) of everybody (K, K), by the classes q of the items."""
     k = answers.n_classes
     counts = np.zeros((k, k))
     np.add.at(counts.T, answers.label, answers.weight[:, None] * q[answers.item])
     share = counts + 2 * np.eye(k) + 0.5
-    log_share = np.log(share / share.sum(1, keepdims=True))
-    return np.asarray(answers.by_item @ log_share.T[answers.label])
+    return np.asarray(np.log(share / share.sum(1, keepdims=True)))
 
 
 def sum_by(row: Ints, values: Floats, n: int) -> Floats:

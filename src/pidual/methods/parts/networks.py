@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -94,10 +95,10 @@ def same_weights(f: nn.Module, g: nn.Module) -> bool:
     return bool(pairs) and all(not one.is_meta and torch.equal(one, two) for one, two in pairs)
 
 
-def log_mean_softmax(one: Tensor, two: Tensor) -> Tensor:
-    """log of the mean of two softmaxes, from their logits."""
-    kind = torch.promote_types(one.dtype, torch.float32)
-    return torch.logaddexp(one.to(kind).log_softmax(1), two.to(kind).log_softmax(1)) - math.log(2)
+def log_mean_softmax(*logits: Tensor) -> Tensor:
+    """log of the mean of softmaxes, from their logits."""
+    log_p = [each.to(torch.promote_types(each.dtype, torch.float32)).log_softmax(1) for each in logits]
+    return reduce(torch.logaddexp, log_p) - math.log(len(log_p))
 
 
 def update_average(average: nn.Module, network: nn.Module, alpha: float) -> None:
