@@ -1,7 +1,7 @@
 """What a classifier says about the classes, as input: which columns, and whether they are probabilities."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from .people import listed
 from .sources import Source
 
 _CHECKED = 1 << 18  # probabilities looked at in one go
+_SAMPLED = 64  # rows sampled in one go
 SUM_TOLERANCE = 0.01  # by which probabilities may sum to more or less than 1: they may be rounded
 
 
@@ -27,13 +28,33 @@ def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] 
 
 def check_probabilities(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:
     """Raise for another number of columns than classes, and for the first row that is not a distribution over them."""
-    n = classes if isinstance(classes, int) else len(classes)
     check_columns(array, classes, source)
-    step = max(1, _CHECKED // n)
+    for _ in checked_parts(array, source):
+        pass
+
+
+def checked_parts(array: NDArray[Any], source: str) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.float32]]]:
+    """Yield all rows in parts, as they are and as float32; raise for the first that is not a distribution."""
+    step = max(1, _CHECKED // array.shape[1])
     for start in range(0, len(array), step):
-        check_rows(as_floats(array[start : start + step]), start, source)
+        part = slice(start, start + step)
+        block = np.asarray(array[part])
+        p = as_floats(block)
+        check_rows(p, start, source)
+        yield part, block, p
         if (start // step) % 64 == 63:
             release(array)
+
+
+def spaced_rows(array: NDArray[Any], n: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Read n evenly spaced rows, and leave out those that are not distributions."""
+    rows = np.unique(np.linspace(0, len(array) - 1, min(n, len(array))).astype(np.int64))
+    p = np.empty((len(rows), array.shape[1]), np.float32)
+    for start in range(0, len(rows), _SAMPLED):  # a page of a map may bring many others along
+        p[start : start + _SAMPLED] = as_floats(array[rows[start : start + _SAMPLED]])
+        release(array)
+    usable = is_distribution(p)
+    return rows[usable], p[usable]
 
 
 def check_columns(array: NDArray[Any], classes: Sequence[str | int] | int, source: str) -> None:

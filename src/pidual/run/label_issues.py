@@ -1,12 +1,12 @@
 """Labels judged by anybody's probabilities, in the manner of cleanlab: `find_label_issues(labels, pred_probs)`.
 
-One label a row is judged in one pass over the probabilities (`detect.by_probabilities`), without torch; several, and
-labels of known annotators, by the answer model (`without_x.judge`).
+One label a row is judged in one pass over the probabilities (`learn.answers.one_label`), without torch; several, and
+labels of known annotators, by the answer model with all of its parts (`without_x.judge`).
 """
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
 from ..data.given import Given, read_given
-from ..data.probabilities import check_probabilities
+from ..data.probabilities import as_floats, check_probabilities, checked_parts, spaced_rows
 from ..detect import Verdict, expected_findings, mark_issues, noise_rate, verdict
-from ..detect.by_probabilities import Judged, judge_labels, ranking_score
 from ..errors import DataWarning, UsageError
+from ..learn.answers.one_label import LEAST, Said, fit_one_label
 from ..predictions import Predictions
 
 RANKINGS = ("label_quality", "self_confidence", "normalized_margin", "confidence_weighted_entropy")
+FIT_ROWS, FIT_NUMBERS = 20_000, 2**22  # rows that the model is fitted to: not more than these, nor rows x classes
+
+Codes = NDArray[np.int64]
+Singles = NDArray[np.float32]
 
 
 def find_label_issues(
@@ -118,39 +122,70 @@ def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
     label = pd.Categorical.from_codes(given.codes, pd.Index(given.classes))
     if given.annotators is not None:
         return _judge_answers(given, label)
-    judged = judge_labels(given.codes, given.probs, given.source)
+    seen, said = judge_labels(given)
     predictions = Predictions.build(
         pd.DataFrame({"item": pd.Categorical.from_codes(given.row, given.names), "label": label}),
         given.classes,
-        predicted=judged.predicted,
-        predicted_probability=judged.predicted_probability,
-        label_quality=judged.quality,
-        consensus=judged.consensus,
-        consensus_quality=judged.consensus_quality,
-        given_probability=judged.confidence,
+        predicted=seen.predicted,
+        predicted_probability=seen.predicted_probability,
+        label_quality=said.quality,
+        consensus=said.consensus,
+        consensus_quality=said.consensus_quality,
+        given_probability=seen.confidence,
     )
     predictions, cutoff = mark_issues(predictions)
-    noise = noise_rate(given.row, judged.quality, judged.full, np.stack([judged.unaided, judged.full]))
-    findings = expected_findings(predictions, judged.full, judged.unaided)
+    noise = noise_rate(given.row, said.quality, said.full, np.stack([said.unaided, said.full]))
+    findings = expected_findings(predictions, said.full, said.unaided)
     summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
-    found = find_verdict(predictions, judged, noise, findings)
+    found = find_verdict(predictions, seen, noise, findings)
     return predictions, summary | {"estimated_noise_rate": noise["rate"], "verdict": found.to_json()}
 
 
-def find_verdict(
-    predictions: Predictions, judged: Judged, noise: dict[str, float], findings: dict[str, Any]
-) -> Verdict:
+class Seen(NamedTuple):
+    """What the classifier says about every row.
+
+    Parameters
+    ----------
+    predicted, predicted_probability : arrays (N,)
+        Most likely class.
+    confidence : array (N,)
+        Probability of the given label.
+    shuffled, shuffled_labels : arrays (N,)
+        Probability of a random guess, and that guess: the given labels, shuffled among the rows.
+    """
+
+    predicted: Codes
+    predicted_probability: Singles
+    confidence: Singles
+    shuffled: Singles
+    shuffled_labels: Codes
+
+
+def judge_labels(given: Given) -> tuple[Seen, Said]:
+    """Judge one label of every row: fit to evenly spaced rows, then check and judge all, a part at a time."""
+    rows, p = spaced_rows(given.probs, min(FIT_ROWS, max(1, FIT_NUMBERS // given.probs.shape[1])))
+    model, guesses = fit_one_label(given.codes[rows], p), np.random.default_rng(0).permutation(given.codes)
+    seen, said = [], []
+    for part, block, p in checked_parts(given.probs, given.source):
+        labels, guess, place = given.codes[part], guesses[part], np.arange(len(p))
+        first = p.argmax(1)
+        seen.append((first, *(np.minimum(p[place, each], 1) for each in (first, labels, guess)), guess))
+        said.append(model(labels, block))
+    return Seen(*map(np.concatenate, zip(*seen, strict=True))), Said(*map(np.concatenate, zip(*said, strict=True)))
+
+
+def find_verdict(predictions: Predictions, seen: Seen, noise: dict[str, float], findings: dict[str, Any]) -> Verdict:
     """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
-    given, shuffled = predictions.given, (judged.shuffled, judged.shuffled_labels)
-    chance, _ = verdict.find_chance(judged.confidence, given, *shuffled, answers_alone=False, what="probabilities")
+    given, shuffled = predictions.given, (seen.shuffled, seen.shuffled_labels)
+    chance, _ = verdict.find_chance(seen.confidence, given, *shuffled, answers_alone=False, what="probabilities")
     return Verdict.of(
         [chance],
         [
             verdict.find_few_labels(predictions),
-            verdict.find_given_back(judged.predicted == given, 1.0),
+            verdict.find_given_back(seen.predicted == given, 1.0),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
-            verdict.find_contradiction(judged.predicted != given, noise["rate"], 1.0),
+            verdict.find_contradiction(seen.predicted != given, noise["rate"], 1.0),
         ],
     )
 
@@ -197,12 +232,20 @@ def choose(predictions: Predictions, share: float, per_class: Sequence[int] | No
     return chosen
 
 
-def rank(given: Given, predictions: Predictions, rows: NDArray[np.int64], by: str) -> NDArray[np.int64]:
-    """These labels, worst first."""
-    if by == "label_quality":
-        worth = predictions.label_quality[rows].astype(np.float64)
-    else:
-        worth = ranking_score(by, given.codes[rows], given.probs, given.row[rows])
+def rank(given: Given, predictions: Predictions, rows: Codes, by: str) -> Codes:
+    """Return these labels, worst first, by a score of cleanlab's or by label_quality."""
+    labels, step = given.codes[rows], max(1, FIT_NUMBERS // given.probs.shape[1])
+    worth = predictions.label_quality[rows].astype(np.float64)
+    for start in range(0, len(rows) if by != "label_quality" else 0, step):
+        part = slice(start, start + step)
+        p = as_floats(given.probs[given.row[rows[part]]]).astype(np.float64)
+        place = np.arange(len(p)), labels[part]
+        worth[part] = own = p[place]
+        if by == "normalized_margin":
+            p[place] = -1
+            worth[part] = own - p.max(1)
+        elif by == "confidence_weighted_entropy":  # up to a monotone function
+            worth[part] = (p * np.log(np.maximum(p, 1e-300))).sum(1) / np.maximum(own, LEAST)
     return rows[np.argsort(worth, kind="stable")]
 
 
