@@ -12,6 +12,7 @@ from rich.progress import Progress as RichProgress
 from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors.messages import printable
+from .files import CLOSED_FORM
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -37,7 +38,11 @@ class Lines(Progress):
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
         self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
         self.total, self.before, self.named, self.said = parts * epochs * steps, 0, "", 0.0
+        self.unit = "round" if stage == CLOSED_FORM else "epoch"
         done_text = f", {done / self.total:.0%} done before" if done else ""
+        if stage == CLOSED_FORM:
+            click.echo(f"Fitting in closed form: {epochs} round{'s' * (epochs > 1)}{done_text}.", err=True)
+            return
         named = f" ({stage})" if stage else ""
         times = f"{parts} networks, each " if parts > 1 else ""
         click.echo(f"Training{named}: {times}{epochs} epochs of {steps} steps{done_text}.", err=True)
@@ -51,7 +56,7 @@ class Lines(Progress):
             self.said = now
             position = self.before + epoch * self.steps + step
             left = (now - self.began) / max(1, position - self.done) * (self.total - position)
-            place = f"{self.named}epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
+            place = f"{self.named}{self.unit} {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
             click.echo(f"{place}, about {duration(left)} left", err=True)
 
     def epoch(self, record: Record) -> None:
@@ -76,7 +81,8 @@ class Bar(Progress):
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "", parts: int = 1) -> None:
         self.epochs, self.steps, self.before, self.drawn = epochs, steps, 0, 0.0
-        self.stage = f"{stage}, " if stage else ""
+        self.stage = "closed form, " if stage == CLOSED_FORM else f"{stage}, " if stage else ""
+        self.unit = "round" if stage == CLOSED_FORM else "epoch"
         columns: list[Any] = [
             TextColumn("{task.description}"),
             BarColumn(),
@@ -84,7 +90,9 @@ class Bar(Progress):
             TimeRemainingColumn(),
         ]
         self.bar = RichProgress(*columns, console=self.console, transient=True)
-        self.task = self.bar.add_task("training", total=parts * epochs * steps, completed=done, text="")
+        self.task = self.bar.add_task(
+            "closed form" if stage == CLOSED_FORM else "training", total=parts * epochs * steps, completed=done, text=""
+        )
         self.bar.start()
 
     def part(self, number: int, stage: str) -> None:
@@ -97,7 +105,7 @@ class Bar(Progress):
             self.bar.update(
                 self.task,
                 completed=self.before + epoch * self.steps + step,
-                description=f"{self.stage}epoch {epoch + 1}/{self.epochs}",
+                description=f"{self.stage}{self.unit} {epoch + 1}/{self.epochs}",
             )
 
     def epoch(self, record: Record) -> None:
