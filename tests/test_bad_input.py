@@ -13,7 +13,7 @@ from command_line import run_cli, write_crowd, write_pictures
 
 from pidual.predictions import read_frame
 
-FIT = ("--epochs", "2", "--quiet")
+FIT = ("--quiet",)
 
 
 def fit(folder, *options, table="labels.csv", x="x.npy"):
@@ -156,7 +156,7 @@ def test_pi_that_says_nothing_is_left_out_with_a_warning(crowd_files, values, pa
 
 
 def test_without_pi_there_is_a_warning(crowd_files):
-    code, _, err = fit(crowd_files, "--method", "pi_dual", "--pi", "", *FIT)
+    code, _, err = fit(crowd_files, "--method", "pi_dual", "--pi", "", "--epochs", "2", *FIT)
     assert code == 0
     assert "no privileged information" in err
 
@@ -350,6 +350,23 @@ def test_options_that_cannot_be(crowd_files, options, parts):
     ],
 )
 def test_options_of_networks_and_devices_that_cannot_be(crowd_files, options, parts):
+    trained = [] if {"--network", "--method"} & {*options} else ["--network", "mlp"]
+    refused_and_nothing_written(crowd_files, fit(crowd_files, *trained, *options), 2, *parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--epochs", "2"], "epochs"),
+        (["--batch-size", "8"], "batch_size"),
+        (["--lr", "0.1"], "lr"),
+        (["--set", "folds=3"], "folds"),
+        (["--set", "network.width=8"], "network.width"),
+        (["--set", "widht=3"], "widht"),
+    ],
+)
+def test_options_of_training_where_nothing_is_trained(crowd_files, options, name):
+    parts = (f"no '{name}' to set", "worked out, not trained", "--network mlp")
     refused_and_nothing_written(crowd_files, fit(crowd_files, *options), 2, *parts)
 
 
@@ -427,10 +444,9 @@ def test_a_place_for_the_key_that_cannot_be_written(crowd_files):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--epochs", "3"], ["epochs", "2", "3"]),
         (["--seed", "4"], ["seed", "0", "4"]),
         (["--method", "ce"], ["method", "'latent_truth'", "'ce'"]),
-        (["--set", "width=7"], ["width", "7"]),
+        (["--network", "mlp"], ["was started with", "and now it is"]),
         (["--setting", "paper"], ["method", "'latent_truth'", "'pi_dual'"]),
         (["--method", "latent_truth", "--setting", "paper"], ["setting", "'default'", "'paper'"]),
         (["--valid-fraction", "0.3"], ["n_train"]),
@@ -439,9 +455,25 @@ def test_a_place_for_the_key_that_cannot_be_written(crowd_files):
 )
 def test_resume_with_other_options(own, options, parts):
     before = contents(own / "run")
-    epochs = [] if "--epochs" in options else ["--epochs", "2"]
-    refused(fit(own, "--quiet", "--resume", *epochs, *options), 1, own / "run", "resume with the data and", *parts)
+    refused(fit(own, "--quiet", "--resume", *options), 1, own / "run", "resume with the data and", *parts)
     assert contents(own / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--epochs", "3"], ["epochs", "2", "3"]),
+        (["--epochs", "2", "--set", "width=7"], ["width", "7"]),
+        (["--epochs", "2", "--batch-size", "7"], ["batch_size", "7"]),
+    ],
+)
+def test_resume_with_other_options_of_training(crowd_files, options, parts):
+    words = ["--method", "pi_dual", "--quiet"]
+    assert fit(crowd_files, *words, "--epochs", 2)[0] == 0
+    before = contents(crowd_files / "run")
+    answer = fit(crowd_files, *words, "--resume", *options)
+    refused(answer, 1, crowd_files / "run", "resume with the data and", *parts)
+    assert contents(crowd_files / "run") == before
 
 
 def test_resume_with_other_data(own):

@@ -170,7 +170,7 @@ def test_raw_annotator_ids_are_kept_on_request(crowd_files):
 def test_settings_reach_method_training_and_network(crowd_files):
     settings = ["width=32", "random_pi=3", "momentum=0.5", "clip=none", "schedule=constant", "network.dropout=0.1"]
     settings = [word for pair in settings for word in ("--set", pair)]
-    run = fitted(crowd_files, "--method", "pi_dual", *settings, "--lr", "0.02")
+    run = fitted(crowd_files, "--method", "pi_dual", *settings, "--lr", "0.02", "--epochs", "2")
     config = read_json(run / "config.json")
     assert (config["method_options"]["width"], config["method_options"]["random_pi"]) == (32, 3)
     training = config["training"]
@@ -183,8 +183,9 @@ def test_threads_are_chosen_by_option(crowd_files, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     run = fitted(crowd_files, "--method", "ce", "--threads", "2")
     assert read_json(run / "config.json")["hardware"]["threads"] == 2
-    code, _, err = fit(crowd_files, "--force", "--threads", "3")
-    assert (code, err) == (2, "Error: threads must be a whole number from 1 to 2, the number of cores, not 3.\n")
+    for method in ("ce", "latent_truth"):
+        code, _, err = fit(crowd_files, "--force", "--method", method, "--threads", "3")
+        assert (code, err) == (2, "Error: threads must be a whole number from 1 to 2, the number of cores, not 3.\n")
 
 
 def test_paper_setting_and_another_method(crowd_files):
@@ -337,7 +338,7 @@ def test_predictions_agree_with_those_of_the_fit(crowd):
 
 
 def test_last_and_selected_weights(crowd_files):
-    run = fitted(crowd_files, "--method", "pi_dual", "--set", "select=best", "--set", "lr=0.3")
+    run = fitted(crowd_files, "--method", "pi_dual", "--set", "select=best", "--set", "lr=0.3", "--epochs", "2")
     outs = [run_cli(["predict", run, crowd_files / "x.npy", "--weights", which])[1] for which in ("selected", "last")]
     selected = read_json(run / "summary.json")["selected_epoch"]
     assert (outs[0] == outs[1]) == (selected == 1)

@@ -6,8 +6,9 @@ import pytest
 
 from pidual.data import AnnotationTable, load_inputs
 from pidual.run import FitOptions
+from pidual.run.closed import fit_closed
 from pidual.run.prepare import prepare
-from pidual.run.splits import same_inputs
+from pidual.run.splits import assign_folds, same_inputs
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -49,11 +50,17 @@ def job_of(split=None, method="latent_truth", **options):
     return prepare(table, load_inputs(np.tile(X, (2, 1))), FitOptions(method=method, **options))
 
 
-def test_copies_are_in_one_fold_and_named():
+def probabilities(job):
+    """What fits without each item say about its classes."""
+    return fit_closed(job).probabilities(np.arange(2 * N))
+
+
+def test_copies_are_left_out_together_and_named():
     job = job_of()
-    fold = job.rows.fold.numpy()
-    assert np.array_equal(fold[:N], fold[N:])
-    assert np.array_equal(np.bincount(fold), [24] * 5)
+    p = probabilities(job)
+    assert np.array_equal(p[:N], p[N:])
+    right = p.argmax(1) == job.table.label_codes  # half of the labels are 2, and x says nothing about them
+    assert 0.3 < right.mean() < 0.6
     assert job.warnings == [
         "120 of the 120 items of table have the same input as another, such as 'a0' and 'b0': they are held out "
         "together. If they are copies of one item, give them one id."
@@ -66,11 +73,18 @@ def test_copies_are_in_one_split():
     assert np.array_equal(held_out[:N], held_out[N:])
 
 
-def test_copies_in_train_and_test_are_named_and_judged_by_networks_that_have_not_seen_them():
+def test_copies_in_train_and_test_are_named_and_judged_by_fits_that_have_not_seen_them():
     job = job_of(["train"] * (N + 20) + ["test"] * (N - 20))
     assert job.warnings[1] == (
         "40 of the 40 items of table with split 'valid' or 'test' have the same input as one with split 'train', such "
         "as 'b20' and 'a20'; put both in one split."
     )
-    fold = job.rows.fold.numpy()
+    p = probabilities(job)
+    assert np.array_equal(p[:N], p[N:])
+
+
+def test_copies_are_in_one_fold():
+    together, trained = np.tile(np.arange(N), 2), np.arange(2 * N) < N + 20
+    fold = assign_folds(together, trained, 5, 0)
     assert np.array_equal(fold[:N], fold[N:])
+    assert set(fold) == set(range(5))

@@ -54,7 +54,9 @@ NAMES = np.array(["cat", "dog", "owl"])
 
 
 def quick(method="pi_dual", **options):
-    """A classifier that fits in a fraction of a second."""
+    """A classifier that fits in a fraction of a second; there is nothing to set where nothing is trained."""
+    if method == "latent_truth":
+        return PiDualClassifier(method, random_state=0, **options)
     small = {"network__width": 32} if "module" not in options else {}
     small |= {"method__width": 16} if method == "pi_dual" else {}
     return PiDualClassifier(method, **({"epochs": 6, "batch_size": 32, "lr": 0.1, "random_state": 0} | small | options))
@@ -101,7 +103,6 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([PiDualClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
 def test_scikit_learn_checks_of_the_defaults(estimator, check):
@@ -377,6 +378,12 @@ class StopAt(pidual.Callback):
         self.seen.append(next(trainer.method.f.parameters()).sum().item())
         if record["epoch"] == self.epoch:
             trainer.finish()
+
+
+def test_callbacks_are_refused_where_nothing_would_call_them(X, y, pi):
+    with pytest.raises(UsageError, match="There is nothing to call callbacks in: latent_truth on vectors is worked"):
+        quick("latent_truth", callbacks=[StopAt(1)]).fit(X, y, pi)
+    assert len(quick("latent_truth", callbacks=[]).fit(X, y, pi).history_) == 3
 
 
 def test_callbacks(X, y, pi):
@@ -903,7 +910,7 @@ def test_a_saved_module_is_given_again(X, y, tmp_path):
 
 @pytest.mark.parametrize("labels", [[-1, 0, 5], [False, True, True], ["b", "a", "c"]], ids=["ints", "bools", "texts"])
 def test_classes_of_any_type_are_saved_as_they_are(crowd, X, pi, labels, tmp_path):
-    model = quick("latent_truth", epochs=2, keep_ids=True).fit(X, np.asarray(labels)[crowd.frame["label"]], pi=pi)
+    model = quick("latent_truth", keep_ids=True).fit(X, np.asarray(labels)[crowd.frame["label"]], pi=pi)
     loaded = PiDualClassifier.load(model.save(tmp_path / "model"))
     assert loaded.classes_.dtype == model.classes_.dtype
     assert loaded.predict(X).tolist() == model.predict(X).tolist()
@@ -1039,18 +1046,25 @@ def test_what_is_given_twice_or_in_the_wrong_place_is_refused(X, y, options, sai
         quick("ce", **options).fit(X, y)
 
 
-def test_a_run_becomes_a_classifier(crowd, tmp_path):
+@pytest.mark.parametrize(
+    "options",
+    [FitOptions(), FitOptions("pi_dual", options={"epochs": 2})],
+    ids=["worked out", "trained"],
+)
+def test_a_run_becomes_a_classifier(crowd, tmp_path, options):
     table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"], keep_ids=True)
-    run = fit_table(table, load_inputs(crowd.x.astype(np.float32)), tmp_path / "run", FitOptions(options={"epochs": 2}))
+    run = fit_table(table, load_inputs(crowd.x.astype(np.float32)), tmp_path / "run", options)
     model = PiDualClassifier.from_run(tmp_path / "run")
     said = run.predict(crowd.x.astype(np.float32))
     assert model.predict(crowd.x).tolist() == said["predicted_label"].tolist()
     assert len(model.find_label_issues()) == len(crowd.frame)
-    assert model.get_params()["training__epochs"] == 2
+    assert model.get_params().get("training__epochs") == options.options.get("epochs")
     assert len(model.items_) == len(crowd.x)
-    assert clone(model).fit(
+    again = clone(model).fit(
         crowd.x[crowd.frame["item"]], crowd.frame["label"], pi=crowd.frame[["annotator", "seconds"]]
     )
+    if not options.options:  # of which nothing is drawn at random
+        np.testing.assert_allclose(again.predict_proba(crowd.x), model.predict_proba(crowd.x), atol=1e-6)
     assert (
         PiDualClassifier.load(model.save(tmp_path / "model")).predict(crowd.x).tolist()
         == model.predict(crowd.x).tolist()

@@ -8,19 +8,20 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from attack import reseal
 from command_line import run_cli, write_crowd
 
-from pidual.data import AnnotationTable, load_inputs, no_inputs, read_table
+from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
 from pidual.errors import RunError, UsageError
 from pidual.review import Store
-from pidual.run import FitOptions, Run, fit_table
+from pidual.run import FitOptions, Run, closed, fit_table
 from pidual.run.again import decided_classes, epochs_from_start, known_classes, options_again
+from pidual.run.prepare import prepare
 
-WORDS = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds", "--set", "width=8", "--quiet", "--out"]
+WORDS = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds", "--quiet", "--out"]
+TRAINED = FitOptions(network="mlp", options={"epochs": 4, "network.width": 8})
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     same = ("method", "setting", "seed", "method_options", "network", "pi_kinds", "splits")
     assert {name: run.config[name] for name in same} == {name: before.config[name] for name in same}
     assert run.config["source"]["warm_start"]
-    assert run.config["training"] == before.config["training"] | {"epochs": 30}
+    assert run.config["training"] == before.config["training"]
     about = run.summary["from_run"]
     assert (about["n_decisions"], about["n_unsure"], about["run"]) == (30, 0, "run")
     assert about["n_issues"] == [before.summary["n_issues"], run.summary["n_issues"]]
@@ -130,7 +131,7 @@ def test_the_more_is_reviewed_the_more_is_right(tmp_path):
     crowd = make_crowd(90, 6, 3, 3, 2, noise=0.5, seed=2)
     table, right = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True), []
     y = crowd.frame.drop_duplicates("item").set_index("item")["y"]
-    run = fit_table(table, no_inputs(), tmp_path / "0", FitOptions(options={"folds": 2, "epochs": 40}))
+    run = fit_table(table, no_inputs(), tmp_path / "0")
     for n in (0, 40, 120):
         if n:
             review_first(tmp_path / "0", n)
@@ -145,16 +146,17 @@ def test_it_can_be_stopped_and_resumed_and_the_next_one_knows_as_much(folder):
     review_first("run", 20)
     table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
     whole = fit_table(table, inputs, "whole", from_run="run")
-    steps = iter(range(1000))
     with pytest.raises(Interrupted):
-        fit_table(table, inputs, "parts", from_run="run", stop=lambda: next(steps) > 10)
+        fit_table(table, inputs, "parts", from_run="run", stop=lambda: True)
+    assert (folder / "parts" / "state" / "state.safetensors").exists()
     parts = fit_table(table, inputs, "parts", from_run="run", resume=True)
     pd.testing.assert_frame_equal(parts.predictions.frame, whole.predictions.frame)
     third = fit_table(table, inputs, "third", from_run="whole")
     assert third.config["data"]["n_known_items"] == whole.config["data"]["n_known_items"]
-    assert third.config["training"]["epochs"] == whole.config["training"]["epochs"] == 30
-    assert epochs_from_start(third) == 60
-    review("run", [(int(Run.open("run").predictions.frame["row"].iloc[-1]), "keep", "cat")])
+    assert third.config["source"]["warm_start"]
+    frame = Run.open("run").predictions.frame
+    decided = frame["item"].isin(frame["item"].iloc[Run.open("run").reviews["row"]])
+    review("run", [(int(frame["row"][~decided].iloc[-1]), "change", "cat")])
     code, _, err = run_cli(["fit", "--from", "run", "--quiet", "--out", "parts", "--resume"])
     assert code == 1
     assert "other contents of the classes that are known" in err
@@ -163,33 +165,74 @@ def test_it_can_be_stopped_and_resumed_and_the_next_one_knows_as_much(folder):
 def test_a_run_with_a_truth_file_keeps_what_it_was_told(folder):
     pd.read_csv("labels.csv").drop_duplicates("item")[["item", "y"]].tail(5).to_csv("truth.csv", index=False)
     words = [word for word in WORDS if word != "--quiet"]
-    assert run_cli([*words, "told", "--truth", "truth.csv", "-q", "--epochs", 4])[0] == 0
+    assert run_cli([*words, "told", "--truth", "truth.csv", "-q"])[0] == 0
     review("told", [(0, "keep", Run.open("told").predictions.frame["given_label"].astype(str)[0])])
-    assert run_cli(["fit", "--from", "told", "-q", "--epochs", 3])[0] == 0
-    run = Run.open("told-2")
-    assert run.config["data"]["n_known_items"] == 6
-    assert run.config["training"]["epochs"] == 3
-    assert run_cli(["fit", "--from", "told-2", "-q", "--epochs", 3])[0] == 0
+    assert run_cli(["fit", "--from", "told", "-q"])[0] == 0
+    assert Run.open("told-2").config["data"]["n_known_items"] == 6
+    assert run_cli(["fit", "--from", "told-2", "-q"])[0] == 0
     assert Run.open("told-3").config["data"]["n_known_items"] == 6
 
 
-def test_what_is_known_of_annotators_goes_on(folder):
-    review_first("run", 5)
-    table, inputs, run = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy"), Run.open("run")
-    options = options_again(run, options={"epochs": 1, "lr": 1e-9, "answers_lr": 1e-9})
-    warm = fit_table(table, inputs, "warm", options, from_run=run)
-    old, new = (each.load().state_dict() for each in (run, warm))
-    for name, value in old.items():
-        if name.startswith("answers."):
-            torch.testing.assert_close(new[name], value, atol=1e-5, rtol=1e-4)
-    network = next(name for name, value in old.items() if name.startswith("f.") and value.ndim > 2)
-    assert not torch.allclose(new[network], old[network], atol=1e-2)
+@pytest.mark.parametrize("words", [["--x", "x.npy"], ["--no-x"], ["--probs", "p.npy"]])
+def test_the_answer_model_begins_where_that_of_the_run_before_ended(folder, monkeypatch, words):
+    np.save("p.npy", np.random.default_rng(0).dirichlet(np.ones(3), 60))
+    assert run_cli(["fit", "labels.csv", *words, "-q", "--out", "first"])[0] == 0
+    review_first("first", 5)
+    fit_with, began = (getattr(closed, name) for name in ("fit_inputs", "fit_judge")), []
+
+    def listening(fit):
+        def fit_and_say(*args, **how):
+            began.append(how["start"])
+            return fit(*args, **how)
+
+        return fit_and_say
+
+    for name, fit in zip(("fit_inputs", "fit_judge"), fit_with, strict=True):
+        monkeypatch.setattr(closed, name, listening(fit))
+    code, _, err = run_cli(["fit", "--from", "first", "-q"])
+    assert code == 0, err
+    (start,) = began
+    for name, value in vars(Run.open("first").load().learned.model).items():
+        np.testing.assert_array_equal(getattr(start, name), value)
+    assert Run.open("first-2").config["source"]["warm_start"]
+    table = read_table("labels.csv")
+    p = load_probabilities("p.npy", table.classes) if "--probs" in words else no_inputs()
+    inputs, options = load_inputs("x.npy") if "--x" in words else p, options_again(Run.open("first"), seed=1)
+    fit_table(table, inputs, "cold", options, from_run="first")  # items are split otherwise
+    assert began[1] is None
+    assert not Run.open("cold").config["source"]["warm_start"]
+
+
+def test_what_was_known_of_other_people_is_not_where_to_begin(folder):
+    """An answer model of other shapes does not fit."""
+    table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
+    job, other = prepare(table, inputs, FitOptions()), prepare(read_table("labels.csv", pi=[]), inputs, FitOptions())
+    before = closed.fit_closed(other).judge.model
+    found = [closed.fit_closed(job, start=start).judge.model for start in (None, before)]
+    for name, value in vars(found[0]).items():
+        np.testing.assert_array_equal(getattr(found[1], name), value)
+
+
+def test_a_network_trains_for_half_as_long_where_it_knows_the_annotators(folder):
+    table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
+    run = fit_table(table, inputs, "trained", TRAINED)
+    review_first("trained", 5)
+    assert options_again(run).options["epochs"] == 2
+    warm = fit_table(table, inputs, "warm", from_run=run)
+    assert (warm.config["training"]["epochs"], epochs_from_start(warm)) == (2, 4)
     assert warm.config["source"]["warm_start"]
-    assert options_again(run).options["epochs"] == 30
-    options = options_again(run, seed=1)  # items are kept from other members then
-    assert options.options["epochs"] == 60
-    options = options_again(run, seed=1, options={"epochs": 1})
+    again = fit_table(table, inputs, "again", from_run=warm)
+    assert (again.config["training"]["epochs"], epochs_from_start(again)) == (2, 4)
+    options = options_again(run, seed=1)  # items are split otherwise then
+    assert options.options["epochs"] == 4
     assert not fit_table(table, inputs, "cold", options, from_run=run).config["source"]["warm_start"]
+
+
+def test_nothing_is_to_be_set_in_a_second_fit_of_what_is_worked_out(folder):
+    review_first("run", 5)
+    code, _, err = run_cli(["fit", "--from", "run", "-q", "--epochs", 3])
+    assert (code, "There is no 'epochs' to set" in err) == (2, True)
+    assert not (folder / "run-2").exists()
 
 
 def test_other_data_is_refused(folder):

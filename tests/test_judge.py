@@ -1,20 +1,24 @@
 """Labels judged by given probabilities, or by the answers alone: what is read, what is refused, what it comes to."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from command_line import run_cli, write_crowd
+from pidual.nets.populations import Population
 from test_bad_input import refused_and_nothing_written
 
 import pidual
 from pidual.batch import Mapped, Rows
 from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs
 from pidual.errors import DataError, UsageError
+from pidual.learn.answers.judging import Judge
+from pidual.learn.answers.model import AnswerModel
+from pidual.learn.answers.posterior import RHO, Temper, put_together
 from pidual.nets import Recalibrated, build_network
-from pidual.nets.populations import Population
 from pidual.predictions import read_frame
 from pidual.run import FitOptions, train
 from pidual.run.prepare import prepare
@@ -80,6 +84,35 @@ def test_fit_with_probabilities_writes_a_run_that_predicts(files):
     predicted = pd.read_csv(files / "new.csv")
     agree = predicted["predicted_label"].to_numpy() == NAMES[np.load(files / "p.npy").argmax(1)]
     assert agree.mean() > 0.85  # a class bias moves a few
+
+
+def test_given_probabilities_are_predicted_as_held_out_answers_ask_for(files):
+    """The exponent of each, and what is added for each class, are those of the fit."""
+    assert fit(files, "--probs", files / "p.npy")[0] == 0
+    run, p = pidual.Run(files / "run"), np.load(files / "p.npy").astype(np.float64)
+    learned = run.load().learned
+    said = run.predict(files / "p.npy").filter(regex="^p_")
+    np.testing.assert_allclose(said, np.exp(learned.log_f(np.log(p))), atol=1e-6)
+    some = run.predict(p[[7, 3]].astype(np.float32)).filter(regex="^p_")
+    np.testing.assert_allclose(some, said.iloc[[7, 3]], atol=1e-7)
+    last = run.predict(files / "p.npy", weights="last").filter(regex="^p_")
+    np.testing.assert_array_equal(last, said)
+    code, _, err = run_cli(["predict", files / "run", files / "x.npy"])
+    assert (code, err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("options", [("--probs", "p.npy"), ("--no-x",)])
+def test_what_was_learned_about_answers_is_in_the_run(files, options, monkeypatch):
+    monkeypatch.chdir(files)
+    assert fit(files, *options)[0] == 0
+    learned = pidual.Run(files / "run").load().learned
+    (record,) = pidual.Run(files / "run").summary["model_selection"]
+    assert (learned.temper.tau, learned.temper.sharpness) == (record["tau"], record["sharpness"])
+    assert np.exp(learned.log_share).sum() == pytest.approx(1)
+    assert learned.model.skill.std() > 0.1  # some of these people guess
+    before = (files / "run" / "predictions.parquet").read_bytes()
+    assert fit(files, *options, "--force", "--seed", 5)[0] == 0
+    assert (files / "run" / "predictions.parquet").read_bytes() == before
 
 
 def test_fit_without_x(files):
@@ -338,29 +371,32 @@ def dawid_skene(frame, n_classes, rounds=400, skill=1.0, confusions=1.0):
 def test_a_constant_f_is_dawid_skene_with_priors():
     frame, _ = make_answers(n_items=150, right=(0.85, 0.75, 0.65), seed=1)
     table = AnnotationTable.from_frame(frame.drop(columns="annotator"))  # one answer model for everybody
-    job = prepare_judging(table, no_inputs(), options={"folds": 1})
-    q = item_posteriors(job, train(job))
+    job = prepare_judging(table, no_inputs())
+    fitted = train(job)
     expected = dawid_skene(frame, 3)
-    assert (q.argmax(1) == expected.argmax(1)).mean() > 0.98
-    assert np.abs(q - expected).mean() < 0.02
+    model, answers = fitted.judge.model, fitted.answers.of(np.arange(150))[0]
+    log_f = model.log_f(np.full((150, 3), -np.log(3)))
+    independent = put_together(answers, log_f, model.log_likelihood(answers), 1.0, rho=0.0)
+    assert (independent.q.argmax(1) == expected.argmax(1)).mean() > 0.98
+    assert np.abs(independent.q - expected).mean() < 0.02
+    assert (item_posteriors(job, fitted).argmax(1) == expected.argmax(1)).mean() > 0.9  # answers count less than f here
 
 
 def test_two_identical_annotators_have_the_closed_form():
     # Two people of one answer model: with P(l | k) = exp(b [l = k]) / (exp(b) + K - 1) and equal priors, two equal
-    # answers l give q(l) = exp(2 b) / (exp(2 b) + K - 1), two different ones exp(b) / (2 exp(b) + K - 2) each.
+    # answers l give q(l) = exp(2 b) / (exp(2 b) + K - 1), two different ones exp(b) / (2 exp(b) + K - 2) each. Both
+    # answers count 1 / (1 + RHO) of a vote, which is what b is multiplied by.
     rng = np.random.default_rng(0)
     n, k = 90, 3
     first = np.arange(n) % k
     second = np.where(rng.random(n) < 0.8, first, (first + 1 + np.arange(n) // k % 2) % k)
     frame = pd.DataFrame({"item": np.tile(np.arange(n), 2), "label": np.concatenate([first, second])})
     table = AnnotationTable.from_frame(frame)
-    job = prepare_judging(table, no_inputs(), options={"folds": 1})
+    job = prepare_judging(table, no_inputs())
     fitted = train(job)
-    method = fitted.method
-    with torch.no_grad():
-        method.answers.confusions.zero_()
-        method.f.stack.bias.zero_()
-    q, e = item_posteriors(job, fitted), np.exp(2.0)
+    empty = AnswerModel.empty(fitted.answers.of(np.arange(n))[0])
+    fitted = replace(fitted, judge=Judge(empty, Temper(), np.full(k, -np.log(k))))
+    q, e = item_posteriors(job, fitted), np.exp(2.0 / (1 + RHO))
     for item in range(n):
         if first[item] == second[item]:
             assert q[item, first[item]] == pytest.approx(e**2 / (e**2 + k - 1), abs=1e-5)

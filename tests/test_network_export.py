@@ -23,7 +23,7 @@ SMALL = ["--quiet", "--out"]
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
-    """Runs of a crowd: the default (`run`, many MLPs), `ce` (one), `co_teaching` (two), `het` (draws), `no_x`."""
+    """Runs of a crowd: the default (`run`, worked out), `ce` (one MLP), `co_teaching` (two), `het` (draws), `no_x`."""
     folder = write_crowd(tmp_path_factory.mktemp("crowd"))
     x = np.load(folder / "x.npy")
     np.save(folder / "x.npy", 1000 + 50 * x)  # where standardisation matters
@@ -37,6 +37,8 @@ def crowd(tmp_path_factory):
         ):
             assert run_cli([*words, *SMALL, *more])[0] == 0
         assert run_cli(["fit", "labels.csv", "--no-x", "--quiet", "--out", "no_x"])[0] == 0
+        np.save("p.npy", np.random.default_rng(0).dirichlet(np.ones(3), 60).astype(np.float32))
+        assert run_cli(["fit", "labels.csv", "--probs", "p.npy", "--quiet", "--out", "given"])[0] == 0
     return folder
 
 
@@ -105,7 +107,7 @@ def test_a_place_that_cannot_be_written_to_is_named(crowd, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["run", "ce"])
-def test_an_mlp_loads_with_torch_alone(crowd, tmp_path, name):
+def test_what_predicts_loads_with_torch_alone(crowd, tmp_path, name):
     said = export(crowd / name, tmp_path / "net.pt", "--to", "torch")
     assert said == f"{tmp_path}/net.pt: weights of the prediction network\n{tmp_path}/net.py: loads them\n"
     assert "pidual." not in (tmp_path / "net.py").read_text()
@@ -130,6 +132,44 @@ def test_the_file_that_loads_runs_by_itself(crowd, tmp_path):
     command = [sys.executable, tmp_path / "net.py"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
     assert done.stdout.startswith("3 classes; of an input of zeros: ")
+
+
+def test_every_kernel_is_written(crowd, tmp_path, monkeypatch):
+    """Held-out answers choose some; here all of them count, on inputs near the mean and far from it."""
+    found = Run.open(crowd / "run").load().f
+    weights = {name: torch.ones_like(value) for name, value in found.named_buffers() if name.startswith("weight_")}
+    n_settings = sum(value.numel() for value in weights.values())
+    real = network.load_method
+
+    def with_all(run):
+        method, arrays = real(run)
+        for name, value in weights.items():
+            method.f.get_buffer(name).copy_(value / n_settings)
+        return method, arrays
+
+    monkeypatch.setattr(network, "load_method", with_all)
+    method = network.load_network(Run.open(crowd / "run"))
+    x = np.load(crowd / "x.npy")
+    x = torch.from_numpy(np.concatenate([x, 1000 + 3 * (x - 1000), 0 * x, x * 1e6]))
+    expected = method.logits(x).exp().numpy()
+    network.write_state_dict(Run.open(crowd / "run"), tmp_path / "net.pt")
+    with torch.inference_mode():
+        p = runpy.run_path(str(tmp_path / "net.py"))["load"]()(x).numpy()
+    np.testing.assert_allclose(p, expected, atol=1e-6)
+    runtime = pytest.importorskip("onnxruntime")
+    assert network.write_onnx(Run.open(crowd / "run"), tmp_path / "net.onnx") <= 1e-6
+    session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], expected, atol=1e-5)
+
+
+def test_given_probabilities_are_recalibrated_in_onnx_alone(crowd, tmp_path):
+    said = refusal(crowd / "given", tmp_path / "net.pt", "--to", "torch")
+    assert "was fitted on given probabilities and has no network; use --to onnx" in said
+    runtime = pytest.importorskip("onnxruntime")
+    export(crowd / "given", tmp_path / "net.onnx", "--to", "onnx")
+    session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    (p,) = session.run(["probabilities"], {"x": np.load(crowd / "p.npy")})
+    np.testing.assert_allclose(p, ours(crowd / "given", crowd / "p.npy"), atol=1e-5)
 
 
 @pytest.mark.parametrize("data", ["crowd", "pictures"])
@@ -157,7 +197,7 @@ def test_a_network_that_answers_otherwise_is_not_written(crowd, tmp_path, monkey
 
     def then_sharper(whole, x):
         program = real(whole, x)
-        whole.method.sharpness = 2 * whole.method.sharpness
+        whole.method.f.log_mean[0] += 1
         return program
 
     monkeypatch.setattr(network, "trace", then_sharper)

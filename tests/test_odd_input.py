@@ -32,12 +32,12 @@ from pidual.files.spreadsheet import plain_cell, plain_cells, write_csv
 from pidual.options.launcher import Place, is_first_process, place_among_processes
 from pidual.predictions import Predictions, read_frame
 
-TINY = ("--epochs", "1", "--quiet", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
+TINY = ("--quiet", "--epochs", "1", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 
 
 def fitted(folder, *options, **files):
     """Fit, and return the predictions and what was said."""
-    code, _, err = fit(folder, *TINY, *options, **files)
+    code, _, err = fit(folder, "--quiet", *options, **files)
     assert code == 0, err
     return read_frame(folder / "run" / "predictions.parquet"), err
 
@@ -526,7 +526,7 @@ def test_classes_are_quoted_as_they_are_written(crowd_files):
 
 
 def test_the_guard_is_not_advised_where_it_is_on(crowd_files):
-    options = ("--epochs", "2", "--lr", "1e30", "--set", "clip=none", "--quiet")
+    options = ("--method", "ce", "--epochs", "2", "--lr", "1e30", "--set", "clip=none", "--quiet")
     code, _, err = fit(crowd_files, *options, "--set", "guard=recover")
     assert code == 1
     assert "Training has diverged" in err
@@ -537,7 +537,7 @@ def test_the_guard_is_not_advised_where_it_is_on(crowd_files):
     "option", ["network.in_shape=3", "network.n_classes=3", "network.standardize=1", "network.name=mlp"]
 )
 def test_what_the_data_decides_is_no_option(crowd_files, option):
-    answer = fit(crowd_files, "--set", option)
+    answer = fit(crowd_files, "--network", "mlp", "--set", option)
     refused_and_nothing_written(crowd_files, answer, 2, option.split("=")[0], "leave it out")
 
 
@@ -546,7 +546,7 @@ def test_what_the_data_decides_is_no_option(crowd_files, option):
 )
 def test_values_of_options_that_cannot_be(crowd_files, value):
     for name in ("lr", "width", "network.width"):
-        answer = fit(crowd_files, "--set", f"{name}={value}")
+        answer = fit(crowd_files, "--network", "mlp", "--set", f"{name}={value}")
         refused_and_nothing_written(crowd_files, answer, 2, name.removeprefix("network."))
 
 

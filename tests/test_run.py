@@ -93,7 +93,8 @@ def same_run(a, b):
 
 def test_the_same_seed_gives_the_same_run(data, tmp_path):
     a, b, c = (
-        fit_table(*data, tmp_path / name, FitOptions(seed=seed)).path for name, seed in (("a", 1), ("b", 1), ("c", 2))
+        fit_table(*data, tmp_path / name, replace(QUICK, seed=seed)).path
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
     assert same_run(a, b)
     assert (a / "model.safetensors").read_bytes() != (c / "model.safetensors").read_bytes()
@@ -394,10 +395,12 @@ def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_p
 
 
 def test_nothing_is_written_before_all_is_checked(data, tmp_path):
-    with pytest.raises(
-        UsageError, match="no option 'epoch' of training or of the method 'latent_truth'; epochs is one"
-    ):
-        fit_table(*data, tmp_path / "run", FitOptions(options={"epoch": 3}))
+    with pytest.raises(UsageError, match="no option 'epoch' of training or of the method 'pi_dual'; epochs is one"):
+        fit_table(*data, tmp_path / "run", FitOptions("pi_dual", options={"epoch": 3}))
+    with pytest.raises(UsageError, match="There is no 'epochs' to set: latent_truth on vectors is worked out"):
+        fit_table(*data, tmp_path / "run", FitOptions(options={"epochs": 3}))
+    with pytest.raises(UsageError, match="There is nothing to call callbacks in"):
+        fit_table(*data, tmp_path / "run", callbacks=[Callback()])
     assert not (tmp_path / "run").exists()
 
 

@@ -29,6 +29,7 @@ from ..options import option_names
 from ..predictions import Predictions
 from ..run import FitOptions, Job, Results, Run, train
 from ..run.any_classifier import fit_any, probabilities
+from ..run.fit import check_called
 from ..run.judge import assess, judge
 from ..run.prepare import prepare
 from ..run.record import describe_model
@@ -65,8 +66,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     module : nn.Module or callable, default=None
         Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
         are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
-        uint8), not standardised. By default an MLP for vectors, a small CNN for images (N, C, H, W), on standardised
-        inputs.
+        uint8), not standardised. By default latent_truth trains none for vectors, which it works out; other methods
+        have an MLP. For images (N, C, H, W) it is a small CNN. Both are on standardised inputs.
     estimator : scikit-learn classifier, default=None
         Instead of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
         copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
@@ -75,7 +76,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     network : str, default=None
         Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
     epochs, batch_size, lr : optional
-        The most common training options.
+        The most common training options, where a network is trained.
     pi_kinds : mapping, optional
         Kinds of PI columns, instead of guessing them: "category", "number", "duration" or "raw".
     validation_fraction : float, default=None
@@ -92,7 +93,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     threads : int, default=None
         Number of CPU threads during `fit`; by default one for small networks, otherwise as many as torch has.
     callbacks : list of Callback, default=None
-        Called with the trainer at every step and epoch of `fit`; see `pidual.Callback`.
+        Called with the trainer at every step and epoch of `fit`, where a network is trained; see `pidual.Callback`.
     verbose : int, default=0
         1 shows the progress of `fit` on stderr: a bar on a terminal, otherwise a line now and then.
     random_state : int, RandomState instance or None, default=None
@@ -118,7 +119,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     annotators_ : DataFrame or None
         One row per annotator, worst first, if `pi` has a column "annotator".
     history_ : list of dict
-        One record per epoch.
+        One record per epoch, or round of what is worked out.
     model_selection_ : list of dict
         Choices made by held-out answers: one record per setting of the population; empty for other methods.
     summary_ : dict
@@ -134,7 +135,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     >>> from pidual.datasets.synthetic import make_crowd
     >>> crowd = make_crowd(seed=0)
     >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
-    >>> model = PiDualClassifier(random_state=0, epochs=5).fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
+    >>> model = PiDualClassifier().fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
     >>> list(model.find_label_issues().columns[:4])
     ['is_label_issue', 'label_quality', 'given_label', 'predicted_label']
     """
@@ -233,6 +234,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             module=self._maker(inputs.array[:2]),
             sample_weight=weight.astype(np.float32),
         )
+        check_called(job, self.callbacks or ())
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
             how: dict[str, Any] = {"progress": self._progress(), "callbacks": self.callbacks or ()}

@@ -17,6 +17,7 @@ from ..data.inputs import shape_as_given
 from ..errors import RunError, UsageError
 from ..files.schemas import read_record
 from ..run import Run
+from ..run.files import WITHOUT_TRAINING
 from ..run.saved import DESCRIBED, SAVE_AGAIN, SAVED, load_fitted, save_fitted
 
 NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
@@ -102,16 +103,13 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
     if kind not in ("array", "columns", "images"):
         instead = "Run.predict" if kind == "text" else "Run.items and Run.predictions"
         raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
-    options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
-    options |= {f"method__{name}": value for name, value in config["method_options"].items()}
-    options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
-    model = make_one(
-        config["method"],
-        setting=config["setting"],
-        network=stored["network"]["name"],
-        random_state=config["seed"],
-        **options,
-    )
+    options: dict[str, Any] = {}
+    if stored["network"]["name"] not in WITHOUT_TRAINING:
+        options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
+        options |= {f"method__{name}": value for name, value in config["method_options"].items()}
+        options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
+        options |= {"network": stored["network"]["name"]}
+    model = make_one(config["method"], setting=config["setting"], random_state=config["seed"], **options)
     model.classes_ = np.array(stored["classes"])
     model.method_ = run.load()
     model._model = stored | {"classes": list(range(len(model.classes_))), "pi": []}

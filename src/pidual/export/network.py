@@ -1,7 +1,7 @@
 """The prediction network of a run, for programs that know nothing of pidual: ONNX, or a plain state dict.
 
-Both take inputs as the run took them, standardise them, and give a probability of every class; several networks
-give their average.
+Both take inputs as the run took them, standardise them, and give a probability of every class; several networks give
+their average, and a closed form that of its kernels.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 import logging
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,9 @@ from torch import Tensor, nn
 
 from ..errors import RunError, UsageError
 from ..files import replacing
+from ..learn.closed_form.network import KernelMixture
 from ..methods import LatentTruth, Method
+from ..methods.fitted_truth import FittedTruth
 from ..nets import MLP, Standardize
 from ..run import Run
 from ..run.trained import load_method
@@ -57,7 +60,7 @@ class Probabilities(nn.Module):
         if self.fill is not None:
             gaps = x.isnan()
             x = torch.cat([torch.where(gaps, self.fill, x), gaps[:, self.columns].float()], 1)
-        return self.method.logits(x).softmax(1)
+        return self.method.logits(x).softmax(1).float()
 
 
 def load_network(run: Run) -> Method:
@@ -115,10 +118,28 @@ def trace(network: Probabilities, x: Tensor) -> Any:
                 input_names=["x"],
                 output_names=["probabilities"],
                 dynamic_shapes=({0: batch},),
+                custom_translation_table={torch.ops.aten.acos.default: exact_acos},
                 verbose=False,
             )
     except (torch.onnx.errors.OnnxExporterError, RuntimeError, ValueError, TypeError) as error:
         raise RunError(f"torch cannot write this network as ONNX ({type(error).__name__}); use --to torch.") from error
+
+
+def exact_acos(x: Any) -> Any:
+    """Arc cosine in double precision as ONNX; onnxruntime has one of single precision alone, and sines of both.
+
+    The angle from the nearer end, in single precision, then a step of Newton's method.
+    """
+    import onnxscript
+
+    op: Any = onnxscript.opset18
+    numbers = (onnxscript.ir.tensor(np.array(number)) for number in (1.0, 0.5, 0.0, 1e-300, math.pi))
+    one, half, none, tiny, pi = (op.CastLike(op.Constant(value=number), x) for number in numbers)
+    nearer = op.Abs(x)
+    angle = op.CastLike(op.Asin(op.Cast(op.Sqrt(op.Mul(op.Sub(one, nearer), half)), to=1)), x)
+    angle = op.Add(angle, angle)
+    angle = op.Add(angle, op.Div(op.Sub(op.Cos(angle), nearer), op.Max(op.Sin(angle), tiny)))
+    return op.Where(op.Less(x, none), op.Sub(pi, angle), angle)
 
 
 @contextlib.contextmanager
@@ -166,10 +187,14 @@ def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
     if inputs["kind"] == "probabilities":
         return rng.dirichlet(np.ones(size[1]), N_CHECKED).astype(np.float32)
     x = rng.normal(size=size)
-    standardize = next((module for module in network.modules() if isinstance(module, Standardize)), None)
-    if standardize is not None:
-        shape = (-1,) + (1,) * (x.ndim - 2)
-        x = x * standardize.std.numpy().reshape(shape) + standardize.mean.numpy().reshape(shape)
+    for module in network.modules():
+        if isinstance(module, Standardize):
+            shape = (-1,) + (1,) * (x.ndim - 2)
+            x = x * module.std.numpy().reshape(shape) + module.mean.numpy().reshape(shape)
+        elif isinstance(module, KernelMixture):
+            scale = torch.maximum(module.each, module.alike).numpy()  # 0 where a column was constant, or was not used
+            spread = np.divide(1, scale, out=np.ones_like(scale), where=scale > 0)
+            x = x * spread.reshape(x.shape[1:]) + module.mean.numpy().reshape(x.shape[1:])
     if missing := inputs.get("missing"):
         x = x[:, : -len(missing["columns"])]
         x[::3, missing["columns"]] = np.nan
@@ -187,7 +212,7 @@ def write_state_dict(run: Run, out: Path) -> None:
         The file of weights; `torch.load` reads it. The program is at `snippet_path(out)`.
     """
     method = load_network(run)
-    if not isinstance(method, LatentTruth) and type(method).logits is not Method.logits:
+    if not isinstance(method, LatentTruth | FittedTruth) and type(method).logits is not Method.logits:
         raise UsageError(
             f"The method {run.model['method']} predicts by more than its network; use --to onnx, or Run.load()."
         )
@@ -203,7 +228,12 @@ def write_state_dict(run: Run, out: Path) -> None:
 
 
 def plain_state(method: Method) -> dict[str, Tensor]:
-    """Weights by the names that the snippet has: `members.i`; of MLPs also `mean` and `std`."""
+    """Weights by the names that the snippet has: `members.i`; of MLPs also `mean` and `std`.
+
+    A closed form has names of its own.
+    """
+    if isinstance(method.f, KernelMixture):
+        return {name: value.clone() for name, value in method.f.state_dict().items()}
     members: list[Any] = method.members if isinstance(method, LatentTruth) else [method.f]
     state: dict[str, Tensor] = {}
     for i, f in enumerate(members):

@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..engine import Fitted, Interrupted
-from ..engine.checkpoint import StateStore
+from ..engine.checkpoint import START_ANEW, StateStore, misfit
 from ..engine.fit import Position
 from ..engine.history import Record
 from ..engine.progress import Progress
-from ..learn.answers.judging import Judge, fit_judge, log_of
-from ..learn.answers.model import AnswerModel
+from ..errors import RunError
+from ..learn.answers.judging import FOLDS, Judge, fit_judge, log_of
+from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
 from ..learn.closed_form.alternate import ROUNDS, Alternated, State, fit_inputs
 from ..learn.closed_form.network import KernelMixture
 from ..methods.fitted_truth import FittedTruth
 from ..nets import build_network
+from .files import CLOSED_FORM
 from .prepare import Job
 
 LEARNED_NUMBERS = 2**25  # items x classes that are fitted to; of more, evenly spaced items
@@ -101,12 +103,13 @@ def fit_closed(
     kept = job.train & (job.rows.weight.numpy() > 0)
     answers = AnswerRows.fit(job.rows, job.spec, kept)
     learned = np.flatnonzero(np.add.reduceat(kept[job.rows.groups.order.numpy()], job.rows.groups.starts[:-1].numpy()))
-    rounds = ROUNDS if job.network["name"] == "closed_form" else 1
-    progress.start(rounds, 1, 0)
+    rounds = ROUNDS if job.network["name"] == CLOSED_FORM else 1
+    kept_rounds = Rounds(store, progress, stop, started)
+    progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
     try:
         with threadpool_limits(1):  # the same numbers for any number of threads
             fit = fit_rounds if rounds > 1 else fit_given
-            made = fit(job, answers, learned, kept, start, Rounds(store, progress, stop, started))
+            made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
         progress.stop()
     f, judge, probabilities, likelihoods, explained = made
@@ -128,14 +131,29 @@ class Rounds:
     stop: Callable[[], bool]
     started: float
 
-    def state(self) -> State | None:
-        """Return what was kept last."""
+    def number(self) -> int:
+        """Return how many rounds were kept."""
+        found = None if self.store is None else self.store.values()
+        return 0 if found is None else int(found["position"]["epoch"])
+
+    def state(self, answers: Answers) -> State | None:
+        """Return what was kept last of a fit to these answers."""
         found = None if self.store is None else self.store.load()
-        return None if found is None else {name: value.numpy() for name, value in found[0].items()}
+        if self.store is None or found is None:
+            return None
+        model, n = AnswerModel.empty(answers).flat(), found[1]["position"]["epoch"]
+        items = (answers.n_items, answers.n_classes)
+        shapes = {"q": items, "evidence": items, "likelihoods": (n,), "model": model.shape}
+        wrong = misfit(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
+        if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
+            wrong = "it is of no round, or holds numbers that are not finite"
+        if wrong:
+            raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
+        return {name: value.double().numpy() for name, value in found[0].items()}
 
     def keep(self, number: int, state: State) -> None:
         """Keep a round."""
-        self.progress.step(number + 1, 1)
+        self.progress.step(number, 1)
         if self.store is not None:
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
             position = Position(epoch=number + 1, history=records(state["likelihoods"].tolist(), self.started))
@@ -168,13 +186,15 @@ def fit_rounds(
     assert isinstance(array, np.ndarray)
     x = Inputs(array, x_row[first[row[1]]])
     begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
-    how: dict[str, Any] = {"start": begin, "state": rounds.state(), "after_round": rounds.keep}
+    how: dict[str, Any] = {"start": begin, "state": rounds.state(said), "after_round": rounds.keep}
     found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
     f = KernelMixture.of(found.f)
     job.network = job.network | {"options": f.options}
-    number = np.full(len(job.rows.groups), -1)
-    number[some] = np.arange(len(some))
-    others = Inputs(array, x_row[answers.first(np.arange(len(number)))])
+    every = answers.first(np.arange(len(job.rows.groups)))
+    number = np.full(int(job.together.max()) + 1, -1)
+    number[job.together[first]] = np.arange(len(some))
+    number = number[job.together[every]]  # a copy of an item is judged as that: by fits without either
+    others = Inputs(array, x_row[every])
 
     def probabilities(items: Ints) -> Floats:
         p, at = np.empty((len(items), job.spec.n_classes)), number[items]

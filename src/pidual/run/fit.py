@@ -93,6 +93,7 @@ def fit_table(
     reads = (table.source, inputs.source, *reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
     job = prepare(table, inputs, options, truth=truth)
+    check_called(job, callbacks)
     job.warnings[:0] = notes
     if resume:
         go_on_as_started(begun_folder(out), job)
@@ -141,6 +142,15 @@ def check_kinds(table: Any, inputs: Any, callbacks: Sequence[Any]) -> None:
     for each in callbacks:
         if not isinstance(each, Callback):
             raise UsageError(f"callbacks must be a list of pidual.Callback, not of {type(each).__name__}.")
+
+
+def check_called(job: Job, callbacks: Sequence[Callback]) -> None:
+    """Refuse callbacks where nothing is trained that would call them."""
+    if callbacks and not job.trains:
+        raise UsageError(
+            "There is nothing to call callbacks in: latent_truth on vectors is worked out, not trained. Leave them "
+            "out, or name a network to train (network='mlp')."
+        )
 
 
 @contextlib.contextmanager
@@ -202,7 +212,8 @@ def train(
 ) -> Fitted:
     """Fit the method of a job; see `engine.fit` and `fit_closed`."""
     if job.build is None:
-        return fit_closed(job, store=store, progress=progress, stop=stop)
+        own = store if fabric is None or fabric.global_rank == 0 else None  # every process works out the same
+        return fit_closed(job, start=job.start, store=own, progress=progress, stop=stop)
     train_rows = job.select(job.train)
     assert train_rows is not None
     train_rows = train_rows if job.method_class.by_item else train_rows.weighted_by_vote()

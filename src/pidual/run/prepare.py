@@ -181,7 +181,7 @@ def prepare(
     if trains:
         training, method_options, network_options = resolve_options(options, n_answers, in_shape, n_items)
     else:
-        check_nothing_to_train(options)
+        check_nothing_to_train(options, judging=judging)
         training, method_options, network_options = Training(seed=options.seed), {}, {}
     rows = Rows.build(
         inputs.array,
@@ -197,7 +197,9 @@ def prepare(
     )
     spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
     network = {"name": name, "in_shape": list(in_shape), "options": network_options}
-    make, build, threads = None, None, options.threads or 1
+    make, build, threads = None, None, 1
+    if options.threads is not None:  # that many, if there are as many cores
+        threads = choose_threads(Method(nn.Identity(), spec), 1, options.threads)
     if trains:
         standardize = standardize_inputs(inputs, one_per_item(table, joined.x_row, joined.split))
         make = module or network_maker(network, spec.n_classes, standardize)
@@ -241,12 +243,14 @@ def choose_network(
     return options.network or network_of(options.setting, in_shape)
 
 
-def check_nothing_to_train(options: FitOptions) -> None:
-    """Refuse options of training, of the method or of a network where there is none."""
+def check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
+    """Refuse options of training, of the method or of a network where there is none; `judging`: nor can be one."""
     if options.options:
-        name = next(iter(options.options))
+        name = quoted(next(iter(options.options)))
+        if judging:
+            raise UsageError(f"There is no {name} to set: answers are judged without a network to train. Leave it out.")
         raise UsageError(
-            f"There is no {quoted(name)} to set: latent_truth on vectors is worked out, not trained. Leave it out, or "
+            f"There is no {name} to set: latent_truth on vectors is worked out, not trained. Leave it out, or "
             "name a network to train (--network mlp, or network='mlp')."
         )
 

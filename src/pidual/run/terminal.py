@@ -12,6 +12,7 @@ from rich.progress import Progress as RichProgress
 from ..engine.history import Record
 from ..engine.progress import Progress
 from ..errors.messages import printable
+from .files import CLOSED_FORM
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -37,7 +38,13 @@ class Lines(Progress):
     def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.done, self.began = epochs, steps, done, time.monotonic()
         self.total, self.said = epochs * steps, 0.0
+        self.unit = "round" if stage == CLOSED_FORM else "epoch"
         done_text = f", {done / self.total:.0%} done before" if done else ""
+        if stage == CLOSED_FORM:
+            click.echo(
+                f"Fitting in closed form{f': at most {epochs} rounds' if epochs > 1 else ''}{done_text}.", err=True
+            )
+            return
         named = f" ({stage})" if stage else ""
         click.echo(f"Training{named}: {epochs} epochs of {steps} steps{done_text}.", err=True)
 
@@ -47,7 +54,7 @@ class Lines(Progress):
             self.said = now
             position = epoch * self.steps + step
             left = (now - self.began) / max(1, position - self.done) * (self.total - position)
-            place = f"epoch {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
+            place = f"{self.unit} {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
             click.echo(f"{place}, about {duration(left)} left", err=True)
 
     def epoch(self, record: Record) -> None:
@@ -72,7 +79,8 @@ class Bar(Progress):
 
     def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.drawn = epochs, steps, 0.0
-        self.stage = f"{stage}, " if stage else ""
+        self.stage = "closed form, " if stage == CLOSED_FORM else f"{stage}, " if stage else ""
+        self.unit = "round" if stage == CLOSED_FORM else "epoch"
         columns: list[Any] = [
             TextColumn("{task.description}"),
             BarColumn(),
@@ -80,7 +88,8 @@ class Bar(Progress):
             TimeRemainingColumn(),
         ]
         self.bar = RichProgress(*columns, console=self.console, transient=True)
-        self.task = self.bar.add_task("training", total=epochs * steps, completed=done, text="")
+        name = "closed form" if stage == CLOSED_FORM else "training"
+        self.task = self.bar.add_task(name, total=epochs * steps, completed=done, text="")
         self.bar.start()
 
     def step(self, epoch: int, step: int) -> None:
@@ -90,7 +99,7 @@ class Bar(Progress):
             self.bar.update(
                 self.task,
                 completed=epoch * self.steps + step,
-                description=f"{self.stage}epoch {epoch + 1}/{self.epochs}",
+                description=f"{self.stage}{self.unit} {epoch + 1}/{self.epochs}",
             )
 
     def epoch(self, record: Record) -> None:
