@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ..answers.misleading import Misleading, find_misleading
 from ..answers.model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
@@ -22,7 +23,7 @@ from .ridge import ClosedForm, Ridge, choose_kernels
 ROUNDS = 3
 PRIOR_VOTES = 0.5  # that each item begins with, of all classes as they are frequent
 FOLDS = 2  # of items that the answer model has not seen, where tau and sharpness are decided
-FOLD_NUMBERS, FOLD_ITEMS = 2**17, 2000  # answers x K, and items, beyond which some are enough for that
+FOLD_NUMBERS, FOLD_ITEMS = 2**19, 2000  # answers x K, and items, beyond which some are enough for that
 LATER_STEPS = 12  # of the answer model, from the round before
 LEAST = 1e-6
 
@@ -58,14 +59,16 @@ class Alternated:
 def fit_inputs(x: Array, row: Ints, answers: Answers, *, truth: Ints | None = None) -> Alternated:
     """Fit f to different inputs x (n_inputs, d), and the answer model beside it; see `alternate`.
 
-    Of many inputs, some decide first which kernels are worth working out for all.
+    Of many inputs, some decide first which kernels are worth working out for all. Runs on one thread: sums, and with
+    them what is found, are then the same whatever number of threads there is.
     """
     counts, kernels = np.bincount(row, minlength=len(x)).astype(np.float64), list(KERNELS)
-    if len(x) > LANDMARKS:
-        q = vote_shares(answers)
-        evidence = sum_by(row, shared_confusions(answers, q), len(x))
-        kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
-    return alternate(Ridge(x, counts, kernels), row, answers, truth=truth)
+    with threadpool_limits(1):
+        if len(x) > LANDMARKS:
+            q = vote_shares(answers)
+            evidence = sum_by(row, shared_confusions(answers, q), len(x))
+            kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
+        return alternate(Ridge(x, counts, kernels), row, answers, truth=truth)
 
 
 def alternate(
