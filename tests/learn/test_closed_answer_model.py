@@ -38,7 +38,7 @@ def by_loops(model, answers, log_p, truth=None):
                 who = answers.annotator[answers.context[row]]
                 logits = []
                 for label in range(k):
-                    skill = (2.0 + a @ model.skill) * (label == z)
+                    skill = (max(2.0, np.log(k - 1)) + a @ model.skill) * (label == z)
                     if model.full:
                         t = model.confusions[z, label]
                     else:

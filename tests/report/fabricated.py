@@ -150,7 +150,7 @@ def made_up_training(job, valid, guard, selection):
                 record["gate"] = 0.5 - 0.2 * (1 - 0.8**epoch) + 0.3 * (guard is not None and not attempt)
             history.append(record)
     lost = guard == "lost"
-    return Fitted(method, method.state_dict(), epochs - 1, history, events if guard else [], selection, lost)
+    return Fitted(method, method.state_dict(), epochs - 1, history, events if guard else [], lost, selection)
 
 
 def change_files(run: Path, summary=None, **files: str) -> None:

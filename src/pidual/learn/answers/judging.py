@@ -17,7 +17,7 @@ from .model import STEPS, AnswerModel, Answers, fit_answer_model, log_softmax
 from .posterior import Posterior, Temper, find_temper, put_together
 
 FOLDS = 2  # of items that the answer model has not seen
-FOLD_NUMBERS, FOLD_ITEMS = 2**17, 2000  # answers x K, and items, beyond which some are enough for that
+FOLD_NUMBERS, FOLD_ITEMS = 2**19, 2000  # answers x K, and items, beyond which some are enough for that
 LEAST = 1e-6  # probability
 
 Floats = NDArray[np.float64]

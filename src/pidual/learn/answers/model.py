@@ -27,7 +27,7 @@ from .minimise import minimise
 FULL_CLASSES = 32
 OWN_CLASSES, OWN_BELOW = 16, 2**17  # classes, and numbers of own confusions (annotators x K^2), up to which U is fitted
 CHUNK = 2**22  # numbers of tables of P that are worked out at once
-BASE_SKILL = 2.0  # b, as a logit
+BASE_SKILL = 2.0  # b, as a logit, at least; of many classes, that of an answer which is right in half of the cases
 PRECISION = {"skill": 1.0, "favourites": 1.0, "confusions": 1.0, "own": 5.0, "bias": 1.0, "log_sharpness": 1.0}
 CURVATURE = {
     "skill": 0.1,
@@ -263,7 +263,7 @@ class AnswerModel:
 
     def skills(self, answers: Answers) -> Floats:
         """Return b + s(a) of each answer (R,)."""
-        return np.asarray(BASE_SKILL + answers.columns @ self.skill)[answers.context]
+        return np.asarray(base_skill(answers.n_classes) + answers.columns @ self.skill)[answers.context]
 
 
 class Table:
@@ -279,7 +279,7 @@ class Table:
         self.layout = layout = answers.layout if len(model.own) else answers.plain_layout
         k, t = answers.n_classes, model.confusions
         shape = (len(layout.who), -1, k)
-        self.skill = np.minimum(BASE_SKILL + layout.columns @ model.skill, LARGE).reshape(*shape[:2], 1)
+        self.skill = np.minimum(base_skill(k) + layout.columns @ model.skill, LARGE).reshape(*shape[:2], 1)
         self.v = (layout.columns @ model.favourites).reshape(shape)
         self.pairs: Floats | None = None
         if model.full:
@@ -362,6 +362,11 @@ def fit_answer_model(
     return start.like(
         minimise(objective, start.flat(), precision + curvature(start, answers), steps=steps, tolerance=TOLERANCE)
     )
+
+
+def base_skill(n_classes: int) -> float:
+    """Return b."""
+    return max(BASE_SKILL, float(np.log(max(1, n_classes - 1))))
 
 
 def curvature(model: AnswerModel, answers: Answers) -> Floats:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from threadpoolctl import threadpool_limits
 
 from ..answers.judging import HeldOut, Judge, fit_judge, log_of
 from ..answers.model import STEPS, AnswerModel, Answers
@@ -58,14 +59,16 @@ def fit_inputs(x: Any, row: Ints, answers: Answers, *, truth: Ints | None = None
     """Fit f to different inputs x (n_inputs, d), and the answer model beside it; see `alternate`.
 
     x is an array, or anything that gives rows of one when it is indexed. Of many inputs, some decide first which
-    kernels are worth working out for all.
+    kernels are worth working out for all. Runs on one thread: sums, and with them what is found, are then the same
+    whatever number of threads there is.
     """
     counts, kernels = np.bincount(row, minlength=len(x)).astype(np.float64), list(KERNELS)
-    if len(x) > LANDMARKS:
-        q = vote_shares(answers, truth)
-        evidence = sum_by(row, shared_confusions(answers, q), len(x))
-        kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
-    return alternate(Ridge(x, counts, kernels), row, answers, truth=truth, **how)
+    with threadpool_limits(1):
+        if len(x) > LANDMARKS:
+            q = vote_shares(answers, truth)
+            evidence = sum_by(row, shared_confusions(answers, q), len(x))
+            kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
+        return alternate(Ridge(x, counts, kernels), row, answers, truth=truth, **how)
 
 
 def alternate(

@@ -1,0 +1,43 @@
+"""Fits of f and the answer model in turn: threads, and folds of some items."""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pidual.learn.answers.design import Design
+from pidual.learn.answers.model import Answers
+from pidual.learn.closed_form import alternate
+from pidual.learn.closed_form.alternate import Folds, fit_inputs
+
+
+def draw(n=1200, d=6, k=3, per_item=2, annotators=8):
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, k, n)
+    x = 2 * np.eye(d)[z] + rng.normal(size=(n, d))
+    item, who = np.repeat(np.arange(n), per_item), rng.integers(0, annotators, n * per_item)
+    label = np.where(rng.random(len(item)) < 0.7, z[item], rng.integers(0, k, len(item)))
+    none = np.zeros((len(item), 0))
+    design = Design.fit((annotators,), 0, none)
+    return x, Answers.build(item, label, design, who[:, None], none, n_items=n, n_classes=k), z
+
+
+def test_the_number_of_threads_makes_no_difference():
+    x, answers, z = draw()
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(fit_inputs(x, np.arange(len(x)), answers))
+    assert found[0].p.tobytes() == found[1].p.tobytes()
+    assert found[0].posterior.q.tobytes() == found[1].posterior.q.tobytes()
+    assert (found[0].posterior.q.argmax(1) == z).mean() > 0.85
+    assert 0 < len(found[0].f.settings) <= 12
+
+
+def test_some_items_decide_for_many(monkeypatch):
+    _, answers, _ = draw()
+    monkeypatch.setattr(alternate, "FOLD_NUMBERS", 100)
+    monkeypatch.setattr(alternate, "FOLD_ITEMS", 400)
+    folds = Folds(answers, np.full(answers.n_items, -1))
+    log_f, log_p = folds.fit(np.full((answers.n_items, 3), -np.log(3)), 2)
+    assert folds.answers.n_items == len(log_f) == 400
+    assert len(folds.answers.item) == len(log_p) == 800
+    assert np.abs(np.exp(log_f).sum(1) - 1).max() < 1e-9
