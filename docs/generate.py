@@ -169,7 +169,12 @@ OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         {
             "verdict": ("object", "`status` (`ok`, `doubtful` or `failed`) and `reasons`, a list of sentences"),
             "n_issues": ("whole number", "number of labels that look wrong"),
-            "noise": ("object", "estimated share of wrong labels: `rate`, with its 90% interval `low` to `high`"),
+            "consensus": (
+                "object",
+                "how often the consensus is right, `accuracy` from `low` to `high`, and how many `votes` the `answers` "
+                "to an item count as",
+            ),
+            "noise": ("object", "estimated share of wrong labels: `rate`, with its range `low` to `high`"),
             "estimated_noise_rate": ("number", "the same as `noise.rate`"),
             "detection": ("object", "expected precision of the list, of each class, and of the first n labels"),
             "cutoff": ("object", "`kind` and `value` of the cut-off, and a `note` on how it was chosen"),
@@ -178,7 +183,7 @@ OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "agreement": ("object", "Krippendorff's alpha and kappas of annotators"),
             "copies": ("list", "clusters of annotators who copy each other, with items in common and same answers"),
             "classes": ("object", "confusions of classes, and `advice`"),
-            "model_selection": ("list", "the settings that were tried, with their weights"),
+            "model_selection": ("list", "what held-out answers decided"),
             "selected_epoch": ("whole number", "epoch of the weights that predict, counted from 0"),
             "valid_accuracy": ("number", "agreement with noisy held-out labels"),
             "evaluation": ("object", "accuracy, AUC and others by clean labels, if these were given"),

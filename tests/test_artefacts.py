@@ -379,7 +379,7 @@ def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
         pq.write_table(table.drop_columns(columns), path)
     evaluation = run.summary["evaluation"]
     del evaluation["consensus_accuracy"]
-    new = dict.fromkeys(["pi_effects", "model_selection", "verdict", "noise", "detection"])
+    new = dict.fromkeys(["pi_effects", "model_selection", "verdict", "noise", "detection", "consensus"])
     change_json(run.path / "summary.json", evaluation=evaluation, **new)
     reseal(run.path)
     run.forget()

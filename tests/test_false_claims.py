@@ -12,10 +12,12 @@ from pidual.run.evaluate import find_false_claims, share_by_items
 RNG = np.random.default_rng(0)
 
 
-def claims(n=100, *, right=0.95, consensus=0.95, wrong=0.1, quality=0.9, known=None, per_item=1, split="train"):
+def claims(
+    n=100, *, right=0.95, consensus=0.95, wrong=0.1, quality=0.9, known=None, per_item=1, split="train", caution=0.0
+):
     """What clean labels contradict, of items whose consensus is right for this share, and labels wrong for this share.
 
-    `consensus` and `quality` are what is stated.
+    `consensus` and `quality` are what is stated, the latter down to `caution` below.
     """
     y = np.repeat(np.arange(n) % 2, per_item)
     item = np.repeat(np.arange(n), per_item)
@@ -32,7 +34,8 @@ def claims(n=100, *, right=0.95, consensus=0.95, wrong=0.1, quality=0.9, known=N
         split=[split] * len(y),
     )
     made = made.with_issues(item % 100 < 40)
-    return find_false_claims(made, np.full(len(y), quality), np.full(len(y), quality))
+    at = np.full(len(y), quality)
+    return find_false_claims(made, at, at, np.stack([at - caution, at]))
 
 
 def test_what_clean_labels_confirm_is_no_false_claim():
@@ -57,6 +60,14 @@ def test_a_number_of_wrong_labels_that_is_not_the_stated_one():
     assert low.startswith("Of the 40 labels that look wrong and have a clean label 25% are wrong (14% to 40%)")
     assert "states 60% (" in low
     assert high.startswith("Of the 100 labels with a clean label 10% are wrong")
+
+
+def test_a_range_that_holds_the_share_is_no_false_claim():
+    (text,) = claims(wrong=0.3, quality=0.9, caution=0.02)
+    assert "30% are wrong" in text
+    assert claims(wrong=0.3, quality=0.9, caution=0.2) == []
+    (low,) = claims(wrong=0.1, quality=0.4, caution=0.2)[:1]  # of the list, the range is another
+    assert low.startswith("Of the 40 labels that look wrong")
 
 
 def test_labels_of_an_item_count_together():

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 from command_line import run_cli, write_crowd
-from pidual.nets.populations import Population
 from test_bad_input import refused_and_nothing_written
 
 import pidual
@@ -222,29 +221,14 @@ def test_probabilities_of_other_items_are_not_used(files):
     np.testing.assert_array_equal(judged.predictions["label_quality"], expected.predictions["label_quality"])
 
 
-def test_members_of_a_recalibration_are_what_one_is_alone():
+def test_a_recalibration_has_a_temperature_and_a_bias():
     f = Recalibrated(3)
     with torch.no_grad():
         f.log_temperature.fill_(0.5)
         f.bias.copy_(torch.tensor([[0.1, 0.2, -0.3]]))
-    stack = Population(f, 4, [0.0] * 4, lambda network: network)
     p = torch.from_numpy(make_probabilities(np.arange(5) % 3))
-    expected = p.log() * np.exp(0.5) + torch.tensor([0.1, 0.2, -0.3])
-    torch.testing.assert_close(f(p), expected)
-    torch.testing.assert_close(stack(p), expected.expand(4, 5, 3))
-    torch.testing.assert_close(stack(p, torch.tensor([2])), expected[None])
-    prior = Population(build_network("prior", in_shape=(1,), n_classes=3), 2, [0.0] * 2, lambda network: network)
-    assert prior(torch.zeros(6, 1)).shape == (2, 6, 3)
-
-
-def test_members_are_kept_and_put_back():
-    stack = Population(Recalibrated(3), 4, [0.0] * 4, lambda network: network)
-    part = Population(Recalibrated(3), 4, [0.0] * 4, lambda network: network)
-    part.keep([1, 3])
-    with torch.no_grad():
-        part.stack.bias.fill_(7.0)
-    stack.put([1, 3], part)
-    assert stack.stack.bias[:, 0, 0].tolist() == [0.0, 7.0, 0.0, 7.0]
+    torch.testing.assert_close(f(p), p.log() * np.exp(0.5) + torch.tensor([0.1, 0.2, -0.3]))
+    assert build_network("prior", in_shape=(1,), n_classes=3)(torch.zeros(6, 1)).shape == (6, 3)
 
 
 # --- what is refused ---

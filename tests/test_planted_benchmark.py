@@ -45,7 +45,7 @@ def test_a_table_has_as_many_wrong_labels_as_it_says(planted, name, tmp_path, mo
 def test_rows_are_fitted_by_the_command_line_once(planted, tmp_path):
     names = ["very_few_items", "label_as_category"]
     log = planted.Log(tmp_path / "planted.jsonl", "table", "seed")
-    planted.compare(names, 1, log, ("--epochs", "2"))
+    planted.compare(names, 1, log)
     fitted, refused = log.rows
     assert fitted["rows"] == 45
     assert fitted["verdict"] == "doubtful"
@@ -62,6 +62,6 @@ def test_rows_are_fitted_by_the_command_line_once(planted, tmp_path):
 
 
 def test_people_are_found_by_name_though_the_run_has_pseudonyms(planted):
-    row = planted.fit(planted.TABLES["wide"](0), ("--epochs", "2"))
+    row = planted.fit(planted.TABLES["wide"](0))
     assert row["bad_on_top"] == "1 of 1"
     assert row["recall"] > 0.5

@@ -20,12 +20,12 @@ def start_on_two(args):
     return start_cli(args, launcher=TORCHRUN, start_new_session=True)
 
 
-def fit_on_two(args):
+def fit_on_two(args, says="Training: "):
     """Output of the command on two processes, which must succeed and speak once."""
     process = start_on_two(args)
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
-    assert err.count("Training: ") == 1
+    assert err.count(says) == 1
     assert out.count("Report: ") == 1
     return out
 
@@ -52,6 +52,16 @@ def test_two_processes_fit_what_one_does(crowd, tmp_path):
     one, two = (read_frame(tmp_path / name / "predictions.parquet") for name in ("one", "two"))
     np.testing.assert_allclose(one["label_quality"], two["label_quality"], atol=1e-6)
     np.testing.assert_allclose(one["gate"], two["gate"], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_work_out_what_one_does(crowd, tmp_path):
+    args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", "--pi", "annotator,seconds"]
+    fit_on_two([*args, "--out", tmp_path / "two"], says="Fitting in closed form: ")
+    code, _, err = run_cli([*args, "--out", tmp_path / "one", "--quiet"])
+    assert code == 0, err
+    for name in ("model.safetensors", "model.json", "predictions.parquet", "items.parquet", "annotators.parquet"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
 @pytest.mark.slow

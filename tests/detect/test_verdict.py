@@ -1,12 +1,10 @@
 """A fit that cannot be trusted says so, and one that can does not cry wolf."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from pidual import find_label_issues, judge
 from pidual.data import AnnotationTable, load_inputs
@@ -17,7 +15,7 @@ from pidual.errors.messages import quoted
 from pidual.metrics import detection_auc
 from pidual.predictions import Predictions
 from pidual.run import FitOptions, train
-from pidual.run.judge import assess, count_lost_folds, find_majority
+from pidual.run.judge import assess, find_majority
 from pidual.run.prepare import prepare
 
 RNG = np.random.default_rng(0)
@@ -96,16 +94,24 @@ def test_held_out_labels_contradict(share, rate, answers, found):
     assert (verdict.find_contradiction(disagrees, rate, answers) is not None) == found
 
 
-def test_networks_that_are_divided_on_more_labels_than_look_wrong_are_doubtful():
-    issue = np.arange(1000) < 50
-    assert verdict.find_division(None, issue) is None  # one network
-    assert verdict.find_division(issue.astype(float), issue) is None  # all of one mind
-    against = np.where(np.arange(1000) < 120, 0.5, 0.0)  # any two disagree on half of 12%
-    text = verdict.find_division(against, issue)
-    assert "disagree on 6.0% of the labels, and 5.0% look wrong" in text
-    assert verdict.find_division(against, np.arange(1000) < 70) is None
-    few = np.where(np.arange(1000) < 15, 0.5, 0.0)
-    assert verdict.find_division(few, np.zeros(1000, bool)) is None  # 0.75% of the labels
+def test_a_consensus_that_is_open_too_often_is_doubtful():
+    found = {"accuracy": 0.879, "low": 0.5, "high": 0.95, "votes": 1.66, "answers": 3.0}
+    assert verdict.find_unsure_consensus(found).startswith(
+        "Counted as 1.7 votes an item, the answers leave the consensus right for 88%; mistakes that answers share"
+    )
+    assert verdict.find_unsure_consensus(found | {"accuracy": 0.88}) is None
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.6, "doubtful"), (0.95, "ok")])
+def test_answers_that_leave_the_consensus_open_make_a_run_doubtful(share, status):
+    rng = np.random.default_rng(0)
+    item, y = np.repeat(np.arange(300), 3), rng.integers(0, 3, 300)
+    label = np.where(rng.random(900) < share, y[item], rng.integers(0, 3, 900))
+    summary = judge(pd.DataFrame({"item": item, "label": label})).summary
+    assert (summary["consensus"]["accuracy"] < 0.88) == (status == "doubtful")
+    assert summary["verdict"]["status"] == status
+    reasons = summary["verdict"]["reasons"]
+    assert any("leave the consensus right for" in text for text in reasons) == (status == "doubtful")
 
 
 def test_a_whole_class_is_named():
@@ -265,9 +271,10 @@ def test_the_majority_of_an_item():
 
 
 def fitted_verdict(frame, x, pi=("annotator",), **options):
-    """The verdict on a fit of two epochs."""
+    """The verdict on a fit; of two epochs where there are any."""
     table = AnnotationTable.from_frame(frame, pi=list(pi), keep_ids=True)
-    job = prepare(table, load_inputs(x.astype(np.float32)), FitOptions(options={"epochs": 2}, **options))
+    epochs = {"epochs": 2} if "method" in options and options["method"] != "auto" else {}
+    job = prepare(table, load_inputs(x.astype(np.float32)), FitOptions(options=epochs, **options))
     fabric = make_fabric("cpu")
     return assess(job, train(job, fabric=fabric), fabric).summary["verdict"]
 
@@ -294,15 +301,6 @@ def test_pi_that_nearly_gives_the_label_away_is_never_ok():
     assert found["status"] != "ok"
     assert any(text.startswith("PI column 'hint' gives the label away") for text in found["reasons"])
     assert not any("PI column" in text for text in fitted_verdict(frame, x, method="ce")["reasons"])
-
-
-def test_folds_without_a_network_that_has_a_share_are_doubtful():
-    method = SimpleNamespace(fold=torch.arange(10) % 5, judge_share=torch.tensor([0.1, 0, 0.1, 0, 0.1] * 2))
-    assert count_lost_folds(SimpleNamespace(method=method, collapsed=False)) == (2, 5)
-    assert count_lost_folds(SimpleNamespace(method=method, collapsed=True)) == (0, 1)  # which is said already
-    assert count_lost_folds(SimpleNamespace(method=SimpleNamespace(), collapsed=False)) == (0, 1)
-    assert verdict.find_lost_folds(2, 5).startswith("In 2 of 5 parts of the items every network agrees")
-    assert verdict.find_lost_folds(0, 5) is None
 
 
 def test_a_failure_names_the_order_of_rows_before_the_learning_rate():

@@ -3,10 +3,10 @@
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from pidual.learn.answers import judging
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import Answers
-from pidual.learn.closed_form import alternate
-from pidual.learn.closed_form.alternate import Folds, fit_inputs
+from pidual.learn.closed_form.alternate import fit_inputs
 
 
 def draw(n=1200, d=6, k=3, per_item=2, annotators=8):
@@ -34,9 +34,9 @@ def test_the_number_of_threads_makes_no_difference():
 
 def test_some_items_decide_for_many(monkeypatch):
     _, answers, _ = draw()
-    monkeypatch.setattr(alternate, "FOLD_NUMBERS", 100)
-    monkeypatch.setattr(alternate, "FOLD_ITEMS", 400)
-    folds = Folds(answers, np.full(answers.n_items, -1))
+    monkeypatch.setattr(judging, "FOLD_NUMBERS", 100)
+    monkeypatch.setattr(judging, "FOLD_ITEMS", 400)
+    folds = judging.HeldOut(answers, np.full(answers.n_items, -1))
     log_f, log_p = folds.fit(np.full((answers.n_items, 3), -np.log(3)), 2)
     assert folds.answers.n_items == len(log_f) == 400
     assert len(folds.answers.item) == len(log_p) == 800

@@ -167,16 +167,12 @@ def test_guard_events_are_shown_first(tmp_path, guard, says):
     assert "attempts that the guard ended" in page.words
 
 
-def test_members_that_were_trained_apart_are_one_curve(tmp_path):
-    run = fabricate_run(tmp_path / "members", n_items=150)
-    records = [
-        {"epoch": epoch, "attempt": attempt, "seconds": 1.0, "loss": loss - epoch, "stage": f"member {member} of 2"}
-        for member, attempt, loss in ((1, 0, 9.0), (2, 0, 99.0), (2, 1, 11.0))
-        for epoch in range(5)
-    ]
-    change_files(run, metrics__jsonl="\n".join(map(json.dumps, records)) + "\n")
-    labels = [attributes.get("aria-label") for tag, attributes in page_of(run).tags if tag == "svg"]
-    assert "Training loss over 5 epochs, from 10 to 6." in labels
+def test_rounds_of_a_closed_form_are_no_course_of_training(tmp_path):
+    run = fabricate_run(tmp_path / "closed", n_items=150)
+    assert "Show the course of training" in page_of(run).words
+    config = json.loads((run / "config.json").read_text())
+    change_files(run, config__json=json.dumps(config | {"network": {**config["network"], "name": "closed_form"}}))
+    assert "Show the course of training" not in page_of(run).words
 
 
 def test_clean_data(tmp_path):
@@ -224,7 +220,9 @@ def test_the_consensus_is_what_is_suggested(tmp_path):
     worst = frame[frame["is_label_issue"]].sort_values("label_quality", kind="stable").iloc[0]
     said = f"Given {worst['given_label']} Consensus {worst['consensus_label']} > 99% Clean label {worst['y']}"
     assert said in page.words
-    before = page_of(fabricate_run(tmp_path / "before", n_items=200, consensus=False))
+    older = fabricate_run(tmp_path / "before", n_items=200, consensus=False)
+    change_files(older, {"consensus": None})
+    before = page_of(older)
     assert re.search(r"Given \w+ Model says \w+ > 99% Clean label", before.words)
     assert "Consensus" not in before.words
 
@@ -232,20 +230,20 @@ def test_the_consensus_is_what_is_suggested(tmp_path):
 def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     run = fabricate_run(tmp_path / "run", n_items=100)
     page = page_of(run)
-    assert "settings were tried" not in page.words
+    assert "The inputs explain" not in page.words
     assert "Where answers are right more often" not in page.words
-    records = [
-        {"weight_decay": 0.02, "input_dropout": d, "answer_log_likelihood": -0.5 - d, "tau": 0.5, "share": s}
-        for d, s in ((0.0, 0.004), (0.5, 0.996))
-    ]
+    records = [{"tau": 0.5, "explained": 0.42, "kernels": {"linear": 0.3, "gauss": 0.7}, "misleading_rate": 0.15}]
+    consensus = {"accuracy": 0.9, "low": 0.7, "high": 0.95, "votes": 1.25, "answers": 3.0}
     effects = [
         {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.625},
         {"column": "<b>seconds", "low": 1.5, "high": 12.0, "right_at_low": 0.2, "right_at_high": 0.9},
     ]
-    change_files(run, {"model_selection": records, "pi_effects": effects, "label_quality": "posterior"})
+    change_files(run, {"model_selection": records, "pi_effects": effects, "consensus": consensus})
     page = page_of(run)
-    assert "2 settings were tried, and 1 of them counts:" in page.words
-    assert "weight decay 0.02" not in page.words
+    assert "The inputs explain 42% of what the answers agree on, mostly by similar items." in page.words
+    assert "About 15% of the items seem to mislead" in page.words
+    assert "3.0 answers to an item count as 1.2 votes, because people share mistakes." in page.words
+    assert "Consensus 90.0% of the items have the right one; range 70.0% to 95.0%" in page.words
     assert "<b>seconds 1.5 20.0% 12 90.0% +70.0 points tool web 60.0% phone 62.5% +2.5 points" in page.words
     assert "by the item and all answers to it, from 0" in page.words
     assert not page.unclosed
