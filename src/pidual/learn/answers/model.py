@@ -353,6 +353,8 @@ def fit_answer_model(
         Of L-BFGS, at the most.
     """
     start = start or AnswerModel.empty(answers)
+    if not len(answers.item):
+        return start
     precision = np.concatenate([np.full(getattr(start, name).size, value) for name, value in PRECISION.items()])
 
     def objective(flat: Floats) -> tuple[float, Floats]:
