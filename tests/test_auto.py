@@ -2,15 +2,19 @@
 
 import io
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from command_line import run_cli, write_crowd, write_key
 
 from pidual import PiDualClassifier
 from pidual.data import load_inputs, read_table
 from pidual.engine import Interrupted
+from pidual.engine.checkpoint import load_tensors, save_tensors
+from pidual.errors import RunError
 from pidual.predictions import read_frame
 from pidual.run import Run, fit_table
 from pidual.run.splits import assign_folds
@@ -160,11 +164,35 @@ def test_a_stopped_run_goes_on_to_the_same_bits(crowd, tmp_path, stops):
     answers = iter([False] * (stops - 1) + [True])
     with pytest.raises(Interrupted):
         fit_table(table, inputs, tmp_path / "run", stop=lambda: next(answers))
-    run = fit_table(table, inputs, tmp_path / "run", resume=True)
+    progress = Mock()
+    run = fit_table(table, inputs, tmp_path / "run", resume=True, progress=progress)
+    progress.start.assert_called_once_with(3, 1, stops, "closed_form")
     for name in FILES:
         assert (run.path / name).read_bytes() == (crowd / "run" / name).read_bytes(), name
     code, _, err = fit(crowd, "--pi", "annotator,seconds", "--resume", "--quiet", table="split.csv")  # it is finished
     assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("damage", ["another shape", "a name", "not finite", "all rounds"])
+def test_a_state_that_is_not_of_this_fit_is_refused_in_a_sentence(crowd, tmp_path, damage):
+    table, inputs = read_table(crowd / "split.csv", pi=["annotator", "seconds"]), load_inputs(crowd / "x.npy")
+    with pytest.raises(Interrupted):
+        fit_table(table, inputs, tmp_path / "run", stop=lambda: True)
+    path = tmp_path / "run" / "state" / "state.safetensors"
+    tensors, values = load_tensors(path)
+    position = values["position"]
+    if damage == "another shape":
+        tensors["q"] = tensors["q"][1:]
+    elif damage == "a name":
+        tensors["p"] = tensors.pop("q")
+    elif damage == "not finite":
+        tensors["model"][0] = float("nan")
+    else:
+        position["history"] = [position["history"][0] | {"epoch": epoch} for epoch in range(3)]
+        position["epoch"], tensors["likelihoods"] = 3, torch.zeros(3, dtype=torch.float64)
+    save_tensors(path, tensors, values)
+    with pytest.raises(RunError, match=r"state\.safetensors does not fit this run: .*; the state is damaged"):
+        fit_table(table, inputs, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize("options", [["--seed", 7], ["--threads", 2], ["--seed", 3, "--threads", 1]])

@@ -276,6 +276,8 @@ def test_nan_in_a_table_of_probabilities(files):
         (("--no-x", "--method", "pi_dual"), ("latent_truth", "'pi_dual'")),
         (("--no-x", "--network", "mlp"), ("--network",)),
         (("--no-x", "--setting", "paper"), ("--setting",)),
+        (("--no-x", "--epochs", "3"), ("no 'epochs' to set", "judged without a network", "Leave it out.")),
+        (("--probs", "p.npy", "--set", "folds=2"), ("no 'folds' to set", "judged without a network")),
         (("--probs", "nothing.npy"), ("nothing.npy", "does not exist")),
         (("--x", "x.npy", "--network", "given"), ("no network 'given'",)),
     ],

@@ -97,3 +97,13 @@ def test_progress_suits_the_place_it_is_shown_in(monkeypatch):
 def test_words():
     assert describe({"loss": 0.12345}) == "loss 0.123"
     assert [duration(seconds) for seconds in (5, 150, 9000)] == ["5 s", "2 min", "2.5 h"]
+
+
+def test_rounds_of_a_closed_form_are_not_called_training(capsys):
+    for rounds, done in ((3, 0), (3, 1), (1, 0)):
+        Lines().start(rounds, 1, done, "closed_form")
+    assert capsys.readouterr().err.splitlines() == [
+        "Fitting in closed form: 3 rounds.",
+        "Fitting in closed form: 3 rounds, 33% done before.",
+        "Fitting in closed form: 1 round.",
+    ]

@@ -153,12 +153,14 @@ def made_up_training(job, valid, guard, selection):
     return Fitted(method, method.state_dict(), epochs - 1, history, events if guard else [], lost, selection)
 
 
-def change_files(run: Path, summary=None, **files: str) -> None:
-    """Write other contents into files of a run, as if it had been finished with them."""
+def change_files(run: Path, summary=None, without=(), **files: str) -> None:
+    """Write other contents into files of a run, as if it had been finished with them, and `without` parts of its
+    summary."""
     for name, text in files.items():
         (run / name.replace("__", ".")).write_text(text)
     opened = Run(run)
     about = json.loads((run / "summary.json").read_text()) | (summary or {}) | {"digests": opened.digests()}
+    about = {name: value for name, value in about.items() if name not in without}
     write_json(run / "summary.json", sealed(about))
 
 

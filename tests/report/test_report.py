@@ -11,6 +11,7 @@ from fabricated import Page, change_files, fabricate_run, page_of, percent, png
 from figures import drawn
 
 from pidual.errors import RunError
+from pidual.files.schemas import run_id
 from pidual.metrics import detection_auc, precision_recall
 from pidual.predictions import Predictions, read_frame
 from pidual.report import build_report
@@ -171,7 +172,8 @@ def test_rounds_of_a_closed_form_are_no_course_of_training(tmp_path):
     run = fabricate_run(tmp_path / "closed", n_items=150)
     assert "Show the course of training" in page_of(run).words
     config = json.loads((run / "config.json").read_text())
-    change_files(run, config__json=json.dumps(config | {"network": {**config["network"], "name": "closed_form"}}))
+    config["network"]["name"] = "closed_form"
+    change_files(run, {"run_id": run_id(config)}, config__json=json.dumps(config))
     assert "Show the course of training" not in page_of(run).words
 
 
@@ -221,7 +223,7 @@ def test_the_consensus_is_what_is_suggested(tmp_path):
     said = f"Given {worst['given_label']} Consensus {worst['consensus_label']} > 99% Clean label {worst['y']}"
     assert said in page.words
     older = fabricate_run(tmp_path / "before", n_items=200, consensus=False)
-    change_files(older, {"consensus": None})
+    change_files(older, without=["consensus"])
     before = page_of(older)
     assert re.search(r"Given \w+ Model says \w+ > 99% Clean label", before.words)
     assert "Consensus" not in before.words

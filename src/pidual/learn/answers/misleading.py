@@ -98,6 +98,8 @@ def best(tries: Iterable[Floats]) -> Floats:
 
 def is_clear(gain: Floats) -> bool:
     """Return whether items gain on average, by CLEAR standard errors."""
+    if len(gain) < 2:
+        return False
     return bool(gain.mean() > CLEAR * gain.std(ddof=1) / math.sqrt(len(gain)))
 
 

@@ -38,6 +38,7 @@ CURVATURE = {
     "log_sharpness": 0.1,
 }  # a vote
 STEPS, TOLERANCE = 25, 1e-5
+SHARPEST = 6.0  # logarithm of s
 LARGE = 200.0  # logits of which exp can take three
 TINY = 1e-12
 
@@ -251,7 +252,12 @@ class AnswerModel:
 
     def log_f(self, log_p: Floats) -> Floats:
         """Recalibrate given log-probabilities (n, K)."""
-        return log_softmax(np.exp(self.log_sharpness) * log_p + self.bias)
+        return log_softmax(self.sharpness * log_p + self.bias)
+
+    @property
+    def sharpness(self) -> float:
+        """Return s, which a step that is too long must not make infinite."""
+        return float(np.exp(np.clip(self.log_sharpness, -SHARPEST, SHARPEST)))
 
     def log_likelihood(self, answers: Answers) -> Floats:
         """Return log P(l | k, a) of each answer and class (R, K), not weighted."""
@@ -400,7 +406,8 @@ def likelihood(
         q, f = np.exp(log_q - of_item[:, None]), np.exp(log_f)
         table.slopes(part, q, slope)
         slope.bias[:] += (q - f).sum(0)
-        slope.log_sharpness[...] += np.exp(model.log_sharpness) * ((q - f) * log_p[items]).sum()
+        if abs(model.log_sharpness) < SHARPEST:
+            slope.log_sharpness[...] += model.sharpness * ((q - f) * log_p[items]).sum()
         total += float(of_item.sum())
     return total, slope
 
