@@ -19,7 +19,6 @@ No fit is chosen by clean labels. Rows that are there already (--log) are not ma
 
 import argparse
 import dataclasses
-import math
 import warnings
 from functools import partial
 from pathlib import Path
@@ -42,7 +41,6 @@ from pidual.engine.threads import using_threads
 from pidual.metrics import accuracy
 from pidual.paper.score import table_and_inputs, test_rows
 from pidual.run import FitOptions, train
-from pidual.run.again import ANSWERS, WARM_EPOCHS, with_weights
 from pidual.run.judge import assess
 from pidual.run.prepare import prepare
 
@@ -123,16 +121,13 @@ def fit(data, seed, truth=None, answers=None):
     table, inputs = table_and_inputs(data)
     options = FitOptions(seed=seed, accelerator="cpu", pi_kinds=data.pi)
     job = prepare(table, inputs, options, truth=truth)
-    if answers is not None:
-        job.training = dataclasses.replace(job.training, epochs=math.ceil(job.training.epochs * WARM_EPOCHS))
-        job.build = with_weights(job.build, answers)
+    job.start = answers
     fabric = make_fabric("cpu")
     fitted = train(job, fabric=fabric)
     results = assess(job, fitted, fabric)
     with using_threads(job.threads):
         test = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
-    known = {name: value for name, value in fitted.method.state_dict().items() if name.startswith(ANSWERS)}
-    return results, test, known
+    return results, test, fitted.method.learned.model
 
 
 def first_of(function, *arguments):

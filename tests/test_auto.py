@@ -166,7 +166,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(crowd, tmp_path, stops):
         fit_table(table, inputs, tmp_path / "run", stop=lambda: next(answers))
     progress = Mock()
     run = fit_table(table, inputs, tmp_path / "run", resume=True, progress=progress)
-    progress.start.assert_called_once_with(3, 1, stops, "closed_form")
+    progress.start.assert_called_once_with(8, 1, stops, "closed_form")
     for name in FILES:
         assert (run.path / name).read_bytes() == (crowd / "run" / name).read_bytes(), name
     code, _, err = fit(crowd, "--pi", "annotator,seconds", "--resume", "--quiet", table="split.csv")  # it is finished
@@ -188,8 +188,8 @@ def test_a_state_that_is_not_of_this_fit_is_refused_in_a_sentence(crowd, tmp_pat
     elif damage == "not finite":
         tensors["model"][0] = float("nan")
     else:
-        position["history"] = [position["history"][0] | {"epoch": epoch} for epoch in range(3)]
-        position["epoch"], tensors["likelihoods"] = 3, torch.zeros(3, dtype=torch.float64)
+        position["history"] = [position["history"][0] | {"epoch": epoch} for epoch in range(8)]
+        position["epoch"], tensors["likelihoods"] = 8, torch.zeros(8, dtype=torch.float64)
     save_tensors(path, tensors, values)
     with pytest.raises(RunError, match=r"state\.safetensors does not fit this run: .*; the state is damaged"):
         fit_table(table, inputs, tmp_path / "run", resume=True)

@@ -283,7 +283,7 @@ def test_text_from_table_to_prediction(crowd_files):
 
 def test_folder_of_images_to_report_with_thumbnails(tmp_path):
     write_pictures(tmp_path)
-    run = fitted(tmp_path, "--set", "width=16", table="pictures.csv", x="pictures")
+    run = fitted(tmp_path, "--epochs", 2, table="pictures.csv", x="pictures")
     assert read_json(run / "config.json")["network"]["name"] == "small_cnn"
     assert len(read_frame(run / "thumbnails.parquet")) == 24
     code, _, err = run_cli(["detect", run, "--budget", "5"])

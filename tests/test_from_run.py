@@ -11,13 +11,13 @@ import pytest
 from attack import reseal
 from command_line import run_cli, write_crowd
 
-from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs, read_table
+from pidual.data import AnnotationTable, load_inputs, no_inputs, read_table
 from pidual.datasets.synthetic import make_crowd
 from pidual.engine import Interrupted
 from pidual.errors import RunError, UsageError
 from pidual.review import Store
 from pidual.run import FitOptions, Run, closed, fit_table
-from pidual.run.again import decided_classes, epochs_from_start, known_classes, options_again
+from pidual.run.again import decided_classes, known_classes, options_again
 from pidual.run.prepare import prepare
 
 WORDS = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds", "--quiet", "--out"]
@@ -195,12 +195,6 @@ def test_the_answer_model_begins_where_that_of_the_run_before_ended(folder, monk
     for name, value in vars(Run.open("first").load().learned.model).items():
         np.testing.assert_array_equal(getattr(start, name), value)
     assert Run.open("first-2").config["source"]["warm_start"]
-    table = read_table("labels.csv")
-    p = load_probabilities("p.npy", table.classes) if "--probs" in words else no_inputs()
-    inputs, options = load_inputs("x.npy") if "--x" in words else p, options_again(Run.open("first"), seed=1)
-    fit_table(table, inputs, "cold", options, from_run="first")  # items are split otherwise
-    assert began[1] is None
-    assert not Run.open("cold").config["source"]["warm_start"]
 
 
 def test_what_was_known_of_other_people_is_not_where_to_begin(folder):
@@ -213,19 +207,14 @@ def test_what_was_known_of_other_people_is_not_where_to_begin(folder):
         np.testing.assert_array_equal(getattr(found[1], name), value)
 
 
-def test_a_network_trains_for_half_as_long_where_it_knows_the_annotators(folder):
+def test_networks_start_over(folder):
     table, inputs = read_table("labels.csv", pi=["annotator", "seconds"]), load_inputs("x.npy")
     run = fit_table(table, inputs, "trained", TRAINED)
     review_first("trained", 5)
-    assert options_again(run).options["epochs"] == 2
-    warm = fit_table(table, inputs, "warm", from_run=run)
-    assert (warm.config["training"]["epochs"], epochs_from_start(warm)) == (2, 4)
-    assert warm.config["source"]["warm_start"]
-    again = fit_table(table, inputs, "again", from_run=warm)
-    assert (again.config["training"]["epochs"], epochs_from_start(again)) == (2, 4)
-    options = options_again(run, seed=1)  # items are split otherwise then
-    assert options.options["epochs"] == 4
-    assert not fit_table(table, inputs, "cold", options, from_run=run).config["source"]["warm_start"]
+    again = fit_table(table, inputs, "again", from_run=run)
+    assert again.config["training"] == run.config["training"]
+    assert again.config["network"]["name"] == "mlp"
+    assert not again.config["source"]["warm_start"]
 
 
 def test_nothing_is_to_be_set_in_a_second_fit_of_what_is_worked_out(folder):

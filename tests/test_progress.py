@@ -103,7 +103,7 @@ def test_rounds_of_a_closed_form_are_not_called_training(capsys):
     for rounds, done in ((3, 0), (3, 1), (1, 0)):
         Lines().start(rounds, 1, done, "closed_form")
     assert capsys.readouterr().err.splitlines() == [
-        "Fitting in closed form: 3 rounds.",
-        "Fitting in closed form: 3 rounds, 33% done before.",
-        "Fitting in closed form: 1 round.",
+        "Fitting in closed form: at most 3 rounds.",
+        "Fitting in closed form: at most 3 rounds, 33% done before.",
+        "Fitting in closed form.",
     ]

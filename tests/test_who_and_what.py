@@ -15,7 +15,7 @@ def judged():
     y = (rng.random(5000) < 0.02).astype(int)
     item = np.repeat(np.arange(5000), 2)
     who = np.concatenate([rng.permutation(4)[:2] for _ in range(5000)])
-    miss = np.where(y[item] == 1, np.array([0.1, 0.1, 0.72, 0.1])[who], 0.005)
+    miss = np.where(y[item] == 1, np.array([0.04, 0.04, 0.72, 0.04])[who], 0.005)
     wrong = rng.random(10000) < miss
     frame = pd.DataFrame({"item": item, "label": np.array(["ok", "fraud"])[np.where(wrong, 1 - y[item], y[item])]})
     frame["annotator"] = np.array(["ann", "bob", "lee", "zoe"])[who]

@@ -172,8 +172,7 @@ def describe_votes(summary: Context) -> list[str]:
     if votes is None or answers is None or answers < 1.05:
         return []
     return [
-        f"{answers:.1f} answers to an item count as {votes:.1f} votes, because people share mistakes. How many they "
-        "share cannot be seen without checked items: hence the ranges."
+        f"{answers:.1f} answers to an item count as {votes:.1f} votes: people share mistakes, which no answer shows."
     ]
 
 

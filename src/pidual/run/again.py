@@ -3,17 +3,14 @@
     known_classes       what was decided (`decisions`), and what the run knew already, for every annotation
     check_same_data     table and inputs must be those it was made from
     options_again       what was asked of it
-    start_from          the answer model begins with its weights, and training takes a part of its epochs
+    start_from          the answer model begins where its own ended
     describe_change     what the decisions have changed
 
 Only what is known about annotators goes on. Networks of x start over: with their old weights they keep the wrong labels
-that they have learned, and are less often right than without (docs/loop.md). Items are kept from the same members as
-before, so that no member begins with what it must not have seen.
+that they have learned, and are less often right than without (docs/loop.md).
 """
 
-import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,21 +20,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, read_truth
-from ..engine.checkpoint import misfit
 from ..errors import RunError, UsageError
-from ..methods import Method
 from ..methods.fitted_truth import FittedTruth
 from ..review import read_decisions
 from .decisions import calibrate_run, decided_classes
 from .directory import Run
 from .files import WITHOUT_TRAINING
-from .makers import check_build
 from .options import FitOptions
 from .prepare import Job
 from .trained import FETCHING, check_library_name
-
-WARM_EPOCHS = 0.5  # of those of a fit from the start; docs/loop.md has what this costs
-ANSWERS = "answers."  # how weights of the answer model are called
 
 
 def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
@@ -69,8 +60,7 @@ def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | N
 
 
 def options_again(run: Run, **changes: Any) -> FitOptions:
-    """What the fit of a run was asked for, with some options changed, and fewer epochs where it goes on from there;
-    see `FitOptions`."""
+    """What the fit of a run was asked for, with some options changed; see `FitOptions`."""
     config, asked = run.config, dict(changes.pop("options", {}))
     network = config["network"]
     own = network["name"] not in WITHOUT_TRAINING
@@ -83,7 +73,7 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
                 f"--set network.{fetched[0]}=..., or none, with --set network.{fetched[0]}=none."
             )
     options = {name: value for name, value in config["training"].items() if name != "seed"}
-    options |= {"epochs": epochs_from_start(run)} | config["method_options"]
+    options |= config["method_options"]
     options |= {f"network.{name}": value for name, value in network["options"].items()}
     options = options if own else {}
     again = FitOptions(
@@ -96,34 +86,13 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
         seed=config["seed"],
         **config.get("splits", {}),
     )
-    again = replace(again, **changes)
-    if own and "epochs" not in asked and goes_on(run, again):
-        again = replace(again, options={**again.options, "epochs": math.ceil(epochs_from_start(run) * WARM_EPOCHS)})
-    return again
-
-
-def epochs_from_start(run: Run) -> int:
-    """Epochs of a fit that does not begin with what another knows."""
-    return int(run.config["source"].get("epochs_from_start", run.config["training"]["epochs"]))
-
-
-def goes_on(run: Run, options: FitOptions) -> bool:
-    """Whether a fit with these options may begin with what a run knows about annotators.
-
-    It may not where that fit failed, and where the method is another or keeps items from other members.
-    """
-    config = run.config
-    chosen = {name: value for name, value in config["method_options"].items() if name != "answers_lr"}
-    same = all(_as_json(options.options.get(name, value)) == _as_json(value) for name, value in chosen.items())
-    kept = (config["method"], config["seed"], config.get("splits", {}).get("split_seed"))
-    works = run.summary.get("verdict", {}).get("status") != "failed"
-    return works and same and kept == (options.method, options.seed, options.split_seed)
+    return replace(again, **changes)
 
 
 def begin_again(run: Run, job: Job) -> dict[str, Any]:
     """Let a job begin where a run of the same inputs ended; what config.json says about it."""
     check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
-    about = {"from": str(run.path), "warm_start": start_from(run, job), "epochs_from_start": epochs_from_start(run)}
+    about = {"from": str(run.path), "warm_start": start_from(run, job)}
     reviews, before = read_decisions(run), run.config["source"].get("truth")
     if len(reviews):
         about["decided_until"] = reviews["at"].max().isoformat()
@@ -131,30 +100,13 @@ def begin_again(run: Run, job: Job) -> dict[str, Any]:
 
 
 def start_from(run: Run, job: Job) -> bool:
-    """Let the answer model of a job begin with that of a run where it may; whether it does."""
-    if not goes_on(run, job.options):
+    """Let the answer model of a job that trains no network begin with that of a run, unless that failed; whether it
+    does."""
+    if job.trains or run.trains or run.summary.get("verdict", {}).get("status") == "failed":
         return False
-    if job.build is None:
-        method = run.load()
-        job.start = method.learned.model if isinstance(method, FittedTruth) else None
-        return job.start is not None
-    weights = {name: value for name, value in run.load().state_dict().items() if name.startswith(ANSWERS)}
-    own = {name: value for name, value in check_build(job.build).state_dict().items() if name.startswith(ANSWERS)}
-    if not weights or misfit(own, weights):
-        return False
-    job.build = with_weights(job.build, weights)
-    return True
-
-
-def with_weights(build: Callable[[], Method], weights: Mapping[str, Any]) -> Callable[[], Method]:
-    """A function that makes the same method, with these of its weights."""
-
-    def make() -> Method:
-        method = build()
-        method.load_state_dict({**method.state_dict(), **weights})
-        return method
-
-    return make
+    method = run.load()
+    job.start = method.learned.model if isinstance(method, FittedTruth) else None
+    return job.start is not None
 
 
 def check_same_data(run: Run, name: str, now: str, what: str) -> None:
@@ -178,10 +130,6 @@ def check_same_data(run: Run, name: str, now: str, what: str) -> None:
         f"{', or the key of the pseudonyms is another one' if key else ''}; decisions on its labels need the data as "
         "it was."
     )
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 def describe_change(run: Run, items: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Any]:

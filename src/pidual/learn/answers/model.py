@@ -262,7 +262,7 @@ class AnswerModel:
     def log_likelihood(self, answers: Answers) -> Floats:
         """Return log P(l | k, a) of each answer and class (R, K), not weighted."""
         found = np.empty((len(answers.item), answers.n_classes))
-        for items, part in answers.parts:
+        for items, part in answers.parts if len(found) else ():
             rows = slice(None) if part is answers else answers.rows_of(items)
             found[rows] = Table(self, part).log_p(part)
         return found

@@ -1,4 +1,4 @@
-"""One answer an item and no PI: the answer model with one table P for all, beside probabilities p that are given.
+"""One answer to each item and no PI: the answer model with one table P for all, beside probabilities p that are given.
 
     z_i ~ f_i = softmax(s log p_i + c),    P(l | k) = softmax_l( (b + skill) [l = k] + T[k, l] + v_l )
 
