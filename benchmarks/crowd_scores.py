@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from pidual.metrics import accuracy, calibration_error, detection_auc, finite_or_none
+from pidual.metrics import accuracy, calibration_error, detection_auc, finite_or_none, precision_recall
 
 MIN_ANSWERS = 5  # with known truth, for an annotator's accuracy to count
-COLUMNS = ("test_accuracy", "auc", "consensus", "spearman", "stated", "ece", "collapsed", "seconds")
+COLUMNS = ("test_accuracy", "auc", "consensus", "spearman", "stated", "ece", "f1", "noise_error", "collapsed", "seconds")
 
 
 @dataclass
@@ -21,6 +21,7 @@ class Judged:
     consensus_quality  (n_items,) how sure that is, in [0, 1]
     annotators         name -> quality, high = good
     test               (n_test,) predicted classes of the test inputs
+    issues             (N,) which answers are listed as wrong
     collapsed          whether the network answers no better than chance
     seconds            processor time of what it took over from another method
     """
@@ -30,6 +31,7 @@ class Judged:
     consensus_quality: np.ndarray | None = None
     annotators: pd.Series | None = None
     test: np.ndarray | None = None
+    issues: np.ndarray | None = None
     collapsed: bool | None = None
     seconds: float = 0.0
 
@@ -42,6 +44,10 @@ def score(judged, frame, y_test):
     scores = dict.fromkeys(COLUMNS[:-1])
     if judged.quality is not None:
         scores["auc"] = detection_auc(np.asarray(judged.quality, np.float64)[known], wrong)
+    if judged.issues is not None:
+        precision, recall = precision_recall(judged.issues[known], wrong)
+        scores["f1"] = 2 * precision * recall / (precision + recall) if precision and recall else 0.0
+        scores["noise_error"] = 1 - float(np.mean(judged.quality[known], dtype=np.float64)) - float(wrong.mean())
     if judged.consensus is not None:
         right = np.asarray(judged.consensus)[truth.index] == truth.to_numpy()
         scores["consensus"] = float(right.mean())

@@ -12,6 +12,8 @@ crowd_scores.py the columns:
     consensus       share of the items whose consensus is right
     spearman        rank correlation of annotators' quality with their true accuracy, of those with 5 answers or more
     stated, ece     mean quality the consensus states, and its expected calibration error
+    f1              of the answers that are listed as wrong
+    noise_error     share of wrong answers as stated, minus the true one
     collapsed       fits whose answers on test inputs agree with the truth no more than chance would (z below 3)
     seconds         processor time of all a method does: folds, aggregation, networks, scores
 
@@ -73,6 +75,7 @@ def ours(method, data, seed):
         consensus_quality=sure,
         annotators=pd.Series(people["annotator_quality"].to_numpy(float), index=people["annotator"].astype(str)),
         test=test,
+        issues=results.predictions.is_issue,
         collapsed=collapsed,
     )
 

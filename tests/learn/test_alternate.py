@@ -1,11 +1,14 @@
 """Fits of f and the answer model in turn: threads, and folds of some items."""
 
+from threading import Barrier, Thread
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pidual.learn.answers import judging
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import Answers
+from pidual.learn.closed_form import ridge
 from pidual.learn.closed_form.alternate import fit_inputs
 
 
@@ -41,3 +44,31 @@ def test_some_items_decide_for_many(monkeypatch):
     assert folds.answers.n_items == len(log_f) == 400
     assert len(folds.answers.item) == len(log_p) == 800
     assert np.abs(np.exp(log_f).sum(1) - 1).max() < 1e-9
+
+
+def test_processes_that_share_the_work_find_what_one_finds(monkeypatch):
+    x, answers, _ = draw()
+    monkeypatch.setattr(ridge, "CACHED", 1000)
+    monkeypatch.setattr(ridge, "PART", 100)
+    row, meet = np.arange(len(x)), Barrier(2)
+    given, found = [None, None], [None, None]
+
+    def work(rank):
+        def total(array):
+            given[rank] = array
+            meet.wait()
+            added = given[0] + given[1]
+            meet.wait()
+            return added
+
+        found[rank] = fit_inputs(x, row, answers, processes=ridge.Processes(rank, 2, total))
+
+    threads = [Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone = fit_inputs(x, row, answers)
+    for each in found:
+        assert np.abs(each.p - alone.p).max() < 1e-6
+        assert np.abs(each.posterior.q - alone.posterior.q).max() < 1e-6

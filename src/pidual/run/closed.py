@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +25,7 @@ from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
 from ..learn.closed_form.alternate import ROUNDS, Alternated, State, fit_inputs
 from ..learn.closed_form.network import KernelMixture
+from ..learn.closed_form.ridge import ALONE, Processes
 from ..methods.fitted_truth import FittedTruth
 from ..nets import build_network
 from .files import CLOSED_FORM
@@ -81,6 +83,7 @@ def fit_closed(
     job: Job,
     *,
     start: AnswerModel | None = None,
+    fabric: Fabric | None = None,
     store: StateStore | None = None,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -93,8 +96,10 @@ def fit_closed(
         Its network is described in full afterwards.
     start : AnswerModel, optional
         Where the answer model begins, if it has these annotators and PI.
+    fabric : Fabric, optional
+        Processes that share the work of many inputs; all have the same result.
     store : StateStore, optional
-        Where rounds are kept; one that is there is gone on from.
+        Where the first of them keeps rounds; one that is there is gone on from.
     progress : Progress, optional
     stop : callable
         Asked after every round; True keeps the round and raises Interrupted.
@@ -104,7 +109,7 @@ def fit_closed(
     answers = AnswerRows.fit(job.rows, job.spec, kept)
     learned = np.flatnonzero(np.add.reduceat(kept[job.rows.groups.order.numpy()], job.rows.groups.starts[:-1].numpy()))
     rounds = ROUNDS if job.network["name"] == CLOSED_FORM else 1
-    kept_rounds = Rounds(store, progress, stop, started)
+    kept_rounds = Rounds(store, progress, stop, started, fabric)
     progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
     try:
         with threadpool_limits(1):  # the same numbers for any number of threads
@@ -130,6 +135,20 @@ class Rounds:
     progress: Progress
     stop: Callable[[], bool]
     started: float
+    fabric: Fabric | None = None
+
+    @property
+    def processes(self) -> Processes:
+        """Return those who share the work."""
+        fabric = self.fabric
+        if fabric is None or fabric.world_size == 1:
+            return ALONE
+
+        def total(array: NDArray[Any]) -> NDArray[Any]:
+            found: torch.Tensor = fabric.all_reduce(torch.from_numpy(array), reduce_op="sum")
+            return found.numpy()
+
+        return Processes(fabric.global_rank, fabric.world_size, total)
 
     def number(self) -> int:
         """Return how many rounds were kept."""
@@ -151,6 +170,11 @@ class Rounds:
             raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         return {name: value.double().numpy() for name, value in found[0].items()}
 
+    def state_of_all(self, answers: Answers) -> State | None:
+        """Return what the first process has kept, on all processes."""
+        own = self.state(answers)
+        return own if self.fabric is None else self.fabric.broadcast(own)
+
     def keep(self, number: int, state: State) -> None:
         """Keep a round."""
         self.progress.step(number, 1)
@@ -158,7 +182,8 @@ class Rounds:
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
             position = Position(epoch=number + 1, history=records(state["likelihoods"].tolist(), self.started))
             self.store.save(tensors, {"position": position.to_json(), "optimizer": {}})
-        if self.stop():
+        asked = np.array([float(self.stop())])
+        if self.processes.total(asked)[0]:
             raise Interrupted("stopped between two rounds")
 
 
@@ -186,7 +211,8 @@ def fit_rounds(
     assert isinstance(array, np.ndarray)
     x = Inputs(array, x_row[first[row[1]]])
     begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
-    how: dict[str, Any] = {"start": begin, "state": rounds.state(said), "after_round": rounds.keep}
+    how: dict[str, Any] = {"start": begin, "state": rounds.state_of_all(said), "after_round": rounds.keep}
+    how["processes"] = rounds.processes
     found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
     f = KernelMixture.of(found.f)
     job.network = job.network | {"options": f.options}

@@ -213,7 +213,7 @@ def train(
     """Fit the method of a job; see `engine.fit` and `fit_closed`."""
     if job.build is None:
         own = store if fabric is None or fabric.global_rank == 0 else None  # every process works out the same
-        return fit_closed(job, start=job.start, store=own, progress=progress, stop=stop)
+        return fit_closed(job, start=job.start, fabric=fabric, store=own, progress=progress, stop=stop)
     train_rows = job.select(job.train)
     assert train_rows is not None
     train_rows = train_rows if job.method_class.by_item else train_rows.weighted_by_vote()

@@ -21,7 +21,7 @@ from ..answers.judging import HeldOut, Judge, fit_judge, log_of
 from ..answers.model import STEPS, AnswerModel, Answers
 from ..answers.posterior import Posterior
 from .kernels import KERNELS, LANDMARKS
-from .ridge import ClosedForm, Ridge, choose_kernels
+from .ridge import ALONE, ClosedForm, Processes, Ridge, choose_kernels
 
 ROUNDS, SETTLED = 8, 0.02  # at the most, and the share of items that change their class, below which it ends
 PRIOR_VOTES = 0.5  # that each item begins with, of all classes as they are frequent
@@ -55,7 +55,15 @@ class Alternated:
     likelihoods: list[float]
 
 
-def fit_inputs(x: Any, row: Ints, answers: Answers, *, truth: Ints | None = None, **how: Any) -> Alternated:
+def fit_inputs(
+    x: Any,
+    row: Ints,
+    answers: Answers,
+    *,
+    truth: Ints | None = None,
+    processes: Processes = ALONE,
+    **how: Any,
+) -> Alternated:
     """Fit f to different inputs x (n_inputs, d), and the answer model beside it; see `alternate`.
 
     x is an array, or anything that gives rows of one when it is indexed. Of many inputs, some decide first which
@@ -68,7 +76,7 @@ def fit_inputs(x: Any, row: Ints, answers: Answers, *, truth: Ints | None = None
             q = vote_shares(answers, truth)
             evidence = sum_by(row, shared_confusions(answers, q), len(x))
             kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
-        return alternate(Ridge(x, counts, kernels), row, answers, truth=truth, **how)
+        return alternate(Ridge(x, counts, kernels, processes), row, answers, truth=truth, **how)
 
 
 def alternate(

@@ -15,7 +15,7 @@ A *setting* is a kernel and a ridge lam. Its sharpness beta maximises the likeli
 weights of all settings: no clean label is needed, and an item's own answers are judged by fits without it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -44,6 +44,30 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Processes:
+    """Processes that each work on some parts of the inputs, and add up what they find.
+
+    Parameters
+    ----------
+    rank, n : int
+        Which of how many this one is.
+    total : callable
+        The sum of an array over all processes.
+    """
+
+    rank: int = 0
+    n: int = 1
+    total: Callable[[Array], Array] = lambda array: array
+
+    def mine(self, n_rows: int) -> list[slice]:
+        """Return the parts of the rows that this process works on."""
+        return parts(n_rows)[self.rank :: self.n]
+
+
+ALONE = Processes()
+
+
 @dataclass
 class Block:
     """One kernel on all inputs, factorised.
@@ -57,12 +81,15 @@ class Block:
         Items that have each.
     deciding : int array (M,)
         Inputs whose answers decide.
+    processes : Processes
+        Who share the work, where U is too large to be kept.
     """
 
     features: Features
     x: Array
     weight: Floats
     deciding: Ints
+    processes: Processes = ALONE
     mean: Floats = field(init=False)
     directions: Floats = field(init=False)  # B
     squares: Floats = field(init=False)  # S^2
@@ -77,17 +104,20 @@ class Block:
             centred = root * (k - self.mean - self.mean[:, None] + self.weight @ self.mean / self.weight.sum()) * root.T
             self.u = self._factorise(centred.astype(k.dtype))
             self.directions = root * self.u / self.squares
+            self.processes = ALONE
         else:
             self._stream()
         keep = self.u is not None or len(self.x) * len(self.squares) <= CACHED
         made: list[Floats] | None = [] if keep and self.u is None else None
-        self.h = np.empty((len(self.x), len(RIDGES)), self.features.dtype)
+        self.processes = ALONE if keep else self.processes
+        self.h = np.zeros((len(self.x), len(RIDGES)), self.features.dtype)
         shrink: Array = self.shrink(self.ridges).astype(self.features.dtype)
-        for rows in parts(len(self.x)):
+        for rows in self.processes.mine(len(self.x)):
             u = self.scaled(rows)
             self.h[rows] = (u * u) @ shrink + self.weight[rows, None] / self.weight.sum()
             if made is not None:
                 made.append(u)
+        self.h = self.processes.total(self.h)
         self.u = np.concatenate(made) if made else self.u
         self.u_deciding = self.scaled(self.deciding)
 
@@ -104,7 +134,7 @@ class Block:
             np.zeros((self.features.size,) * 2),
             np.zeros(self.features.size),
         )
-        for rows in parts(len(self.x)):
+        for rows in self.processes.mine(len(self.x)):
             phi = self.features(self.x[rows])
             of_features += self.weight[rows] @ phi
             if single is not None:
@@ -112,6 +142,7 @@ class Block:
             phi *= np.sqrt(self.weight[rows, None]).astype(phi.dtype)
             total += np.sqrt(self.weight[rows]) @ phi
             gram += phi.T @ phi
+        total, gram, of_features = (self.processes.total(each) for each in (total, gram, of_features))
         n = self.weight.sum()
         self.mean = of_features / n
         vectors = self._factorise((gram - np.outer(total, total) / n).astype(self.features.dtype))
@@ -150,13 +181,14 @@ class Block:
     def loadings(self, targets: Floats) -> Floats:
         """Return U' T of targets (n, K), not weighted."""
         found = np.zeros((len(self.squares) if self.u is not None else self.features.size, targets.shape[1]))
-        for rows in parts(len(self.x)):
+        for rows in self.processes.mine(len(self.x)):
             if self.u is not None:
                 u = self.u[rows]
                 found += u.T @ (np.sqrt(self.weight[rows, None]) * targets[rows]).astype(u.dtype)
             else:
                 phi = self.features(self.x[rows])
                 found += phi.T @ (self.weight[rows, None] * targets[rows]).astype(phi.dtype)
+        found = self.processes.total(found)
         if self.u is None:  # targets have mean 0
             found = self.directions.T.astype(np.float64) @ found
         return found
@@ -233,9 +265,17 @@ class Ridge:
     weight : array (n,), optional
         Items that have each.
     kernels : sequence of Kernel
+    processes : Processes
+        Who share the work of many inputs.
     """
 
-    def __init__(self, x: Array, weight: Floats | None = None, kernels: Sequence[Kernel] = KERNELS):
+    def __init__(
+        self,
+        x: Array,
+        weight: Floats | None = None,
+        kernels: Sequence[Kernel] = KERNELS,
+        processes: Processes = ALONE,
+    ):
         self.weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
         mean, variance = moments(x, self.weight)
         scales = {kind: Scale.fit(kind, mean, variance) for kind in ("each", "alike")}
@@ -243,7 +283,7 @@ class Ridge:
         dtype: Precision = np.float32 if len(x) > SINGLE else np.float64
         features = (Features.fit(kernel, scales[kernel.scale], self.landmarks, dtype) for kernel in kernels)
         self.deciding = np.unique(np.linspace(0, len(x) - 1, min(len(x), DECIDING)).astype(np.int64))
-        self.blocks = [Block(each, x, self.weight, self.deciding) for each in features]
+        self.blocks = [Block(each, x, self.weight, self.deciding, processes) for each in features]
         self.sharpness: dict[tuple[int, int], int] = {}
 
     def fit(self, q: Floats, evidence: Floats) -> tuple[Floats, ClosedForm]:
@@ -269,7 +309,8 @@ class Ridge:
         for block in self.blocks:
             mine = [setting for setting in settings if setting.block is block]
             shrunk = [block.shrink(each.ridge)[:, None] * each.loadings for each in mine]
-            for rows in parts(len(q)) if mine else ():
+            of_block = np.zeros_like(q)
+            for rows in block.processes.mine(len(q)) if mine else ():
                 all_at_once = np.concatenate(shrunk, axis=1)
                 if block.u is None:
                     fitted = block.through(rows, block.directions @ all_at_once)
@@ -277,7 +318,8 @@ class Ridge:
                     fitted = block.u[rows] @ all_at_once.astype(block.u.dtype)
                 for each, part in zip(mine, np.split(fitted, len(mine), axis=1), strict=True):
                     g = block.left_out(part, block.h[rows, each.number], targets[rows], self.weight[rows])
-                    p[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
+                    of_block[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
+            p += block.processes.total(of_block) if mine else 0.0
         return p, ClosedForm(settings, log_mean, self.landmarks)
 
     def weigh(self, targets: Floats, log_mean: Floats, evidence: Floats) -> list[Setting]:
