@@ -1,94 +1,128 @@
-"""Latent truth in closed form on the crowds of benchmarks/crowds.py, beside the fits of the default there.
+"""Processor time of the default beside that of an earlier release and of five folds of logistic regression.
 
-    PIDUAL_DATA=DIR python benchmarks/closed_form.py [--seeds 3] [--only real,digits,synthetic,stress,labelme,...]
+    PIDUAL_DATA=DIR python benchmarks/closed_form.py --before CHECKOUT [--repeats 3] [--only labelme,20000x128,...]
 
-The columns are those of crowds.py (crowd_scores.py), and `noise` and `noise_stated`: the share of wrong answers whose
-truth is known, and what is stated about these. Nothing depends on a seed but the crowd that is drawn. Fits that are
-there already are not repeated.
+CHECKOUT is a checkout of the release to compare with (0.2.0 trained 25 networks). Each fit is a process of its own on
+one thread; the ways take turns, and a row has the median over the repeats of seconds of processor time: preparing,
+fitting and judging, without imports and reading. `folds` is what cleanlab asks for before it can begin: probabilities
+of five folds of logistic regression on the same features, standardised, fitted to the vote of each item.
+
+`--growth` measures the default alone on tables of other sizes: time, and memory beyond that of the imports.
 """
 
 import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from common import RESULTS, Log, write_result
-from crowd_data import CROWDS, STRESS_CROWDS
-from crowd_scores import Judged, rounded, score, summarise, table
-from crowds import choose
-from threadpoolctl import threadpool_limits
 
-from pidual.learn.answers.design import Design
-from pidual.learn.answers.model import Answers
-from pidual.learn.closed_form.alternate import fit_inputs
-from pidual.paper.score import prepare_data
-from pidual.run import FitOptions
-
-
-def read(data):
-    """The inputs of all items, and the answers to them."""
-    job = prepare_data(data, FitOptions(method="latent_truth", accelerator="cpu"))
-    rows, spec, item = job.rows, job.spec, job.table.item_codes.astype(np.int64)
-    n = int(item.max()) + 1
-    x_row = np.zeros(n, np.int64)
-    x_row[item] = rows.x_row.numpy()
-    who = spec.code_names.index("annotator") if "annotator" in spec.code_names else None
-    codes, values = rows.codes.numpy(), rows.numbers.numpy()
-    vote = np.arange(len(item)) if rows.vote is None else np.unique(rows.vote.numpy(), return_inverse=True)[1]
-    answers = Answers.build(
-        item,
-        job.table.label_codes.astype(np.int64),
-        Design.fit(spec.cardinalities, who, values),
-        codes,
-        values,
-        n_items=n,
-        n_classes=spec.n_classes,
-        weight=1 / np.bincount(vote)[vote],
-        vote=vote,
-    )
-    numbers = job.table.frame["item"].cat.categories.astype(int).to_numpy()  # of items, as the dataset has them
-    return flat(job.inputs.array)[x_row], answers, np.asarray([int(name) for name in job.table.classes]), numbers
+CROWDS = ("labelme", "medical_treat", "digits_low_1", "digits_high_1", "20000x128")
+SIZES = (
+    "10000x128x10",
+    "20000x128x10",
+    "40000x128x10",
+    "20000x64x10",
+    "20000x256x10",
+    "20000x128x40",
+    "20000x128x10x4",
+)
 
 
-def flat(x):
-    """Inputs as vectors."""
-    x = getattr(x, "array", x)
-    return np.asarray(x).reshape(len(x), -1)
+def load(name):
+    """A crowd of crowd_data.py, or a drawn one of n x d (x K x answers to an item)."""
+    from crowd_data import CROWDS as KNOWN
+
+    if name in KNOWN:
+        return KNOWN[name](0)
+    from pidual.datasets.base import NoisyDataset
+    from pidual.datasets.synthetic import make_crowd
+
+    n, d, k, answers = [*map(int, name.split("x")), *(10, 2)[name.count("x") - 1 :]]
+    crowd = make_crowd(n, 50, answers, n_classes=k, n_features=d, noise=0.3, seed=0)
+    pi = {"annotator": "category", "seconds": "duration"}
+    x, x_test, classes = crowd.x.astype(np.float32), crowd.x_test.astype(np.float32), [str(one) for one in range(k)]
+    return NoisyDataset(name, crowd.frame, pi, x, x_test, crowd.y_test, classes)
 
 
-def fit(data):
-    """One fit, scored."""
-    x, answers, classes, numbers = read(data)
-    started = time.process_time()
-    found = fit_inputs(x, np.arange(len(x)), answers)
-    test = classes[found.f.predict(flat(data.x_test)).argmax(1)] if len(data.y_test) else None
+def ours(data):
+    """The default, as `pidual fit` has it."""
+    from pidual.engine import make_fabric
+    from pidual.paper.score import prepare_data
+    from pidual.run import FitOptions, train
+    from pidual.run.judge import assess
+
+    job = prepare_data(data, FitOptions(accelerator="cpu"))
+    fabric = make_fabric("cpu")
+    assess(job, train(job, fabric=fabric), fabric)
+
+
+def folds(data):
+    """Out-of-fold probabilities of a logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    vote = data.frame.groupby("item")["label"].agg(lambda labels: labels.mode()[0])
+    x = np.asarray(getattr(data.x, "array", data.x)).reshape(len(data.x), -1)[vote.index]
+    machine = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    cross_val_predict(machine, x, vote.to_numpy(), cv=5, method="predict_proba")
+
+
+def time_one(way, name):
+    """Print seconds of processor time, and megabytes that it takes beyond what there was."""
+    import torch
+
+    torch.set_num_threads(1)
+    data = load(name)
+    ours(load("60x5x3x2"))  # whatever is imported late
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    (folds if way == "folds" else ours)(data)
     seconds = time.process_time() - started
-    said = found.posterior
-    consensus, sure = np.zeros(numbers.max() + 1, np.int64), np.zeros(numbers.max() + 1)
-    consensus[numbers], sure[numbers] = classes[said.q.argmax(1)], said.q.max(1)
-    judged = Judged(said.quality, consensus, sure, test=test)
-    known = data.frame["y"].notna().to_numpy()
-    wrong = (data.frame["label"] != data.frame["y"])[known].to_numpy(bool)
-    noise = {"noise": rounded(wrong.mean()), "noise_stated": rounded(1 - said.quality[known].mean())}
-    temper = {
-        "tau": found.judge.temper.tau,
-        "votes": rounded(said.votes.mean()),
-        "misleading": found.judge.misleading is not None,
-    }
-    return score(judged, data.frame, data.y_test) | noise | temper | {"seconds": round(seconds, 2)}
+    print(json.dumps([seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024]))
+
+
+def in_process(way, name, source):
+    """Seconds and megabytes of one fit with the package at `source`."""
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(source / "src"), str(here)])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--one", way, name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(CROWDS))
-    parser.add_argument("--out", type=Path, default=RESULTS / "closed_form.json")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--one", nargs=2)
     arguments = parser.parse_args()
-    log = Log(arguments.out, "data", "method", "seed")
-    with threadpool_limits(1):
-        for name in choose(arguments.only):
-            for seed in range(arguments.seeds * (STRESS_CROWDS if name == "stress" else 1)):
-                if log.find(data=name, method="closed_form", seed=seed) is None:
-                    log.add({"data": name, "method": "closed_form", "seed": seed, **fit(CROWDS[name](seed))})
-    write_result(arguments.out, summarise(log.rows), seeds=arguments.seeds)
-    print(table(summarise(log.rows)))
+    if arguments.one:
+        time_one(*arguments.one)
+        sys.exit()
+    from common import RESULTS, write_result
+
+    own = Path(__file__).parents[1]
+    ways = {"now": own} if arguments.growth else {"now": own, "before": arguments.before, "folds": own}
+    rows = []
+    for name in SIZES if arguments.growth else arguments.only:
+        found = {way: [] for way, source in ways.items() if source is not None}
+        for _ in range(arguments.repeats):
+            for way in found:
+                found[way].append(in_process(way, name, ways[way]))
+        row = {"data": name}
+        for way, values in found.items():
+            row[way] = round(statistics.median(seconds for seconds, _ in values), 2)
+        row["megabytes"] = round(max(megabytes for _, megabytes in found["now"]))
+        rows.append(row)
+        print(row, flush=True)
+    write_result(RESULTS / f"closed_form{'_growth' if arguments.growth else ''}.json", rows, repeats=arguments.repeats)

@@ -9,7 +9,18 @@ from scipy.stats import spearmanr
 from pidual.metrics import accuracy, calibration_error, detection_auc, finite_or_none, precision_recall
 
 MIN_ANSWERS = 5  # with known truth, for an annotator's accuracy to count
-COLUMNS = ("test_accuracy", "auc", "consensus", "spearman", "stated", "ece", "f1", "noise_error", "collapsed", "seconds")
+COLUMNS = (
+    "test_accuracy",
+    "auc",
+    "consensus",
+    "spearman",
+    "stated",
+    "ece",
+    "f1",
+    "noise_error",
+    "collapsed",
+    "seconds",
+)
 
 
 @dataclass

@@ -22,8 +22,8 @@ def predictions_of(quality, given, classes, issues):
 
 def test_noise_rate_and_its_interval():
     item = (np.array([0, 0, 1, 2, 2, 2]) + 3 * np.arange(20)[:, None]).ravel()
-    quality, full = np.tile([0.9, 0.2, 0.7, 0.6, 0.8, 0.4], 20), np.full(120, 0.6)
-    found = noise_rate(item, quality, full, np.stack([np.full(120, 0.5), np.full(120, 0.75)]))
+    quality = np.tile([0.9, 0.2, 0.7, 0.6, 0.8, 0.4], 20)
+    found = noise_rate(item, quality, np.stack([np.full(120, 0.5), np.full(120, 0.75)]))
     rate = sum(1 - q for q in quality) / 120
     sums = {i: sum(1 - q - rate for q, j in zip(quality, item, strict=True) if i == j) for i in range(60)}
     spread = {i: sum(math.sqrt(q * (1 - q)) for q, j in zip(quality, item, strict=True) if i == j) for i in range(60)}
@@ -35,8 +35,8 @@ def test_noise_rate_and_its_interval():
 
 def test_the_interval_holds_the_rate_and_stays_between_0_and_1():
     for _ in range(50):
-        quality, full, *stated = RNG.random((4, 10)) ** RNG.choice([0.01, 1, 10])
-        found = noise_rate(np.arange(10), quality, full, np.stack(stated))
+        quality, *stated = RNG.random((3, 10)) ** RNG.choice([0.01, 1, 10])
+        found = noise_rate(np.arange(10), quality, np.stack(stated))
         assert 0 <= found["low"] <= found["rate"] <= found["high"] <= 1
 
 

@@ -327,3 +327,10 @@ def test_labels_that_are_all_of_one_class_but_a_few_are_doubtful(others, found):
     text = verdict.find_few_labels(spelled(given, given, ["ok", "fraud", "theft", "loss"]))
     assert (text == f"All labels but {others} are 'ok': too few others to learn where 'ok' is wrong.") == found
     assert (text is None) != found
+
+
+@pytest.mark.parametrize(("n_items", "n_classes", "said"), [(300, 100, True), (2_000, 100, False), (90, 30, False)])
+def test_classes_of_few_items_are_too_many_to_learn(n_items, n_classes, said):
+    found = verdict.find_small_classes(n_items, n_classes)
+    assert (found is not None) == said
+    assert found is None or "100 classes and 3.0 items for each" in found

@@ -23,19 +23,17 @@ NORMAL_90 = 1.6448536269514722  # two-sided 90% quantile of the normal distribut
 POINTS = 40  # of the curve
 
 
-def noise_rate(
-    item: npt.ArrayLike, quality: npt.ArrayLike, full: npt.ArrayLike, stated: npt.ArrayLike
-) -> dict[str, float]:
+def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLike) -> dict[str, float]:
     """Share of wrong labels, and the range that may be stated.
 
     Parameters
     ----------
     item : int array (N,)
         Codes of the items.
-    quality, full : arrays (N,)
-        Probability that each label is right, where it counts half, and in full.
+    quality : array (N,)
+        Probability that each label is right, where it counts half.
     stated : array (2, N)
-        The latter, at the least and at the most that may be stated.
+        The same in full, at the least and at the most that may be stated.
 
     Returns
     -------

@@ -35,6 +35,7 @@ NO_ANSWER = ["unsure", "not sure", "dont know", "do not know", "cannot tell", "c
 NO_ANSWERS = 0.005  # share of such labels that matters
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
+MANY_CLASSES, CLASS_ITEMS = 32, 10  # classes, and items for each of more, that inputs need to tell them apart
 SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
 
 
@@ -70,6 +71,16 @@ def find_collapse(collapsed: bool) -> str | None:
     return (
         "Training collapsed and could not be recovered: the classifier has learned nothing. Check that inputs and "
         "labels are in the same order, and that the inputs can show the class; if so, use a smaller --lr."
+    )
+
+
+def find_small_classes(n_items: int, n_classes: int) -> str | None:
+    """Whether there are many classes of so few items that inputs cannot show what each is like."""
+    if n_classes <= MANY_CLASSES or n_items >= CLASS_ITEMS * n_classes:
+        return None
+    return (
+        f"There are {n_classes:,} classes and {n_items / n_classes:.1f} items for each: too few to learn what "
+        "a class is like from inputs. Merge rare classes, or judge with a model that knows them (--probs)."
     )
 
 

@@ -254,8 +254,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Fit the estimator in place of a network."""
         self._check_estimator_alone()
-        if options.options.get("folds", 2) == 1:
-            raise UsageError("folds must be at least 2 with an estimator: its probabilities are judged out of fold.")
+        if options.options:
+            raise UsageError(
+                f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
+                "leave it out."
+            )
         with torch.random.fork_rng(devices=[]):
             found = fit_any(
                 self.estimator,
@@ -264,8 +267,6 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 sample_weight=weight.astype(np.float32),
                 seed=options.seed,
                 pi_kinds=options.pi_kinds,
-                options=options.options,
-                threads=self.threads,
             )
             results = assess(found.job, found.fitted, make_fabric("cpu"))
         self._keep(found.job, found.fitted, results, index)

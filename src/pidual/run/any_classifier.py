@@ -50,8 +50,6 @@ def fit_any(
     sample_weight: NDArray[np.floating[Any]],
     seed: int = 0,
     pi_kinds: Mapping[str, str] | None = None,
-    options: Mapping[str, Any] | None = None,
-    threads: int | None = None,
 ) -> AnyFitted:
     """Fit a classifier to the answers of a table.
 
@@ -65,8 +63,8 @@ def fit_any(
     sample_weight : array (len(table),)
         Weight of every annotation.
     seed : int
-        Of folds and of judging.
-    pi_kinds, options, threads
+        Of folds.
+    pi_kinds : mapping, optional
         As for `without_x.judge`.
     """
     weight_name = check_classifier(estimator)
@@ -85,9 +83,6 @@ def fit_any(
         table,
         load_probabilities(p, k),
         pi_kinds=pi_kinds,
-        options=options,
-        seed=seed,
-        threads=threads,
         sample_weight=sample_weight,
     )
     fabric = make_fabric("cpu")

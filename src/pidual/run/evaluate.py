@@ -113,7 +113,7 @@ def find_false_claims(
             continue
         share, low, high = share_by_items(wrong[rows], item[rows])
         ends = bounds if rows is known else np.stack([unaided, full])
-        said = noise_rate(item[rows], quality[rows], full[rows], ends[:, rows])
+        said = noise_rate(item[rows], quality[rows], ends[:, rows])
         if said["low"] > high + MARGIN or (said["high"] < low - MARGIN and rows is known):
             found.append(
                 f"Of the {len(rows):,} {what} {share:.0%} are wrong ({low:.0%} to {high:.0%}); the run states "

@@ -71,7 +71,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
     together = job.together if rows is None else job.together[rows]
-    noise = noise_rate(together, scores.quality, scores.full, scores.stated)
+    noise = noise_rate(together, scores.quality, scores.stated)
     findings = expected_findings(counted, scores.full, scores.unaided)
     consensus = describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
     found = find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
@@ -137,6 +137,7 @@ def find_verdict(
         [
             *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
+            verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if find_learns_x(job) else None,
             chance[1],
             find_given_back(job, ~disagrees, per_item),
             verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
@@ -174,6 +175,11 @@ def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, s
         first = first[(item[first] == item[first + 1]) & (votes[first] > votes[first + 1])]
     found: NDArray[np.int64] = row[first]
     return found
+
+
+def find_learns_x(job: Job) -> bool:
+    """Whether f was learned from inputs."""
+    return job.inputs.kind not in ("none", "probabilities")
 
 
 def find_held_out(job: Job) -> NDArray[np.bool_]:

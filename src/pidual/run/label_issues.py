@@ -134,7 +134,7 @@ def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
         given_probability=seen.confidence,
     )
     predictions, cutoff = mark_issues(predictions)
-    noise = noise_rate(given.row, said.quality, said.full, np.stack([said.unaided, said.full]))
+    noise = noise_rate(given.row, said.quality, np.stack([said.unaided, said.full]))
     findings = expected_findings(predictions, said.full, said.unaided)
     summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
     found = find_verdict(predictions, seen, noise, findings)

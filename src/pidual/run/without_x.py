@@ -63,9 +63,6 @@ def judge(
     *,
     pi: Sequence[str] | None = None,
     pi_kinds: Mapping[str, str] | None = None,
-    options: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    threads: int | None = None,
 ) -> Judgement:
     """Judge all answers to each item together, without training a network.
 
@@ -83,12 +80,6 @@ def judge(
         Columns of privileged information of a frame; by default the annotator.
     pi_kinds : mapping, optional
         Kinds of PI columns, instead of guessing them.
-    options : mapping, optional
-        Options of the method latent_truth.
-    seed : int
-        Random seed.
-    threads : int, optional
-        Number of CPU threads.
 
     Returns
     -------
@@ -109,7 +100,7 @@ def judge(
     if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
         pred_probs = np.asarray(pred_probs)
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
-    results = judge_inputs(table, inputs, pi_kinds=pi_kinds, options=options, seed=seed, threads=threads)
+    results = judge_inputs(table, inputs, pi_kinds=pi_kinds)
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 
@@ -128,20 +119,10 @@ def prepare_judging(
     inputs: Inputs,
     *,
     pi_kinds: Mapping[str, str] | None = None,
-    options: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    threads: int | None = None,
     sample_weight: NDArray[np.floating[Any]] | None = None,
 ) -> Job:
     """Check and join what judging needs."""
-    asked = FitOptions(
-        method="latent_truth",
-        options=options or {},
-        pi_kinds=pi_kinds or {},
-        seed=seed,
-        accelerator="cpu",
-        threads=threads,
-    )
+    asked = FitOptions(method="latent_truth", pi_kinds=pi_kinds or {}, accelerator="cpu")
     return prepare(table, inputs, asked, sample_weight=sample_weight)
 
 

@@ -8,6 +8,7 @@ How sharp p is, what answers count, and whether items mislead is decided by item
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,9 +70,11 @@ class HeldOut:
     answers : Answers
     truth : int array (n,), optional
         Class of each item where it is known, else -1.
+    sharpen : bool
+        As of `fit_judge`.
     """
 
-    def __init__(self, answers: Answers, truth: Ints | None = None):
+    def __init__(self, answers: Answers, truth: Ints | None = None, *, sharpen: bool = True):
         step = min(len(answers.item) * answers.n_classes // FOLD_NUMBERS, answers.n_items // FOLD_ITEMS)
         self.some = np.arange(0, answers.n_items, max(1, step))
         if step > 1:
@@ -86,7 +89,7 @@ class HeldOut:
             for items, others in zip(self.items, self.others, strict=True)
         ]
         self.models = [AnswerModel.empty(answers)] * FOLDS
-        self.truth, self.shape = truth, (len(answers.item), answers.n_classes)
+        self.sharpen, self.truth, self.shape = sharpen, truth, (len(answers.item), answers.n_classes)
 
     def fit(self, log_p: Floats, steps: int) -> tuple[Floats, Floats]:
         """Go on fitting, and return log f (n, K) and log P (R, K) by models that have not seen the items."""
@@ -95,7 +98,8 @@ class HeldOut:
         for number, (unseen, seen) in enumerate(self.parts):
             items, others = self.items[number], self.others[number]
             known = None if self.truth is None else self.truth[others]
-            model = fit_answer_model(seen, log_p[others], start=self.models[number], truth=known, steps=steps)
+            how: dict[str, Any] = {"start": self.models[number], "steps": steps, "sharpen": self.sharpen}
+            model = fit_answer_model(seen, log_p[others], truth=known, **how)
             log_f[items], log_answers[self.rows[number]] = model.log_f(log_p[items]), model.log_likelihood(unseen)
             self.models[number] = model
         return log_f, log_answers
@@ -109,6 +113,7 @@ def fit_judge(
     start: AnswerModel | None = None,
     held_out: HeldOut | None = None,
     steps: int = STEPS,
+    sharpen: bool = True,
 ) -> Judge:
     """Learn how answers come about, beside given probabilities.
 
@@ -125,9 +130,11 @@ def fit_judge(
         Models of these answers to go on with.
     steps : int
         Of each answer model, at the most.
+    sharpen : bool
+        Whether a sharpness of the probabilities is fitted; not where they have theirs from the same answers.
     """
-    model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps)
-    held_out = held_out or HeldOut(answers, truth)
+    model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps, sharpen=sharpen)
+    held_out = held_out or HeldOut(answers, truth, sharpen=sharpen)
     unseen = held_out.fit(log_p, steps)
     temper = find_temper(held_out.answers, *unseen)
     misleading = find_misleading(held_out.answers, *unseen, temper.tau)

@@ -343,6 +343,7 @@ def fit_answer_model(
     start: AnswerModel | None = None,
     truth: Ints | None = None,
     steps: int = STEPS,
+    sharpen: bool = True,
 ) -> AnswerModel:
     """Fit the answer model beside given probabilities.
 
@@ -357,6 +358,8 @@ def fit_answer_model(
         Class of each item where it is known, else -1.
     steps : int
         Of L-BFGS, at the most.
+    sharpen : bool
+        Whether s is fitted; else it stays, as p has its sharpness from the same likelihood already.
     """
     start = start or AnswerModel.empty(answers)
     if not len(answers.item):
@@ -365,7 +368,9 @@ def fit_answer_model(
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         value, slope = likelihood(start.like(flat), answers, log_p, truth)
-        return 0.5 * float(precision @ flat**2) - value, precision * flat - slope.flat()
+        down = precision * flat - slope.flat()
+        down[-1] *= sharpen  # log_sharpness is the last one
+        return 0.5 * float(precision @ flat**2) - value, down
 
     return start.like(
         minimise(objective, start.flat(), precision + curvature(start, answers), steps=steps, tolerance=TOLERANCE)

@@ -110,7 +110,11 @@ def alternate(
     after_round : callable
         Called after every round but the last, with its number and all that is needed to go on from there.
     """
-    held_out, model, likelihoods = HeldOut(answers, truth), start or AnswerModel.empty(answers), list[float]()
+    held_out, model, likelihoods = (
+        HeldOut(answers, truth, sharpen=False),
+        start or AnswerModel.empty(answers),
+        list[float](),
+    )
     if state is None:
         q = vote_shares(answers, truth)
         evidence = shared_confusions(answers, q)
@@ -122,7 +126,8 @@ def alternate(
         p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
         steps = LATER_STEPS if number else STEPS
-        judge = fit_judge(answers, log_of(p), truth=truth, start=model, held_out=held_out, steps=steps)
+        how: dict[str, Any] = {"start": model, "held_out": held_out, "steps": steps, "sharpen": False}
+        judge = fit_judge(answers, log_of(p), truth=truth, **how)
         posterior, model = judge(answers, log_of(p), truth), judge.model
         changed = (posterior.q.argmax(1) != q.argmax(1)).mean()
         q, evidence = posterior.q, answers.by_item @ model.log_likelihood(answers)
