@@ -18,12 +18,14 @@ crowd_scores.py the columns:
     seconds         processor time of all a method does: folds, aggregation, networks, scores
 
 Only the ceiling (`clean`) is fitted to clean labels, and no fit chooses a setting by them. Three choices were made with
-clean labels in view. The population of `auto`: its setting with tau 0.25 was kept as the better of two on seed 0 of
-four real crowds. The others after `pi_dual` and `ce` had been run once on each real crowd. Features of images:
-learned patches beside gradients gave a logistic regression on clean labels 7 to 8 points more. Optimiser of CrowdLayer:
+clean labels in view. The closed form of `auto`: docs/settings.md has what was compared. The others after `pi_dual` and
+`ce` had been run once on each real crowd. Features of images: learned patches beside gradients gave a logistic
+regression on clean labels 7 to 8 points more. Optimiser of CrowdLayer:
 of five tried on 2 or 3 seeds, its authors' is the steadiest on LabelMe (83.4; the others lose a class in one or two of
 three fits); on the language models, where it fails, Adam at 1e-2 for the matrices alone did better (accuracy 35 against
 16, AUC .60 against .39), though below every aggregator in AUC and consensus.
+
+Rows of `auto 0.2.0` are of that release, which trained a population of networks, on another machine.
 
 `stress` has four crowds for every seed of the others (40 at 10 seeds), one fit each. Fits that are there already are
 not repeated.

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from pidual.learn.closed_form import ridge as closed_form
-from pidual.learn.closed_form.kernels import KERNELS, Kernel, relu_kernel
+from pidual.learn.closed_form.kernels import KERNELS, Kernel, Scale, relu_kernel
 from pidual.learn.closed_form.network import KernelMixture
-from pidual.learn.closed_form.ridge import Block, Ridge, stack
+from pidual.learn.closed_form.ridge import Block, Ridge, root_of, stack
 
 
 def draw(n=30, d=4, k=3, seed=0):
@@ -156,3 +156,20 @@ def test_the_network_says_what_the_fit_says(n, d, monkeypatch):
     again.load_state_dict(network.state_dict())
     assert torch.equal(again(new), network(new))
     assert torch.equal(pickle.loads(pickle.dumps(network))(new), network(new))
+
+
+def test_one_huge_number_leaves_the_other_columns_as_they_are():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4))
+    x[7, 3] = 1e12
+    for kind in ("each", "alike"):
+        scale = Scale.fit(kind, x.mean(0), x.var(0))
+        assert np.isfinite(scale.std).all()
+        z = scale(x)
+        assert np.abs(np.corrcoef(z[:, 0], x[:, 0])[0, 1]) > 0.99
+
+
+def test_a_kernel_of_equal_inputs_has_a_root():
+    k = np.ones((50, 50)) - 1e-4 * np.eye(50)  # rounding has made it no kernel any more
+    root = root_of(k)
+    assert np.abs(root @ root.T - k).max() < 0.02

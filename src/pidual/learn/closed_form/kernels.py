@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 LANDMARKS = 1000
 CLIP = {"each": 5.0, "alike": 8.0}
+UNUSUAL = 1e6  # times the median variance of columns: one of more must not make all others look constant
 CONSTANT = 0.5  # appended to inputs of the relu kernel, divided by sqrt(d)
 PAIRS = 500  # inputs whose distances decide the width of a Gaussian
 
@@ -47,7 +48,8 @@ class Scale:
     @classmethod
     def fit(cls, kind: str, mean: Floats, variance: Floats) -> "Scale":
         """Make one of mean and variance of each column; one that is constant becomes zero."""
-        all_alike = np.sqrt(variance.mean()) or 1.0
+        usual = np.median(variance[variance > 0]) if variance.any() else 0.0
+        all_alike = np.sqrt(np.minimum(variance, UNUSUAL * usual).mean()) or 1.0
         std = np.sqrt(variance) if kind == "each" else np.full(len(mean), all_alike)
         return cls(mean, np.where(np.sqrt(variance) > 1e-6 * all_alike, std, np.inf), CLIP[kind])
 

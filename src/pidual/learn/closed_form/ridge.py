@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from ..answers.model import log_softmax
 from .kernels import KERNELS, LANDMARKS, Array, Features, Kernel, Precision, Scale
@@ -125,9 +125,8 @@ class Block:
         """Add up products of features, some inputs at a time."""
         factor = None
         if self.features.landmarks is not None:
-            k = self.features.kernel(self.features.landmarks, self.features.landmarks).astype(np.float64)
-            k[np.diag_indices(len(k))] += JITTER * max(float(np.trace(k)) / len(k), 1e-12)
-            factor = cholesky(k, lower=True, overwrite_a=True, check_finite=False)
+            landmarks = self.features.landmarks.astype(np.float64)
+            factor = root_of(self.features.kernel(landmarks, landmarks))
         single = None if factor is None else factor.astype(self.features.dtype)
         total, gram, of_features = (
             np.zeros(self.features.size),
@@ -284,7 +283,6 @@ class Ridge:
         features = (Features.fit(kernel, scales[kernel.scale], self.landmarks, dtype) for kernel in kernels)
         self.deciding = np.unique(np.linspace(0, len(x) - 1, min(len(x), DECIDING)).astype(np.int64))
         self.blocks = [Block(each, x, self.weight, self.deciding, processes) for each in features]
-        self.sharpness: dict[tuple[int, int], int] = {}
 
     def fit(self, q: Floats, evidence: Floats) -> tuple[Floats, ClosedForm]:
         """Fit to soft targets.
@@ -336,15 +334,14 @@ class Ridge:
         likely = np.exp(evidence[some] - evidence[some].max(1, keepdims=True))
         weight, of_some = self.weight[some], np.searchsorted(self.deciding, some)
         found, likelihoods = [], []
-        for at, block in enumerate(self.blocks):
+        first = FIRST  # then that of the ridge before
+        for block in self.blocks:
             loadings, u = block.loadings(targets), block.u_deciding[of_some]
             for number, ridge in enumerate(block.ridges):
                 fitted = u @ (block.shrink(ridge)[:, None] * loadings).astype(u.dtype)
                 g = block.left_out(fitted, block.h[some, number], targets[some], weight)
-                first = self.sharpness.get((at, number), FIRST)
-                best, likelihood = best_sharpness(g, log_mean, likely, weight, first)
-                self.sharpness[at, number] = best
-                found.append(Setting(block, number, SHARPNESS[best], 0.0, loadings))
+                first, likelihood = best_sharpness(g, log_mean, likely, weight, first)
+                found.append(Setting(block, number, SHARPNESS[first], 0.0, loadings))
                 likelihoods.append(likelihood)
         return found, np.stack(likelihoods)
 
@@ -408,6 +405,16 @@ def stack(likelihood: Floats, weight: Floats) -> Floats:
         joint = v[:, None] * likelihood
         v = (joint / joint.sum(0)) @ weight / weight.sum()
     return v
+
+
+def root_of(k: Floats) -> Floats:
+    """Return L of k = L L', with as much added to the diagonal as it takes."""
+    jitter, size = JITTER, max(float(np.trace(k)) / len(k), 1e-12)
+    while True:
+        try:
+            return np.asarray(cholesky(k + jitter * size * np.eye(len(k)), lower=True, check_finite=False))
+        except LinAlgError:
+            jitter *= 10
 
 
 def parts(n: int) -> list[slice]:
