@@ -6,6 +6,7 @@ Nothing depends on a seed. A round that is finished is kept in the state of the 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,14 @@ class ClosedFit(Fitted):
     judge : Judge, optional
     probabilities : callable, optional
         From items, numbered as in `Rows.groups`, to their probabilities (n, K), by fits that have not seen them.
+    untouched : callable, optional
+        The same by fits that what is said about them has not reached in any way, where these are others.
     """
 
     answers: AnswerRows | None = None
     judge: Judge | None = None
     probabilities: Callable[[Ints], Floats] | None = None
+    untouched: Callable[[Ints], Floats] | None = None
 
 
 class Inputs:
@@ -117,12 +121,12 @@ def fit_closed(
             made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
         progress.stop()
-    f, judge, probabilities, likelihoods, explained = made
+    f, judge, probabilities, untouched, likelihoods, explained = made
     options = FittedTruth.options(answers.design, judge)
     job.method_options = options
     method = FittedTruth(f, job.spec, **options).hold(answers.design, judge).eval()
     history = records(likelihoods, started)
-    how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities}
+    how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities, "untouched": untouched}
     how["selection"] = describe(judge, f, explained)
     return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], **how)
 
@@ -162,7 +166,7 @@ class Rounds:
             return None
         model, n = AnswerModel.empty(answers).flat(), found[1]["position"]["epoch"]
         items = (answers.n_items, answers.n_classes)
-        shapes = {"q": items, "evidence": items, "likelihoods": (n,), "model": model.shape}
+        shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
         wrong = misfit(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
         if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
             wrong = "it is of no round, or holds numbers that are not finite"
@@ -196,7 +200,8 @@ def records(likelihoods: list[float], started: float) -> list[Record]:
     ]
 
 
-Made = tuple[Any, Judge, Callable[[Ints], Floats], list[float], float | None]
+Asked = Callable[[Ints], Floats]
+Made = tuple[Any, Judge, Asked, Asked | None, list[float], float | None]
 
 
 def fit_rounds(
@@ -222,15 +227,16 @@ def fit_rounds(
     number = number[job.together[every]]  # a copy of an item is judged as that: by fits without either
     others = Inputs(array, x_row[every])
 
-    def probabilities(items: Ints) -> Floats:
+    def probabilities(items: Ints, known: Floats = found.p) -> Floats:
         p, at = np.empty((len(items), job.spec.n_classes)), number[items]
-        p[at >= 0] = found.p[at[at >= 0]]
+        p[at >= 0] = known[at[at >= 0]]
         new = np.flatnonzero(at < 0)
         for part in np.array_split(new, len(new) // PREDICTED + 1) if len(new) else ():
             p[part] = found.f.predict(others[items[part]])
         return p
 
-    return f, found.judge, probabilities, found.likelihoods, share_explained(found.p, found.posterior.q)
+    untouched = partial(probabilities, known=found.first)
+    return f, found.judge, probabilities, untouched, found.likelihoods, share_explained(found.p, found.posterior.q)
 
 
 def share_explained(p: Floats, q: Floats) -> float:
@@ -266,7 +272,7 @@ def fit_given(
     if job.network["name"] == "given":
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
-    return f, judge, probabilities, [judge.temper.likelihood], None
+    return f, judge, probabilities, None, [judge.temper.likelihood], None
 
 
 def fits(start: AnswerModel, empty: AnswerModel) -> bool:

@@ -124,7 +124,7 @@ def find_verdict(
     chance: tuple[str | None, str | None] = None, None
     if job.inputs.kind != "none":
         chance = verdict.find_chance(
-            scores.confidence[held_out],
+            scores.untouched[held_out],
             predictions.given[held_out],
             scores.shuffled[held_out],
             scores.shuffled_labels[held_out],

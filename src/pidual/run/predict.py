@@ -102,8 +102,9 @@ class RowScores:
         label itself counts half, in full, and not at all.
     stated : array (2, N)
         The same in full, at the least and at the most that may be stated: mistakes that answers share are not seen.
-    shuffled, shuffled_labels : arrays (N,)
-        f's probability of another label, and that: the given labels, shuffled among the rows.
+    untouched, shuffled, shuffled_labels : arrays (N,)
+        f's probability of the given label and of another one, and that: the given labels, shuffled among the rows. By
+        an f that no answer to the item has reached, where there is one.
     columns : dict of arrays (N,)
         What the method says beside that.
     """
@@ -116,6 +117,7 @@ class RowScores:
     full: NDArray[np.float32]
     unaided: NDArray[np.float32]
     stated: NDArray[np.float32]
+    untouched: NDArray[np.float32]
     shuffled: NDArray[np.float32]
     shuffled_labels: NDArray[np.integer[Any]]
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -124,11 +126,13 @@ class RowScores:
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
         """Place for annotations with these labels."""
         shuffled = np.random.default_rng(0).permutation(given)
-        probability, confidence, margin, quality, full, unaided, p_shuffled = (
-            np.zeros(len(given), np.float32) for _ in range(7)
+        probability, confidence, margin, quality, full, unaided, untouched, p_shuffled = (
+            np.zeros(len(given), np.float32) for _ in range(8)
         )
         predicted, stated = np.zeros(len(given), np.int64), np.zeros((2, len(given)), np.float32)
-        return cls(predicted, probability, confidence, margin, quality, full, unaided, stated, p_shuffled, shuffled)
+        return cls(
+            predicted, probability, confidence, margin, quality, full, unaided, stated, untouched, p_shuffled, shuffled
+        )
 
     def take(self, rows: NDArray[np.int64]) -> "RowScores":
         """Of these annotations alone."""
@@ -146,7 +150,11 @@ class RowScores:
         self.predicted[at], self.probability[at] = first[input], best[input]
         self.confidence[at] = self.quality[at] = own
         self.margin[at] = np.log(np.maximum(own, LEAST)) - np.log(np.maximum(other, LEAST))
-        self.shuffled[at] = p[input, self.shuffled_labels[at]]
+        self.put_untouched(at, p, input, given)
+
+    def put_untouched(self, at: Ints, p: NDArray[np.float32], input: Ints, given: NDArray[Any]) -> None:
+        """Keep what an f that no answer to their items has reached says about the annotations `at`."""
+        self.untouched[at], self.shuffled[at] = p[input, given], p[input, self.shuffled_labels[at]]
 
     def judge(self, at: NDArray[np.int64], said: Posterior) -> None:
         """Keep what is said about the annotations `at` with all answers to their items."""
@@ -273,6 +281,9 @@ def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: It
     given = job.table.label_codes
     for each in scored(job, fitted, fabric):
         found.put(each.rows, each.probabilities, each.input, given[each.rows])
+        if isinstance(fitted, ClosedFit) and fitted.untouched is not None:
+            p = fitted.untouched(each.items).astype(np.float32)
+            found.put_untouched(each.rows, p, each.item, given[each.rows])
         if kept is not None:
             kept.put(each.items, each.of_items())
         for name, values in each.columns.items():

@@ -42,6 +42,9 @@ class Alternated:
         Predicts any input.
     p : array (n, K)
         What it says about each item without it.
+    first : array (n, K)
+        The same after the first round, by the votes on the other items alone: later, what an item's own answers say
+        has reached others, and comes back.
     judge : Judge
     posterior : Posterior
     likelihoods : list of float
@@ -50,6 +53,7 @@ class Alternated:
 
     f: ClosedForm
     p: Floats
+    first: Floats
     judge: Judge
     posterior: Posterior
     likelihoods: list[float]
@@ -120,11 +124,13 @@ def alternate(
         evidence = shared_confusions(answers, q)
     else:
         q, evidence, likelihoods = state["q"], state["evidence"], state["likelihoods"].tolist()
+        first = state["first"]
         model = model.like(state["model"])
         held_out.models = [model.like(flat) for flat in state["held_out"]]
     for number in range(len(likelihoods), rounds):
         p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
+        first = first if number else p
         steps = LATER_STEPS if number else STEPS
         how: dict[str, Any] = {"start": model, "held_out": held_out, "steps": steps, "sharpen": False}
         judge = fit_judge(answers, log_of(p), truth=truth, **how)
@@ -135,9 +141,15 @@ def alternate(
         if number and changed < SETTLED:
             break
         if number + 1 < rounds:
-            now = {"q": q, "evidence": evidence, "likelihoods": np.asarray(likelihoods), "model": model.flat()}
+            now = {
+                "q": q,
+                "evidence": evidence,
+                "first": first,
+                "likelihoods": np.asarray(likelihoods),
+                "model": model.flat(),
+            }
             after_round(number, now | {"held_out": np.stack([each.flat() for each in held_out.models])})
-    return Alternated(f, p, judge, posterior, likelihoods)
+    return Alternated(f, p, first, judge, posterior, likelihoods)
 
 
 def vote_shares(answers: Answers, truth: Ints | None = None) -> Floats:
