@@ -334,3 +334,10 @@ def test_classes_of_few_items_are_too_many_to_learn(n_items, n_classes, said):
     found = verdict.find_small_classes(n_items, n_classes)
     assert (found is not None) == said
     assert found is None or "100 classes and 3.0 items for each" in found
+
+
+@pytest.mark.parametrize(("rate", "per_item", "said"), [(0.5, 1.0, True), (0.5, 3.0, False), (0.3, 1.0, False)])
+def test_single_answers_of_which_half_look_wrong_cannot_be_trusted(rate, per_item, said):
+    found = verdict.find_half_wrong(rate, per_item)
+    assert (found is not None) == said
+    assert found is None or found.startswith("An estimated 50% of the labels are wrong, and items have one each")

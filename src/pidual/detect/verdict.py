@@ -36,6 +36,7 @@ NO_ANSWERS = 0.005  # share of such labels that matters
 ONE_ANSWER, OPEN_GATE = 0.99, 0.1  # share of one label among the noise network's, and mean gate
 SURE_HITS = 0.37  # low end of the expected precision; about 0.5 the end varies with the seed of good lists
 MANY_CLASSES, CLASS_ITEMS = 32, 10  # classes, and items for each of more, that inputs need to tell them apart
+HALF_WRONG = 0.45  # share of single answers that look wrong
 SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
 
 
@@ -244,6 +245,16 @@ def find_low_precision(findings: dict[str, Any]) -> str | None:
     return (
         f"Of the labels that look wrong, {findings['expected_precision']:.0%} are expected to be "
         f"({findings['precision_low']:.0%} to {findings['precision_high']:.0%}): many of them may be right."
+    )
+
+
+def find_half_wrong(rate: float, answers_per_item: float) -> str | None:
+    """Whether about half of single answers or more look wrong: they and f can only be judged by each other."""
+    if answers_per_item >= FEW_ANSWERS or rate < HALF_WRONG:
+        return None
+    return (
+        f"An estimated {rate:.0%} of the labels are wrong, and items have one each: the classifier learned from them, "
+        "and nothing else shows which of the two is wrong. Have 50 items checked by somebody you trust."
     )
 
 

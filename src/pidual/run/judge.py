@@ -147,6 +147,7 @@ def find_verdict(
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
             verdict.find_contradiction(disagrees, noise["rate"], per_item),
+            verdict.find_half_wrong(noise["rate"], per_item),
             verdict.find_unsure_consensus(consensus),
             find_open_pair(job.open_pairs),
         ],
