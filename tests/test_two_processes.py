@@ -96,27 +96,6 @@ def test_two_processes_augment_images_as_one_does(policy, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_share_out_the_members_of_a_population(tmp_path):
-    write_pictures(tmp_path, n_items=40)
-    args = ["fit", tmp_path / "pictures.csv", "--x", tmp_path / "pictures", "--method", "latent_truth"]
-    args += ["--epochs", 60, "--batch-size", 8, "--set", "folds=3"]
-    process = start_on_two([*args, "--out", tmp_path / "two", "--save-every", 0])
-    for line in process.stderr:
-        if "member 3 of 3" in line or line.startswith("epoch 60/60: member 1"):
-            break
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=120)
-    assert not (tmp_path / "two" / "summary.json").exists()
-    fit_on_two([*args, "--out", tmp_path / "two", "--resume"])
-    code, _, err = run_cli([*args, "--out", tmp_path / "one", "--quiet"])
-    assert code == 0, err
-    for name in ("model.safetensors", "model-last.safetensors", "items.parquet"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    one, two = ((tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("one", "two"))
-    assert len(one) == len(two) == 180
-
-
-@pytest.mark.slow
 def test_errors_are_said_once(crowd, tmp_path):
     process = start_on_two([*fit_crowd(crowd), "--out", tmp_path / "run", "--label", "lable"])
     _, err = process.communicate(timeout=240)
