@@ -125,4 +125,7 @@ if __name__ == "__main__":
         row["megabytes"] = round(max(megabytes for _, megabytes in found["now"]))
         rows.append(row)
         print(row, flush=True)
-    write_result(RESULTS / f"closed_form{'_growth' if arguments.growth else ''}.json", rows, repeats=arguments.repeats)
+    out = RESULTS / "closed_form.json"
+    before = json.loads(out.read_text())["results"] if out.exists() else []
+    kept = [row for row in before if ("folds" in row) == arguments.growth]  # rows of the other part stay
+    write_result(out, [*kept, *rows] if arguments.growth else [*rows, *kept], repeats=arguments.repeats)
