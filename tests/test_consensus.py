@@ -152,7 +152,7 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
     ).all()
     posterior = items.set_index("item")[[f"p_{k}" for k in range(4)]].loc[frame["item"]].to_numpy()
     in_full = posterior[np.arange(900), frame["given_label"].cat.codes]
-    assert (frame["label_quality"] <= in_full + 1e-5).mean() > 0.7  # those of people with skill speak for themselves
+    assert (frame["label_quality"] <= in_full + 1e-5).mean() > 0.8  # most speak for themselves, half as much
     assert np.corrcoef(frame["label_quality"], in_full)[0, 1] > 0.9
     assert results.summary["noise"]["low"] <= results.summary["noise"]["rate"] <= results.summary["noise"]["high"]
     if method != "latent_truth":
