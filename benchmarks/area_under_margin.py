@@ -13,10 +13,11 @@ import torch
 from detection_sets import OPTIONS
 
 from pidual import Callback
-from pidual.engine import make_fabric
-from pidual.engine.predict import predict_rows
+from pidual.fit.fit import train
+from pidual.fit.options import FitOptions
+from pidual.learn.engine import make_fabric
+from pidual.learn.engine.predict import predict_rows
 from pidual.paper.score import prepare_data
-from pidual.run import FitOptions, train
 
 QUANTILE = 99
 

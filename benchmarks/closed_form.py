@@ -40,8 +40,8 @@ def load(name):
 
     if name in KNOWN:
         return KNOWN[name](0)
-    from pidual.datasets.base import NoisyDataset
-    from pidual.datasets.synthetic import make_crowd
+    from pidual.data.datasets.base import NoisyDataset
+    from pidual.data.datasets.synthetic import make_crowd
 
     n, d, k, answers = [*map(int, name.split("x")), *(10, 2)[name.count("x") - 1 :]]
     crowd = make_crowd(n, 50, answers, n_classes=k, n_features=d, noise=0.3, seed=0)
@@ -52,10 +52,11 @@ def load(name):
 
 def ours(data):
     """The default, as `pidual fit` has it."""
-    from pidual.engine import make_fabric
+    from pidual.fit.fit import train
+    from pidual.fit.judge import assess
+    from pidual.fit.options import FitOptions
+    from pidual.learn.engine import make_fabric
     from pidual.paper.score import prepare_data
-    from pidual.run import FitOptions, train
-    from pidual.run.judge import assess
 
     job = prepare_data(data, FitOptions(accelerator="cpu"))
     fabric = make_fabric("cpu")

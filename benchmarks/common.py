@@ -9,15 +9,15 @@ from pathlib import Path
 
 import torch
 
-from pidual.datasets import load_dataset
-from pidual.datasets.base import NoisyDataset
-from pidual.datasets.synthetic import make_crowd
-from pidual.engine import make_fabric
+from pidual.data.datasets import load_dataset
+from pidual.data.datasets.base import NoisyDataset
+from pidual.data.datasets.synthetic import make_crowd
 from pidual.files import write_text
+from pidual.fit.fit import train
+from pidual.learn.engine import make_fabric
 from pidual.paper import score
 from pidual.paper.about import about
 from pidual.paper.score import prepare_data
-from pidual.run import train
 
 RESULTS = Path(__file__).parent / "results"
 FITS = RESULTS / "benchmark"  # of `pidual benchmark`, as pack.py keeps them

@@ -15,15 +15,16 @@ import pandas as pd
 from crowd_scores import Judged, item_truth
 from torch.nn import functional as F
 
-from pidual.batch import stored
 from pidual.data import Inputs
-from pidual.engine import make_fabric
-from pidual.engine.predict import predict_probabilities
-from pidual.engine.threads import using_threads
-from pidual.methods import METHODS, Method
+from pidual.fit.fit import train
+from pidual.fit.options import FitOptions
+from pidual.fit.settings import choose_settings
+from pidual.learn.batch import stored
+from pidual.learn.engine import make_fabric
+from pidual.learn.engine.predict import predict_probabilities
+from pidual.learn.engine.threads import using_threads
+from pidual.learn.methods import METHODS, Method
 from pidual.paper.score import prepare_data
-from pidual.run import FitOptions, train
-from pidual.run.settings import choose_settings
 
 FOLDS = 5
 

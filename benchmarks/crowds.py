@@ -43,14 +43,15 @@ from crowd_data import CROWDS, GROUPS, STRESS_CROWDS
 from crowd_peers import PEERS, UnfitError
 from crowd_scores import Judged, score, summarise, table
 
-from pidual.engine import make_fabric
-from pidual.engine.guard import agreement_z
-from pidual.engine.predict import predict_labels
-from pidual.engine.threads import using_threads
 from pidual.errors import UsageError
+from pidual.fit.fit import train
+from pidual.fit.judge import assess
+from pidual.fit.options import FitOptions
+from pidual.learn.engine import make_fabric
+from pidual.learn.engine.guard import agreement_z
+from pidual.learn.engine.predict import predict_labels
+from pidual.learn.engine.threads import using_threads
 from pidual.paper.score import prepare_data, test_rows
-from pidual.run import FitOptions, train
-from pidual.run.judge import assess
 
 OURS = ("auto", "pi_dual", "ce")
 

@@ -37,14 +37,15 @@ from detection import Cache, load
 from detection_scores import best_f1, f1
 from detection_sets import GROUPS, OPTIONS, SETS, Stored
 
+from pidual.api.judge import prepare_judging
 from pidual.data import AnnotationTable, load_probabilities
 from pidual.detect.cutoff import auto_cutoff, lowest
-from pidual.engine import make_fabric
+from pidual.fit.fit import train
+from pidual.fit.options import FitOptions
+from pidual.fit.predict import predict
+from pidual.learn.engine import make_fabric
 from pidual.metrics import detection_auc
 from pidual.paper.score import prepare_data
-from pidual.run import FitOptions, train
-from pidual.run.predict import predict
-from pidual.run.without_x import prepare_judging
 
 CLIP = 1e-3
 

@@ -37,12 +37,13 @@ from detection_sets import DRAWS, GROUPS, OPTIONS, SETS, Stored
 from sklearn.metrics import average_precision_score
 
 from pidual import judge
-from pidual.engine import make_fabric
 from pidual.errors import UsageError
+from pidual.fit.fit import train
+from pidual.fit.judge import assess
+from pidual.fit.options import FitOptions
+from pidual.learn.engine import make_fabric
 from pidual.metrics import detection_auc
 from pidual.paper.score import prepare_data
-from pidual.run import FitOptions, train
-from pidual.run.judge import assess
 
 OURS = ("auto", "pi_dual", "ce")
 METHODS = (*OURS, "cleanlab", "crowdlab")

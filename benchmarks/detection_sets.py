@@ -12,9 +12,9 @@ import pandas as pd
 from common import data_folder
 from crowd_data import REAL, image_vectors
 
-from pidual.datasets import load_dataset
-from pidual.datasets.hard_cases import HARD_CASES
-from pidual.paper.datasets.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
+from pidual.data.datasets import load_dataset
+from pidual.data.datasets.hard_cases import HARD_CASES
+from pidual.data.datasets.published.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
 
 DRAWS = {"idle_pi": 10}  # seeds that a set always has
 CNN = {"network.width": 16, "network.convs": 1}

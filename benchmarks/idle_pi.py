@@ -19,7 +19,7 @@ import torch
 from common import RESULTS, Log, write_result
 from stress import fit_crowds
 
-from pidual.run.judge import assess
+from pidual.fit.judge import assess
 
 FIRST_SEED = 100  # the stress benchmark has those below
 

@@ -23,9 +23,9 @@ import torch
 from common import RESULTS, Log, fit_and_score, load, training_seconds, write_result
 
 from pidual.errors import DataError
-from pidual.methods import METHODS
+from pidual.fit.options import FitOptions
+from pidual.learn.methods import METHODS
 from pidual.paper.ablations import ABLATIONS as ABLATION_NAMES
-from pidual.run import FitOptions
 
 BUDGET = 6  # settings tried per method and dataset
 SEARCH_SEED = 100

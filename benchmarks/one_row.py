@@ -18,8 +18,8 @@ import torch
 from common import RESULTS, write_result
 
 from pidual import PiDualClassifier
-from pidual.datasets import load_dataset
-from pidual.datasets.synthetic import make_crowd
+from pidual.data.datasets import load_dataset
+from pidual.data.datasets.synthetic import make_crowd
 
 WARM_UP = 50
 

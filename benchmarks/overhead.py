@@ -19,14 +19,14 @@ import torch
 from common import write_result
 from torch import nn
 
-from pidual.batch import Rows, Spec
 from pidual.cli.allocator import keep_freed_memory
-from pidual.encode import EncodedPI
-from pidual.engine import Training, make_fabric
-from pidual.engine.fit import Trainer
-from pidual.engine.progress import Progress
-from pidual.methods import METHODS
-from pidual.nets import build_network
+from pidual.data.pi import EncodedPI
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Training, make_fabric
+from pidual.learn.engine.fit import Trainer
+from pidual.learn.engine.progress import Progress
+from pidual.learn.methods import METHODS
+from pidual.learn.nets import build_network
 
 PI_DUAL = {"width": 2048, "random_pi": 30}  # as on ImageNet-PI
 

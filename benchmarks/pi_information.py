@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.preprocessing import TargetEncoder
 
-from pidual.datasets import load_dataset
+from pidual.data.datasets import load_dataset
 from pidual.errors import DataError
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data

@@ -30,9 +30,9 @@ import pandas as pd
 import psutil
 from common import write_result
 
+from pidual.api.run import Run
 from pidual.files import write_json
-from pidual.predictions import write_frame
-from pidual.run import Run
+from pidual.run.predictions import write_frame
 
 FILTERS = {
     "all": {},

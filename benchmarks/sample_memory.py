@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from common import RESULTS, write_result
 
-from pidual.batch import Rows
-from pidual.engine import Training, make_fabric
-from pidual.engine.fit import Trainer
-from pidual.engine.progress import Progress
-from pidual.methods import METHODS
-from pidual.nets import MLP
+from pidual.learn.batch import Rows
+from pidual.learn.engine import Training, make_fabric
+from pidual.learn.engine.fit import Trainer
+from pidual.learn.engine.progress import Progress
+from pidual.learn.methods import METHODS
+from pidual.learn.nets import MLP
 
 N_FEATURES, WIDTH = 64, 512
 OPTIONS = {

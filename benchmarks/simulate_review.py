@@ -35,14 +35,15 @@ from detection import Cache
 
 from pidual.detect import next_answers
 from pidual.detect.simulate_review import found_first
-from pidual.engine import make_fabric
-from pidual.engine.predict import predict_labels
-from pidual.engine.threads import using_threads
+from pidual.fit.fit import train
+from pidual.fit.judge import assess
+from pidual.fit.options import FitOptions
+from pidual.fit.prepare import prepare
+from pidual.learn.engine import make_fabric
+from pidual.learn.engine.predict import predict_labels
+from pidual.learn.engine.threads import using_threads
 from pidual.metrics import accuracy
 from pidual.paper.score import table_and_inputs, test_rows
-from pidual.run import FitOptions, train
-from pidual.run.judge import assess
-from pidual.run.prepare import prepare
 
 DATA = ("labelme", "cifar10s", "cifar100_sm500")
 DECIDED = (100, 400)  # labels, before a fit with the decisions

@@ -19,14 +19,15 @@ import numpy as np
 import torch
 from common import RESULTS, Log, write_result
 
-from pidual.batch import stored
 from pidual.data import AnnotationTable, load_inputs
-from pidual.datasets.synthetic import make_crowd
-from pidual.engine import make_fabric
-from pidual.engine.guard import agreement_z
-from pidual.engine.predict import predict_probabilities
-from pidual.run import FitOptions, train
-from pidual.run.prepare import prepare
+from pidual.data.datasets.synthetic import make_crowd
+from pidual.fit.fit import train
+from pidual.fit.options import FitOptions
+from pidual.fit.prepare import prepare
+from pidual.learn.batch import stored
+from pidual.learn.engine import make_fabric
+from pidual.learn.engine.guard import agreement_z
+from pidual.learn.engine.predict import predict_probabilities
 
 FITS = {
     "paper": {"method": "pi_dual", "setting": "paper"},

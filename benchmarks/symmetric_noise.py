@@ -21,9 +21,9 @@ from common import RESULTS, Log, fit_and_score, write_result
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from pidual.datasets.base import NoisyDataset
-from pidual.methods import METHODS
-from pidual.run import FitOptions
+from pidual.data.datasets.base import NoisyDataset
+from pidual.fit.options import FitOptions
+from pidual.learn.methods import METHODS
 
 NOISE = 0.4
 TRAINING = {"epochs": 60, "batch_size": 64, "lr": 0.05, "schedule": "cosine", "weight_decay": 1e-4}

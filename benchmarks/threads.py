@@ -21,14 +21,14 @@ import numpy as np
 import torch
 from common import RESULTS, write_result
 
-from pidual.batch import Rows, Spec
-from pidual.encode import EncodedPI
-from pidual.engine import Training, make_fabric
-from pidual.engine.fit import Trainer
-from pidual.engine.progress import Progress
-from pidual.engine.threads import using_threads
-from pidual.methods import METHODS
-from pidual.nets import build_network
+from pidual.data.pi import EncodedPI
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Training, make_fabric
+from pidual.learn.engine.fit import Trainer
+from pidual.learn.engine.progress import Progress
+from pidual.learn.engine.threads import using_threads
+from pidual.learn.methods import METHODS
+from pidual.learn.nets import build_network
 
 CASES = (  # shape of an input, batch, width of the network
     ((32,), 32, 128),

@@ -19,10 +19,10 @@ import click
 
 from pidual import errors
 from pidual.cli import CONTEXT, cli
-from pidual.methods import METHODS
-from pidual.nets import NETWORKS
+from pidual.learn.methods import METHODS
+from pidual.learn.nets import NETWORKS
 from pidual.options import KINDS, Training, defaults, signature
-from pidual.predictions import columns as tables
+from pidual.run.predictions import columns as tables
 
 DOCS = Path(__file__).parent
 WIDTH = 110

@@ -5,9 +5,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from pidual import AnnotationTable, PiDual
-from pidual.batch import Rows
-from pidual.datasets.synthetic import make_crowd
-from pidual.encode import PIEncoder
+from pidual.data.datasets.synthetic import make_crowd
+from pidual.data.pi import PIEncoder
+from pidual.learn.batch import Rows
 
 crowd = make_crowd(n_items=600, n_annotators=30, noise=0.5, seed=0)  # half of the labels are wrong
 table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"])

@@ -25,15 +25,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from command_line import run_cli, write_crowd, write_pictures
+from pidual.api.fit import fit_table
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from pidual.data import load_inputs, read_table, table_inputs
-from pidual.engine import Interrupted
-from pidual.engine.checkpoint import tensors_digest
-from pidual.files.schemas import NAMED_FILES, file_digest, run_id, sealed
-from pidual.predictions import read_frame
-from pidual.run import FitOptions, fit_table
+from pidual.fit.options import FitOptions
+from pidual.learn.engine import Interrupted
+from pidual.learn.engine.checkpoint import tensors_digest
+from pidual.run.predictions import read_frame
+from pidual.run.schemas import NAMED_FILES, file_digest, run_id, sealed
 
 SECONDS, BYTES = 60, 3 << 30  # that a command may take here at most: no hang, no absurd amount of memory
 DEEP = json.loads("[" * 200 + "]" * 200)

@@ -8,14 +8,14 @@ from contract import everything
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
-from pidual.batch import Rows
-from pidual.encode import EncodedPI
-from pidual.engine import Interrupted, Training, fit, make_fabric
-from pidual.engine.checkpoint import StateStore
-from pidual.methods.base import Method
-from pidual.methods.parts.memory import SampleMemory
-from pidual.methods.parts.processes import gather, n_processes
-from pidual.nets import MLP, PILinear, Standardize
+from pidual.data.pi import EncodedPI
+from pidual.learn.batch import Rows
+from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.methods.base import Method
+from pidual.learn.methods.parts.memory import SampleMemory
+from pidual.learn.methods.parts.processes import gather, n_processes
+from pidual.learn.nets import MLP, PILinear, Standardize
 
 TRAINING = Training(epochs=3, batch_size=14, lr=0.05, clip=1.0, seed=3, guard="off")
 

@@ -13,7 +13,7 @@ import pandas as pd
 from PIL import Image
 
 from pidual.cli import main
-from pidual.datasets.synthetic import make_crowd
+from pidual.data.datasets.synthetic import make_crowd
 
 SRC = Path(__file__).parents[1] / "src"
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pidual.batch import Rows, Spec
-from pidual.encode import EncodedPI
-from pidual.engine import Interrupted, Training, fit, make_fabric
-from pidual.engine.checkpoint import StateStore
-from pidual.methods import METHODS
-from pidual.nets import MLP
+from pidual.data.pi import EncodedPI
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.methods import METHODS
+from pidual.learn.nets import MLP
 from pidual.options import signature
 
 SPEC = Spec(240, 3, (6,), 2, epochs=4)

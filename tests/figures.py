@@ -6,7 +6,7 @@ from unittest import mock
 
 from matplotlib.figure import Figure
 
-from pidual.report import figures
+from pidual.show.report import figures
 
 SAVEFIG, SVG = Figure.savefig, figures._svg
 EMPTY = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'

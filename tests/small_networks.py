@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from pidual.nets import Network
+from pidual.learn.nets import Network
 
 
 class Linear(nn.Module):

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from pidual.datasets.base import NoisyDataset
-from pidual.datasets.synthetic import make_crowd
+from pidual.data.datasets.base import NoisyDataset
+from pidual.data.datasets.synthetic import make_crowd
 from pidual.paper.recipes import Recipe
 from pidual.paper.runs import Fit
 

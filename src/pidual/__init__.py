@@ -11,17 +11,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api.classifier import PiDualClassifier
+    from .api.fit import fit_table
+    from .api.judge import judge
+    from .api.label_issues import find_label_issues
+    from .api.run import Run
     from .data import AnnotationTable, Inputs, load_inputs, read_table
-    from .datasets import load_dataset
-    from .datasets.synthetic import make_crowd
-    from .engine import Callback, Interrupted
+    from .data.datasets import load_dataset
+    from .data.datasets.synthetic import make_crowd
     from .errors import DataError, DataWarning, DivergedError, PidualError, RunError, TooManyIssues, UsageError
-    from .estimator import PiDualClassifier
-    from .methods import METHODS, LatentTruth, Method, PiDual
-    from .predictions import Predictions
-    from .run import FitOptions, Run, fit_table
-    from .run.label_issues import find_label_issues
-    from .run.without_x import judge
+    from .fit.options import FitOptions
+    from .learn.engine import Callback, Interrupted
+    from .learn.methods import METHODS, LatentTruth, Method, PiDual
+    from .run.predictions import Predictions
 
 _HOMES = {
     "AnnotationTable": "data",

@@ -9,7 +9,7 @@ from test_tables import crowd
 from pidual.detect import annotators_table, describe_annotator_classes, describe_annotators
 from pidual.detect.class_accuracy import ClassCounts
 from pidual.detect.tables import Truth
-from pidual.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
+from pidual.run.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
 
 
 def describe(who, given, right, consensus, sure, issue=None, classes="abcd", people=None, gate=None):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pidual.detect import Choice, expected_precision, list_labels, mark_issues
 from pidual.errors import UsageError
-from pidual.predictions import Predictions
+from pidual.run.predictions import Predictions
 
 CLASSES = ["cat", "dog", "owl"]
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pidual.detect import expected_findings, noise_rate
-from pidual.predictions import Predictions
+from pidual.run.predictions import Predictions
 
 RNG = np.random.default_rng(0)
 

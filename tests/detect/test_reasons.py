@@ -4,8 +4,8 @@ import pytest
 
 from pidual.detect import describe_annotators, find_reason_parts, find_reasons, mark_issues
 from pidual.errors import UsageError
-from pidual.predictions import Predictions
-from pidual.report.words import sure
+from pidual.run.predictions import Predictions
+from pidual.show.report.words import sure
 
 BASE = {"classes": ["cat", "dog", "eel"], "predicted_probability": [0.97] * 4, "label_quality": [0.012, 0.9, 0.9, 0.9]}
 

@@ -6,7 +6,7 @@ import pytest
 
 from pidual.detect import simulate_review
 from pidual.errors import UsageError
-from pidual.predictions import Predictions
+from pidual.run.predictions import Predictions
 
 CLASSES = ["cat", "dog", "owl"]
 

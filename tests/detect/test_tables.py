@@ -4,7 +4,7 @@ import pytest
 from pidual.detect import Posteriors, items_table
 from pidual.detect.tables import LEAST_LIKELY, Truth, largest
 from pidual.errors import UsageError
-from pidual.predictions import read_frame, write_frame
+from pidual.run.predictions import read_frame, write_frame
 
 
 def crowd(k=4, n=600, n_items=150, people=12, seed=0):

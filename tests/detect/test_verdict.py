@@ -9,14 +9,15 @@ import pytest
 from pidual import find_label_issues, judge
 from pidual.data import AnnotationTable, load_inputs
 from pidual.detect import Verdict, verdict
-from pidual.engine import make_fabric
 from pidual.errors import DataWarning
 from pidual.errors.messages import quoted
+from pidual.fit.fit import train
+from pidual.fit.judge import assess, find_majority
+from pidual.fit.options import FitOptions
+from pidual.fit.prepare import prepare
+from pidual.learn.engine import make_fabric
 from pidual.metrics import detection_auc
-from pidual.predictions import Predictions
-from pidual.run import FitOptions, train
-from pidual.run.judge import assess, find_majority
-from pidual.run.prepare import prepare
+from pidual.run.predictions import Predictions
 
 RNG = np.random.default_rng(0)
 

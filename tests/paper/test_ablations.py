@@ -10,10 +10,10 @@ from tiny_benchmark import crowd, tiny_fit
 from torch import nn
 from torch.nn import functional as F
 
-from pidual.batch import PI, Batch, Rows, Spec
-from pidual.encode import EncodedPI
+from pidual.data.pi import EncodedPI
 from pidual.errors import UsageError
-from pidual.methods import PiDual
+from pidual.learn.batch import PI, Batch, Rows, Spec
+from pidual.learn.methods import PiDual
 from pidual.paper.ablations import OF_THE_DATA, PiDualAblation, PiDualPlusAblation, PIEdits, ablate
 from pidual.paper.score import prepare_data
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from pidual.batch import PI, Spec
-from pidual.encode.random_pi import random_pi
+from pidual.data.pi.random_pi import random_pi
 from pidual.errors import UsageError
+from pidual.learn.batch import PI, Spec
 from pidual.paper.ablations import PIEdits
 
 N, L = 20_000, 3

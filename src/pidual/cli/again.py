@@ -11,7 +11,8 @@ from ..errors import UsageError
 from .job import ASKED, NAMED, given_training
 
 if TYPE_CHECKING:
-    from ..run import FitOptions, Run
+    from ..api.run import Run
+    from ..fit.options import FitOptions
 
 MOVED = ("x", "probs", "key_file")  # files that may be elsewhere now
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")
@@ -59,7 +60,7 @@ def annotators_again(table: Path, read: dict[str, Any]) -> list[str] | None:
 
 def fit_again(run: "Run", options: dict[str, Any]) -> "FitOptions":
     """The options of the fit of a run, with those that are on the command line."""
-    from ..run.again import options_again
+    from ..fit.again import options_again
 
     changes = {name: options[name] for name in ("accelerator", "threads") if given(name)}
     return options_again(run, options=options["settings"] | given_training(options), **changes)

@@ -21,7 +21,7 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
 
     With --names, the table has a column with the real ids: keep that file private.
     """
-    from ..run import Run
+    from ..api.run import Run
 
     check_ending(out)
     opened = Run.open(run)
@@ -29,8 +29,8 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
     if frame is None or not len(frame):
         raise UsageError(f"{run} has no information about who gave the labels.")
     if names:
-        from ..export import open_table
-        from ..export.names import names_of_annotators
+        from ..show.export import open_table
+        from ..show.export.names import names_of_annotators
 
         known = names_of_annotators(*open_table(opened, table), key_file)
         ids = frame["annotator"].astype(str)

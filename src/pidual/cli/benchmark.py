@@ -128,7 +128,7 @@ def benchmark(
 @contextlib.contextmanager
 def going_on() -> Iterator[None]:
     """Say how to continue when a benchmark is interrupted."""
-    from ..engine import Interrupted
+    from ..learn.engine import Interrupted
 
     try:
         yield
@@ -139,8 +139,8 @@ def going_on() -> Iterator[None]:
 
 def print_benchmarks(as_json: bool) -> None:
     """The datasets, scales, methods and analyses there are."""
-    from ..datasets import DATASETS
-    from ..methods import METHODS
+    from ..data.datasets import DATASETS
+    from ..learn.methods import METHODS
     from ..paper.analyses import ANALYSES
     from ..paper.recipes import SCALES, describe_recipes
 

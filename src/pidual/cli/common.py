@@ -53,7 +53,7 @@ def said_warnings() -> Iterator[None]:
 @contextlib.contextmanager
 def terminal_progress(quiet: bool) -> Iterator[Any]:
     """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
-    from ..run.terminal import Silent, choose_progress
+    from ..fit.terminal import Silent, choose_progress
 
     yield Silent() if quiet or not is_first_process() else choose_progress()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..detect import Choice
-    from ..predictions import Predictions
+    from ..run.predictions import Predictions
 
 
 @click.command()
@@ -175,7 +175,7 @@ def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
 
 def of_run(path: Path) -> Found:
     """What a run has found."""
-    from ..run import Run
+    from ..api.run import Run
 
     run, failure = Run.open(path), None
     verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
@@ -187,9 +187,9 @@ def of_run(path: Path) -> Found:
 
 def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
     """What a classifier's probabilities say."""
+    from ..api.label_issues import judge_given
     from ..data.given import read_given
     from ..data.given_files import read_values
-    from ..run.label_issues import judge_given
 
     given = read_given(
         read_values(labels, "labels"),
@@ -258,7 +258,7 @@ def parse_cutoff(text: str | None, run: Path | None) -> float | None:
 
 def reviewed_cutoff(path: Path | None) -> float:
     """The cut-off by what reviewers decided on a run."""
-    from ..run import Run
+    from ..api.run import Run
 
     found = None if path is None else Run.open(path).calibration
     if found is None:
@@ -298,7 +298,7 @@ def parse_share(text: str) -> float:
 @click.argument("run", type=click.Path(path_type=Path))
 def report(run: Path) -> None:
     """Build the report of a RUN again and print its path."""
-    from ..run import Run
+    from ..api.run import Run
 
     opened = Run.open(run)
     with opened.writing("report.html"):

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from ..api.fit import fit_table
+from ..api.run import Run
 from ..data import AnnotationTable, load_inputs
-from ..datasets.digits import DigitsPI, load_digits_pi
-from ..engine.progress import Progress
-from ..run import FitOptions, Run, fit_table
-from ..run.trained import predict_inputs
+from ..data.datasets.digits import DigitsPI, load_digits_pi
+from ..fit.load_model import predict_inputs
+from ..fit.options import FitOptions
+from ..learn.engine.progress import Progress
 
 SHOWN = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.

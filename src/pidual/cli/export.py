@@ -10,7 +10,7 @@ from ..errors import UsageError
 from .common import name_of, writing_file
 
 if TYPE_CHECKING:
-    from ..run import Run
+    from ..api.run import Run
 
 TABLES = ("csv", "parquet", "jsonl")
 ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torch": "pt"}
@@ -57,7 +57,7 @@ def export(
     takes inputs as the run did and returns the probability of every class: as ONNX (extra onnx), or as a state dict
     with a Python file that loads it.
     """
-    from ..run import Run
+    from ..api.run import Run
 
     if soft and to not in TABLES:
         raise UsageError(f"--soft writes a table; use it with --to {', '.join(TABLES)}.")
@@ -77,7 +77,7 @@ def export(
 
 def _beside(out: Path, to: str, soft: bool) -> Path | None:
     """The second file that is written, if any."""
-    from ..export import changes_path, snippet_path
+    from ..show.export import changes_path, snippet_path
 
     if to == "torch":
         return snippet_path(out)
@@ -89,17 +89,17 @@ def _write(
 ) -> tuple[dict[str, object], str]:
     """Write what is asked for; what to say about it as JSON, and as text."""
     if to == "onnx":
-        from ..export.network import write_onnx
+        from ..show.export.network import write_onnx
 
         worst = write_onnx(run, out)
         checked = "not checked: onnxruntime is not installed" if worst is None else f"within {worst:.1g} of ours"
         return {"max_difference": worst}, f"{out}: the prediction network; its probabilities are {checked}"
     if to == "torch":
-        from ..export.network import write_state_dict
+        from ..show.export.network import write_state_dict
 
         write_state_dict(run, out)
         return {"loads": str(beside)}, f"{out}: weights of the prediction network\n{beside}: loads them"
-    from ..export import decide, export_run, export_soft
+    from ..show.export import decide, export_run, export_soft
 
     if soft:
         frame = export_soft(run, out, to)

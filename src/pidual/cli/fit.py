@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ..errors import UsageError
+from ..fit.notes import collected_warnings
 from ..run.lifecycle import check_directory
-from ..run.notes import collected_warnings
 from .again import data_again, fit_again, next_name
 from .common import (
     describe_shares,
@@ -97,7 +97,7 @@ def fit(
         raise UsageError("--truth and --from cannot be used together; give one of them.")
     before = None
     if from_run is not None:
-        from ..run import Run
+        from ..api.run import Run
 
         before = Run.open(from_run)
         table = data_again(before, table, options)
@@ -116,7 +116,7 @@ def fit(
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
     notes += what_is_left(read, options["pi"] is not None)
-    from ..run import fit_table
+    from ..api.fit import fit_table
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(
@@ -151,7 +151,7 @@ def print_result(run: Any, *, as_json: bool) -> None:
 
 def print_summary(run: Any) -> None:
     """What a run found, for people; an older one, whose end is resumed, may say less."""
-    from ..report.headline import describe_choice, describe_votes
+    from ..show.report.headline import describe_choice, describe_votes
 
     summary, data = run.summary, run.config["data"]
     precision = describe_precision(summary["detection"]) if "detection" in summary else "."

@@ -172,7 +172,7 @@ training_options = together(
 
 def check_method_name(name: str, *groups: str) -> None:
     """Refuse a method that does not exist, without loading torch; a method added in Python has loaded it already."""
-    if "pidual.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
+    if "pidual.learn.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
         raise UsageError(no_method(name, METHOD_GRIDS, groups))
 
 
@@ -197,15 +197,15 @@ def check_inputs_given_once(options: dict[str, Any]) -> None:
 
 def check_options(options: dict[str, Any]) -> None:
     """Refuse what can be refused before torch is loaded and data is read."""
+    from ..fit.settings import split_settings
     from ..options import Training
-    from ..run.settings import split_settings
 
     check_method_name(options["method"] or "auto", "auto")
     check_inputs_given_once(options)
     network = options["network"]
     library, _, inner = (network or "").partition(":")
     if (
-        "pidual.nets" not in sys.modules
+        "pidual.learn.nets" not in sys.modules
         and network not in (None, *NETWORK_NAMES)
         and not (library in LIBRARIES and inner)
     ):
@@ -287,7 +287,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
                 else ""
             )
         )
-    from ..run import FitOptions
+    from ..fit.options import FitOptions
 
     fit_options = FitOptions(
         method=options["method"] or "auto",
@@ -316,7 +316,7 @@ def load_job(table: Path, **options: Any) -> tuple[Any, Any, Any, dict[str, Any]
 
 def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:
     """Column and kind (or "") of a part of --pi: NAME, NAME:KIND, "NAME" or "NAME":KIND."""
-    from ..encode import KINDS
+    from ..data.pi import KINDS
 
     name, kind = unquoted(part)
     if name != part or ":" not in part:

@@ -9,7 +9,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def methods(as_json: bool) -> None:
     """List the methods."""
-    from ..methods import METHODS
+    from ..learn.methods import METHODS
 
     rows = [
         {

@@ -11,7 +11,7 @@ from .common import check_ending, print_table, say, write_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..run import Run
+    from ..api.run import Run
 
 
 @click.command("next")
@@ -58,7 +58,7 @@ def next_answers(
     on each class; with --cost, this reduction per cost. Nobody is asked twice about an item. Tasks for Label Studio
     have the same items in the same order, with the annotator to ask in pidual_ask; they need the table of the run.
     """
-    from ..run import Run
+    from ..api.run import Run
 
     check_ending(out, (".csv", ".parquet", ".json"))
     opened = Run.open(run)
@@ -108,8 +108,8 @@ def read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None
 
 def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
     """Real ids by the names that the run has."""
-    from ..export import open_table
-    from ..export.names import names_of_annotators
+    from ..show.export import open_table
+    from ..show.export.names import names_of_annotators
 
     known = names_of_annotators(*open_table(run, table), key_file)
     here = set() if run.annotators is None else set(run.annotators["annotator"].astype(str))
@@ -118,7 +118,7 @@ def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[st
 
 def write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | None) -> None:
     """Write tasks for Label Studio, in the order of the list."""
-    from ..export import label_studio, open_table
+    from ..show.export import label_studio, open_table
 
     asked = {}
     if "annotator" in listed:

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: str, as_json: bool) -> None:
     """Predict labels of the inputs X with a RUN; no privileged information is needed."""
     check_ending(out)
-    from ..run import Run
+    from ..api.run import Run
 
     opened = Run.open(run)
-    from ..run.trained import predict_inputs
+    from ..fit.load_model import predict_inputs
 
     frame = predict_inputs(opened, x, weights=weights)
     if out is not None:

@@ -46,12 +46,12 @@ def review(run: Path, port: int, host: str, x: Path | None, sample: int, no_brow
     """
     import webbrowser
 
-    from ..run.directory import Run
+    from ..api.run import Run
 
     opened = Run.open(run)
     try:
-        from ..review.guard import is_loopback
-        from ..review.serve import serve
+        from ..show.review.guard import is_loopback
+        from ..show.review.serve import serve
     except ImportError as error:
         raise UsageError(f"The page needs a server ({error}); `pip install 'pidual[review]'` installs it.") from error
 

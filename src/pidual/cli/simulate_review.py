@@ -17,7 +17,7 @@ def simulate_review(run: Path, out: Path | None) -> None:
     classifier's probability of the given label, which is cleanlab's default ranking, at random, and the largest
     possible number; then the share of right labels after those found have been corrected.
     """
-    from ..run import Run
+    from ..api.run import Run
 
     check_ending(out)
     table = Run.open(run).simulate_review()

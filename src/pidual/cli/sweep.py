@@ -119,7 +119,7 @@ def sweep(
     else:
         job, command = recipe_sweep(context, str(table), scale, data, grid, search, options)
     from ..data import KEY_NAME
-    from ..sweep import run_sweep
+    from ..paper.sweep import run_sweep
 
     command += ["--out", f"runs/{study}"]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
@@ -172,7 +172,7 @@ def table_sweep(
     if given(context, "scale"):
         raise UsageError("--scale chooses a recipe; use it with --data.")
     read, inputs, fixed, source = load_job(table, **options)
-    from ..sweep import choose_search
+    from ..paper.sweep import choose_search
 
     job = SweepJob(read, inputs, fixed, choose_search(fixed, grid, search), source)
     words = ["pidual", "fit", str(table)] + ([] if given(context, "method") else ["--method", fixed.method])
@@ -194,10 +194,10 @@ def recipe_sweep(
     changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
     check_method_name(method)
     recipe = load_recipe(name, scale)
-    from ..methods import check_method
+    from ..learn.methods import check_method
     from ..paper.runs import load_data
     from ..paper.score import table_and_inputs
-    from ..sweep import recipe_search
+    from ..paper.sweep import recipe_search
 
     check_method(method)  # before data is read
     loaded = load_data(recipe, data)
@@ -228,7 +228,7 @@ def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str,
 
 def fit_command(context: click.Context, words: list[str], options: dict[str, Any]) -> list[str]:
     """The `pidual fit` command for these options, as a list of words; options left at their default are not named."""
-    from ..sweep import plain
+    from ..paper.sweep import plain
 
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     words = list(words)

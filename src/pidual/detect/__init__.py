@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..predictions import Predictions
+from ..run.predictions import Predictions
 from .annotators import annotators_table, describe_annotators
 from .calibrated import Calibration, calibrate, spread_sample
 from .class_accuracy import describe_annotator_classes

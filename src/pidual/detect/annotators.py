@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..predictions import Predictions, label_column
+from ..run.predictions import Predictions, label_column
 from .agreement import answer_pairs, own_agreement
 from .bounds import beta_interval
 from .class_accuracy import ClassCounts, class_counts

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..predictions import Predictions, label_column
+from ..run.predictions import Predictions, label_column
 from .bounds import CROWD_ANSWERS, beta_interval, shrunk_share, sums
 from .habits import MIN_ANSWERS
 from .tables import Posteriors, Truth

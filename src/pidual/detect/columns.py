@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..encode import guess_kind, quantity
-from ..predictions import Predictions
+from ..data.pi import guess_kind, quantity
+from ..run.predictions import Predictions
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ..data.pseudonyms import are_pseudonyms
 from ..errors import UsageError
 from ..errors.messages import listed, quoted
-from ..predictions import Predictions
+from ..run.predictions import Predictions
 from .cutoff import find_issues, fixed_cutoff
 from .reasons import reasons_for
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import RunError, UsageError
 from ..errors.messages import quoted
-from ..predictions import TOP_LABELS, Predictions, label_column
 from ..run.files import RunFiles
+from ..run.predictions import TOP_LABELS, Predictions, label_column
 from .answer_gain import Floats, assign, confusion_matrices, gains, gains_among_many
 
 CANDIDATES = 16  # annotators that are weighed against each other

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..predictions import Predictions
+from ..run.predictions import Predictions
 from .agreement import describe_agreement
 from .classes import describe_classes
 from .tables import Posteriors, Truth

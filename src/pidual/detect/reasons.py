@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError
-from ..predictions import Predictions, join_parts
+from ..run.predictions import Predictions, join_parts
 from .columns import MILLISECONDS, is_moment, short_name, value_text, words
 from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
 from .tells import LOW, LOWEST, MISSING, Telling, find_telling

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..predictions import Predictions
+from ..run.predictions import Predictions
 
 STEPS = (1, 2, 5)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError
-from ..predictions import Predictions, label_column
+from ..run.predictions import Predictions, label_column
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..data.classes import sense
 from ..errors.messages import quoted
 from ..metrics import detection_auc
-from ..predictions import Predictions
+from ..run.predictions import Predictions
 
 Floats = npt.NDArray[np.floating[Any]]
 Codes = npt.NDArray[np.integer[Any]]

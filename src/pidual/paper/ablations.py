@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..batch import PI, Batch, Rows, Spec
-from ..encode.random_pi import derive_seed, random_pi
+from ..data.pi.random_pi import derive_seed, random_pi
 from ..errors import UsageError
-from ..methods import PiDual, PiDualPlus
-from ..nets import mlp
+from ..fit.makers import check_build
+from ..fit.prepare import Job
+from ..learn.batch import PI, Batch, Rows, Spec
+from ..learn.methods import PiDual, PiDualPlus
+from ..learn.nets import mlp
 from ..options import NotNegative, Share, check_values, one_of
-from ..run import Job
-from ..run.makers import check_build
 
 
 class PiDualAblation(PiDual):

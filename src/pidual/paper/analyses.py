@@ -23,11 +23,11 @@ import numpy as np
 import pandas as pd
 
 from ..data import Inputs
-from ..datasets.base import NoisyDataset
+from ..data.datasets.base import NoisyDataset
 from ..errors import UsageError
-from ..methods import METHODS
+from ..learn.methods import METHODS
 from ..options import defaults
-from ..report.figures import ALERT, CALM, INK, MUTED
+from ..show.report.figures import ALERT, CALM, INK, MUTED
 from .ablations import ABLATED
 from .plots import panel, write_svg
 from .recipes import Recipe

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import replacing
-from ..report.figures import ALERT, CALM, INK, LINE, MUTED, STYLE
+from ..show.report.figures import ALERT, CALM, INK, LINE, MUTED, STYLE
 
 COLOURS = {INK: "#1d2327", MUTED: "#5c6770", LINE: "#d5dadd", CALM: "#2a6f97", ALERT: "#c1440e"}
 

@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 
 from ..data import Inputs
-from ..datasets import load_dataset
-from ..datasets.base import NoisyDataset
-from ..engine import make_fabric
-from ..engine.checkpoint import StateStore
-from ..engine.progress import Progress
+from ..data.datasets import load_dataset
+from ..data.datasets.base import NoisyDataset
 from ..errors import RunError, UsageError
 from ..errors.messages import no_method
 from ..files import read_json, write_json, write_text
 from ..files.locks import lock
-from ..methods import METHODS
+from ..fit.options import FitOptions
+from ..fit.settings import split_settings
+from ..learn.engine import make_fabric
+from ..learn.engine.checkpoint import StateStore
+from ..learn.engine.progress import Progress
+from ..learn.methods import METHODS
 from ..options import check_options, signature
-from ..run import FitOptions
 from ..run.identity import find_changes, refuse_change
-from ..run.settings import split_settings
 from .ablations import ABLATIONS
 from .about import about
 from .recipes import Recipe

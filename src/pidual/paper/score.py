@@ -12,24 +12,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..batch import Lazy, Rows
 from ..data import AnnotationTable, Inputs
-from ..datasets.base import NoisyDataset
-from ..engine import Callback, Fitted, fit, make_fabric
-from ..engine.checkpoint import StateStore
-from ..engine.fit import Trainer
-from ..engine.history import Record
-from ..engine.predict import CHUNK, per_row, predict_labels, predict_logits
-from ..engine.progress import Progress
-from ..engine.threads import using_threads
+from ..data.datasets.base import NoisyDataset
+from ..detect.evaluate import native_aucs
 from ..errors import DivergedError
-from ..methods import METHODS, Method
+from ..fit.fit import train
+from ..fit.options import FitOptions
+from ..fit.predict import predict
+from ..fit.prepare import Job, prepare
+from ..learn.batch import Lazy, Rows
+from ..learn.engine import Callback, Fitted, fit, make_fabric
+from ..learn.engine.checkpoint import StateStore
+from ..learn.engine.fit import Trainer
+from ..learn.engine.history import Record
+from ..learn.engine.predict import CHUNK, per_row, predict_labels, predict_logits
+from ..learn.engine.progress import Progress
+from ..learn.engine.threads import using_threads
+from ..learn.methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
-from ..predictions import Predictions
-from ..run import FitOptions, Job, train
-from ..run.evaluate import native_aucs
-from ..run.predict import predict
-from ..run.prepare import prepare
+from ..run.predictions import Predictions
 from .ablations import ablate
 
 WATCHED = 1000  # training rows, and test rows, that are looked at after every epoch

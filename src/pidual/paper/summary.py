@@ -9,8 +9,8 @@ import pandas as pd
 from ..errors import RunError
 from ..files import replacing, write_json
 from ..files.spreadsheet import write_csv as write_plain_csv
-from ..methods import METHODS
-from ..report.figures import ALERT, CALM
+from ..learn.methods import METHODS
+from ..show.report.figures import ALERT, CALM
 from .numbers import COLUMNS, PAPER_ABLATIONS, PAPER_DATASETS, Number, paper_number
 from .plots import panel, write_svg
 from .runs import read_result

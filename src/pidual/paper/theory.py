@@ -256,7 +256,7 @@ def draw_risks(path: Path, by_wrong: Curves, by_mistakes: Curves) -> None:
     by_mistakes : dict
         From `risk_by_gate_mistakes`.
     """
-    from ..report.figures import ALERT, CALM, MUTED
+    from ..show.report.figures import ALERT, CALM, MUTED
     from .plots import panel, write_svg
 
     def draw(axes: Sequence[Any]) -> None:

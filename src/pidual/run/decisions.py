@@ -1,73 +1,289 @@
-"""What reviewers decided on the labels of a run: classes of items, and how far the run's own numbers are right."""
+"""What reviewers decide, in reviews.sqlite of a run: who, when and what, one row each.
 
+Rows are added and never changed: a second decision on a label is another row, and so is taking one back. What counts
+is the last decision on a label that was not taken back. A decision is on the disk before `add` returns.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ..detect.calibrated import Calibration, calibrate
-from ..review import read_decisions
+from ..errors import RunError, UsageError
+from ..errors.messages import quoted
+from ..files import replacing
+from .decisions_database import FILE, START_OVER, check_files, open_to_write, opened, sentences, writing
 from .files import RunFiles
 
+DECISIONS = ("keep", "change", "unsure")
+UNDO = "undo"
+COLUMNS = ["row", "decision", "label", "reviewer", "at"]
+Sent = tuple[int, str, str | None, str, str]  # row, decision, label, reviewer, request
+_STANDING = "decision <> 'undo' AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.undoes = decisions.id)"
 
-def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
-    """The class of every item on whose labels reviewers decided.
 
-    A label that was kept says its own class, one that was changed the new one, and "cannot tell" nothing. Where
-    decisions on labels of one item differ, the class that most of them say counts, and of equally many the last one.
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one reviewer decided on one label.
+
+    Parameters
+    ----------
+    row : int
+        The annotation's row in the table, counted from 0.
+    decision : str
+        One of `DECISIONS`: the given label is right, another one is, or the reviewer cannot tell.
+    label : str or None
+        The right label; None where the reviewer cannot tell.
+    reviewer, at : str
+        Who, and when: UTC, ISO 8601.
+    """
+
+    row: int
+    decision: str
+    label: str | None
+    reviewer: str
+    at: str
+
+
+class Standing:
+    """The decisions that count. Whoever reads decisions reads them here, where each is checked.
+
+    Parameters
+    ----------
+    run : RunFiles
+        Whose rows and classes they are on.
+    """
+
+    def __init__(self, run: RunFiles):
+        self._path, self._n_rows = run.path / FILE, run.config["data"]["n_rows"]
+        self._classes = {str(name) for name in run.read_predictions(["given_label"]).classes}
+        self._of_row: dict[int, dict[int, Decision]] = {}  # by number, those that were not taken back
+        self._last: dict[int, Decision | None] = {}
+        self._changed: set[int] = set()
+        self._seen: tuple[int, str | None] = (-(2**63), None)  # number and request of the last one read
+
+    def read(self, db: sqlite3.Connection) -> None:
+        """Read what was written since, by any process."""
+        asked = (
+            "SELECT id, request, undoes, row, decision, label, reviewer, at FROM decisions WHERE id >= ? ORDER BY id"
+        )
+        found = db.execute(asked, (self._seen[0],)).fetchall()
+        if self._seen[1] is not None:
+            if not found or found[0][:2] != self._seen:
+                raise RunError(f"{self._path} has lost decisions that were in it; {START_OVER}.")
+            del found[0]
+        for number, request, undoes, *fields in found:
+            decision = Decision(*fields)
+            if wrong := self.wrong(decision, undoes):
+                raise RunError(f"{self._path} cannot be used: decision {number} has {wrong}; {START_OVER}.")
+            on_row = self._of_row.setdefault(decision.row, {})
+            if decision.decision == UNDO:
+                del on_row[undoes]
+            else:
+                on_row[number] = decision
+            self._last[decision.row] = next(reversed(on_row.values()), None)
+            self._changed.add(decision.row)
+            self._seen = (number, request)
+
+    def changed(self) -> set[int]:
+        """Return the rows of the table on which something was read since this was last asked."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def get(self, row: int) -> Decision | None:
+        """Return the decision that counts on a label."""
+        return self._last.get(row)
+
+    def all(self) -> list[Decision]:
+        """Return the decisions that count, by row."""
+        return [decision for _, decision in sorted(self._last.items()) if decision is not None]
+
+    def wrong(self, found: Decision, undoes: Any = None) -> str | None:
+        """Say what is wrong with a decision, or with an undo of the one with a number; None where nothing is."""
+        if type(found.row) is not int or not 0 <= found.row < self._n_rows:
+            return f"row {quoted(found.row)}, which is no row of the table"
+        if not _is_date(found.at):
+            return f"date {quoted(found.at)}, which is not a date and time with a time zone"
+        if not isinstance(found.reviewer, str):
+            return f"reviewer {quoted(found.reviewer)}, which is no text"
+        if found.decision == UNDO:
+            known = found.label is None and undoes in self._of_row.get(found.row, {})
+            return None if known else f"nothing that it can undo ({quoted(undoes)})"
+        if found.decision not in DECISIONS or undoes is not None:
+            return f"decision {quoted(found.decision)}, which is none of {', '.join(DECISIONS)}"
+        if found.label not in (self._classes if found.decision != "unsure" else {None}):
+            return f"label {quoted(found.label)}, which is not one that {quoted(found.decision)} can have"
+        return None
+
+
+class Store:
+    """The decisions on a run. One object may be used by several threads, and one file by several processes.
+
+    Parameters
+    ----------
+    run : RunFiles
+        Where to keep them. A file that has decisions on other data is refused.
+    """
+
+    def __init__(self, run: RunFiles):
+        self.path, self._lock = run.path / FILE, threading.Lock()
+        self._db, self._standing = open_to_write(run), Standing(run)
+        self._file = self._identity()
+        try:
+            self.latest()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._db.close()
+
+    def add(self, row: int, decision: str, label: str | None, *, reviewer: str, request: str) -> tuple[int, bool]:
+        """Write a decision; its number, and whether it is new.
+
+        Parameters
+        ----------
+        row, decision, label, reviewer
+            As `Decision` has them.
+        request : str
+            Another text for every decision: one that is sent twice is written once.
+        """
+        return self.add_all([(row, decision, label, reviewer, request)])[0]
+
+    def add_all(self, decisions: Sequence[Sent]) -> list[tuple[int, bool]]:
+        """Write decisions that come together, all or none; for each what `add` says."""
+        for row, decision, label, reviewer, _ in decisions:
+            if decision not in DECISIONS:
+                raise UsageError(f"There is no decision {decision!r}; use one of {', '.join(DECISIONS)}.")
+            if wrong := self._standing.wrong(Decision(row, decision, label, reviewer, _now())):
+                raise UsageError(f"A decision cannot have {wrong}.")
+        written = []
+        with self._lock, self._writing():
+            for row, decision, label, reviewer, request in decisions:
+                known = self._db.execute("SELECT id FROM decisions WHERE request = ?", (request,)).fetchone()
+                number = int(known[0]) if known else self._insert(reviewer, row, decision, label, None, request)
+                written.append((number, known is None))
+        return written
+
+    def undo(self, *, reviewer: str, request: str) -> int | None:
+        """Take back the reviewer's last decision that still stands; its row, or None where there is none."""
+        with self._lock, self._writing():
+            known = self._db.execute("SELECT row FROM decisions WHERE request = ?", (request,)).fetchone()
+            if known:
+                return int(known[0])
+            last = self._db.execute(
+                f"SELECT id, row FROM decisions WHERE reviewer = ? AND {_STANDING} ORDER BY id DESC LIMIT 1",
+                (reviewer,),
+            ).fetchone()
+            if last is None:
+                return None
+            self._insert(reviewer, last[1], UNDO, None, last[0], request)
+            return int(last[1])
+
+    def sync(self, *, wait: bool = True) -> set[int]:
+        """Read what was written since, also by others; the rows that it is on.
+
+        Without `wait`, nothing is read while this process is writing.
+        """
+        self._check_file()
+        if not self._lock.acquire(blocking=wait):
+            return set()
+        try:
+            with sentences(self.path):
+                self._standing.read(self._db)
+            return self._standing.changed()
+        finally:
+            self._lock.release()
+
+    def get(self, row: int) -> Decision | None:
+        """Return the decision that counts on a label, as of the last `sync`."""
+        return self._standing.get(row)
+
+    def latest(self) -> list[Decision]:
+        """Return the decisions that count, by row."""
+        self._check_file()
+        with self._lock, sentences(self.path):
+            self._standing.read(self._db)
+            return self._standing.all()
+
+    def _insert(self, reviewer: str, row: int, decision: str, label: str | None, undoes: int | None, key: str) -> int:
+        number = self._db.execute(
+            "INSERT INTO decisions (at, reviewer, row, decision, label, undoes, request) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (_now(), reviewer, row, decision, label, undoes, key),
+        ).lastrowid
+        assert number is not None
+        return number
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Make one transaction, in a file that is as it was, and where others look for it before and after."""
+        self._check_file()
+        with sentences(self.path), writing(self._db):
+            self._standing.read(self._db)
+            yield
+        self._check_file()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_file(self) -> None:
+        """Refuse to go on with a file that others no longer see: what is written to it would be lost."""
+        if self._identity() != self._file:
+            raise RunError(
+                f"{self.path} was removed or replaced while it was in use; earlier decisions are in the file that was "
+                "there: put it back, or start `pidual review` again."
+            )
+
+
+def read_decisions(run: RunFiles) -> pd.DataFrame:
+    """The last decision on each label that was reviewed.
 
     Returns
     -------
     pandas.DataFrame
-        row, the first label of the item that was decided on; label, the class as text; num_decisions.
+        row, of the table and counted from 0; decision, "keep", "change" or "unsure"; label, the right one, as text and
+        missing where the reviewer cannot tell; reviewer; at, when, in UTC. In the order of rows; empty where nobody
+        decided.
     """
-    reviews = read_decisions(run) if reviews is None else reviews
-    said = reviews.dropna(subset=["label"]).sort_values("at", kind="stable")
-    item = run.predictions.item[said["row"].to_numpy()]
-    votes = said.assign(item=item).groupby(["item", "label"], sort=False)
-    counts = votes.agg(row=("row", "min"), num_decisions=("row", "size"), at=("at", "max")).reset_index()
-    counts = counts.sort_values(["num_decisions", "at"], kind="stable").groupby("item", sort=True).tail(1)
-    return counts.sort_values("row")[["row", "label", "num_decisions"]].reset_index(drop=True)
+    found: list[Decision] = []
+    with opened(run) as db:
+        if db is not None:
+            standing = Standing(run)
+            standing.read(db)
+            found = standing.all()
+    frame = pd.DataFrame([[getattr(decision, name) for name in COLUMNS] for decision in found], columns=COLUMNS)
+    frame["at"] = pd.to_datetime(frame["at"], utc=True, format="ISO8601")
+    return frame.astype({"row": "int64"})
 
 
-def new_decisions(run: RunFiles) -> pd.DataFrame:
-    """Decisions that the run itself has not been told: of one made with `fit --from`, those made since."""
-    reviews, until = read_decisions(run), run.config["source"].get("decided_until")
-    return reviews if until is None else reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
+def copy_decisions(run: RunFiles, to: RunFiles) -> None:
+    """Let a run of the same table begin with the decisions on another, unless it has its own already."""
+    copy = to.path / FILE
+    with opened(run) as old:
+        if old is None or check_files(copy):
+            return
+        with sentences(copy), replacing(copy) as temporary, contextlib.closing(sqlite3.connect(temporary)) as new:
+            old.backup(new)
 
 
-def calibrate_run(run: RunFiles) -> dict[str, Any] | None:
-    """What decisions of reviewers say about all labels of a run; None where they are fewer than ten.
-
-    Returns
-    -------
-    dict
-        What `detect.calibrated.calibrate` returns, and for its function of the quality a and b; consensus, the share of
-        items whose consensus is wrong, with rate, low and high, and its own a and b.
-    """
-    noise, reviews = run.summary.get("noise"), new_decisions(run)
-    if noise is None:
-        return None
-    predictions, told = run.predictions, reviews.dropna(subset=["label"])
-    decided, wrong = np.zeros(len(predictions), bool), np.zeros(len(predictions), bool)
-    decided[told["row"]] = True
-    wrong[told["row"][told["decision"] == "change"]] = True
-    found = calibrate(predictions.label_quality, predictions.is_issue, decided, wrong, noise)
-    if found is None:
-        return None
-    return found[1] | found[0].curve() | {"consensus": _consensus(run, decided_classes(run, reviews))}
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _consensus(run: RunFiles, classes: pd.DataFrame) -> dict[str, Any]:
-    """How many items have a wrong consensus, from the classes that were decided on."""
-    items, frame = run.items, run.predictions.frame
-    names = frame["item"].iloc[classes["row"]].astype(str)
-    at = pd.Index(items["item"].astype(str)).get_indexer(pd.Index(names))
-    quality = items["consensus_quality"].to_numpy(np.float64)
-    decided, wrong = np.zeros(len(items), bool), np.zeros(len(items), bool)
-    decided[at] = True
-    wrong[at] = items["consensus_label"].astype(str).to_numpy()[at] != classes["label"].to_numpy()
-    rate = float(1 - quality.mean())
-    stated = {"rate": rate, "low": rate / 2, "high": min(0.99, rate * 2)}  # a run has no interval of its own for this
-    found = Calibration.fit(quality[decided], wrong[decided], quality, stated)
-    return {"stated": rate, **(found.share_of_wrong(quality, decided, wrong) or {}), **found.curve()}
+def _is_date(text: Any) -> bool:
+    """Whether a text is a date and time of a zone, in years that pandas has."""
+    try:
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return False
+    return found.tzinfo is not None and 1700 < found.year < 2200

@@ -14,7 +14,19 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import RunError
-from ..files.schemas import (
+from .predictions import (
+    ANNOTATOR_CLASSES_COLUMNS,
+    ANNOTATORS_COLUMNS,
+    ITEMS_COLUMNS,
+    PREVIEWS_COLUMNS,
+    SHARE,
+    THUMBNAILS_COLUMNS,
+    Predictions,
+    column_names,
+    n_rows,
+    read_frame,
+)
+from .schemas import (
     CONFIG,
     DAMAGED,
     EPOCH,
@@ -28,18 +40,6 @@ from ..files.schemas import (
     read_text,
     run_id,
     sealed,
-)
-from ..predictions import (
-    ANNOTATOR_CLASSES_COLUMNS,
-    ANNOTATORS_COLUMNS,
-    ITEMS_COLUMNS,
-    PREVIEWS_COLUMNS,
-    SHARE,
-    THUMBNAILS_COLUMNS,
-    Predictions,
-    column_names,
-    n_rows,
-    read_frame,
 )
 
 CLOSED_FORM = "closed_form"

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...batch import Rows, Spec
+from ..batch import Rows, Spec
 from .design import Design
 from .model import Answers
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
-from ...datasets import DATASETS, find_entry
+from ...data.datasets import DATASETS, find_entry
 from ...errors import UsageError
 
 SCALES = ("cpu", "paper")

@@ -1,0 +1,502 @@
+"""PiDualClassifier: scikit-learn's contract over the engine and detection."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from ..data import AnnotationTable, Inputs
+from ..data.build import refuse_people_as_columns
+from ..data.in_memory import pi_columns, pi_names
+from ..detect.copies import copies_sentence
+from ..errors import DataWarning, UsageError
+from ..fit.fit import check_called, train
+from ..fit.judge import Results, assess, judge
+from ..fit.options import FitOptions
+from ..fit.prepare import Job, prepare
+from ..fit.record import describe_model
+from ..fit.voters import fit_and_predict
+from ..learn.batch import stored
+from ..learn.engine import Callback, Fitted, make_fabric, predicting_fabric
+from ..learn.engine.predict import predict_probabilities
+from ..learn.engine.progress import Progress
+from ..options import option_names
+from ..run.predictions import Predictions
+from .any_classifier import fit_any, probabilities
+from .checks import (
+    as_input,
+    check_callbacks,
+    check_complete,
+    check_network,
+    check_two_classes,
+    check_weight,
+    distinct_rows,
+    draw_seed,
+    row_index,
+    warn_of_order,
+)
+from .folder import classifier_of_run, load_classifier, made_by, save_classifier
+from .people import index_without_ids, items_in_order, make_table, numbered, summary_without_ids
+from .run import Run
+
+OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
+OPTION_WORDS = "training__, method__ or network__"
+
+
+class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Classifier for labels that cannot be fully trusted.
+
+    Parameters
+    ----------
+    method : str, default="auto"
+        A method listed by `pidual methods`; "auto" chooses from the data.
+    setting : {"default", "paper"}, default="default"
+        Preset for options you do not set; "paper" is the paper's protocol for CIFAR, on images with its
+        WRN-28-10.
+    module : nn.Module or callable, default=None
+        Prediction network: x of shape (B, ...) to logits of shape (B, n_classes). A module is copied, and its weights
+        are the starting point; a callable without arguments makes a new one. X reaches it as float32 (uint8 stays
+        uint8), not standardised. By default latent_truth trains none for vectors, which it works out; other methods
+        have an MLP. For images (N, C, H, W) it is a small CNN. Both are on standardised inputs.
+    estimator : scikit-learn classifier, default=None
+        Instead of a network: any classifier with predict_proba, such as HistGradientBoostingClassifier(). It is
+        copied and fitted in a few rounds, to classes weighted by how likely they are (to the most likely ones if its
+        fit takes no sample_weight); the method is then latent_truth. One that has warm_start=True continues from its
+        weights in each round. Where its tags allow missing values, X may have NaN.
+    network : str, default=None
+        Instead of `module`: the name of a network, as for `pidual fit --network`, such as "resnet34".
+    epochs, batch_size, lr : optional
+        The most common training options, where a network is trained.
+    pi_kinds : mapping, optional
+        Kinds of PI columns, instead of guessing them: "category", "number", "duration" or "raw".
+    validation_fraction : float, default=None
+        `valid_fraction` of a fit, by scikit-learn's name: the share of the items held out to choose the epoch and to
+        watch over the fit. Rows with equal X are one item. None is 0 by the method latent_truth, else 0.1, or 0.02 for
+        images in the setting "paper".
+    keep_ids : bool, default=False
+        Whether copies of the fitted estimator (by pickle, joblib or deepcopy) hold ids of people. They are personal
+        data: by default a copy numbers the annotators in `annotators_`, and people in the index of `label_issues_`.
+        People in further columns of PI (by name, such as "reviewer", or because they are e-mail addresses) are
+        numbered on reading. Classes and names of columns that are e-mail addresses are refused.
+    accelerator : str, default="auto"
+        A Lightning Fabric accelerator.
+    threads : int, default=None
+        Number of CPU threads during `fit`; by default one for small networks, otherwise as many as torch has.
+    callbacks : list of Callback, default=None
+        Called with the trainer at every step and epoch of `fit`, where a network is trained; see `pidual.Callback`.
+    verbose : int, default=0
+        1 shows the progress of `fit` on stderr: a bar on a terminal, otherwise a line now and then.
+    random_state : int, RandomState instance or None, default=None
+        Random seed. With an int, `pidual fit --seed` of the same number gives the same answer on
+        the same table, if equal inputs are one item there too.
+    **options
+        Any other option of training (`training__clip=1.0`), of the method (`method__lam=7`) and of the network
+        (`network__width=64`). `set_params` and a grid search reach them by these names.
+
+    Attributes
+    ----------
+    classes_ : array
+        Class labels.
+    n_features_in_ : int
+        Features of X.
+    feature_names_in_ : array
+        Their names, if X had names.
+    label_issues_ : DataFrame
+        What `find_label_issues` returns.
+    items_ : DataFrame
+        One row per item (different row of X), in the order they come in: the label that its answers and the input
+        support, how likely it is, and the probability of every class. The index is that of its first row.
+    annotators_ : DataFrame or None
+        One row per annotator, worst first, if `pi` has a column "annotator".
+    history_ : list of dict
+        One record per epoch, or round of what is worked out.
+    model_selection_ : list of dict
+        Choices made by held-out answers: one record per setting of the population; empty for other methods.
+    summary_ : dict
+        Noise estimate, selected epoch, warnings, actions of the guard.
+    method_ : Method
+        The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
+    estimator_ : scikit-learn classifier
+        The fitted copy of `estimator`, where one was given; its classes are numbers by the order of `classes_`.
+
+    Examples
+    --------
+    >>> from pidual import PiDualClassifier
+    >>> from pidual.data.datasets.synthetic import make_crowd
+    >>> crowd = make_crowd(seed=0)
+    >>> X, y = crowd.x[crowd.frame["item"]], crowd.frame["label"]
+    >>> model = PiDualClassifier().fit(X, y, pi=crowd.frame[["annotator", "seconds"]])
+    >>> list(model.find_label_issues().columns[:4])
+    ['is_label_issue', 'label_quality', 'given_label', 'predicted_label']
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        setting: str = "default",
+        module: nn.Module | Callable[[], nn.Module] | None = None,
+        estimator: Any = None,
+        network: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        pi_kinds: Mapping[str, str] | None = None,
+        validation_fraction: float | None = None,
+        keep_ids: bool = False,
+        accelerator: str = "auto",
+        threads: int | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        **options: Any,
+    ):
+        self.method = method
+        self.setting = setting
+        self.module = module
+        self.estimator = estimator
+        self.network = network
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.pi_kinds = pi_kinds
+        self.validation_fraction = validation_fraction
+        self.keep_ids = keep_ids
+        self.accelerator = accelerator
+        self.threads = threads
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.random_state = random_state
+        self._options = options  # `fit` refuses those that do not exist
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, including options such as `network__width`."""
+        return {**super().get_params(deep), **self._options}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and options such as `network__width` whether they had a value or not."""
+        self._options = self._options | {name: value for name, value in params.items() if is_option(name)}
+        super().set_params(**{name: value for name, value in params.items() if not is_option(name)})
+        return self
+
+    def fit(self, X: Any, y: ArrayLike, pi: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from noisy labels.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (N, D), or array (N, C, H, W)
+            Inputs, one row per annotation: an item with three labels has three rows. Equal rows count as one item.
+            Of shape (N, D), values may be missing (NaN), except with a `module`: the median stands for them, and the
+            network is told where. Then they may be missing in the same columns for prediction.
+        y : array (N,)
+            Given labels.
+        pi : DataFrame, Series, mapping of columns, or array (N,) or (N, P), optional
+            Privileged information: what is known about how each label was made; values may be missing, but not those of
+            the column "annotator" (or "worker", "annotator_id", ...; else the only one whose name says who gave the
+            label, such as "completed_by"). A single column without a name counts as the annotator. Rows are matched by
+            position.
+        sample_weight : array (N,), optional
+            Weight of every row. Rows of weight 0 are not trained on, but are judged like all others.
+        """
+        check_callbacks(self.callbacks)
+        index = row_index(X, y)
+        warn_of_order(X, y, pi)
+        if not self.keep_ids:
+            refuse_people_as_columns("X", getattr(X, "columns", ()))
+        check_complete(y)
+        X, y = self._validate(X, y, ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        weight = check_weight(sample_weight, X)
+        check_two_classes(codes[weight > 0], self.classes_)
+        x, items = distinct_rows(X)
+        label = pd.Categorical.from_codes(codes, self.classes_.tolist())
+        table = make_table(label, items, pi, weight, self.keep_ids)
+        self.in_shape_ = x.shape[1:]
+        if self.estimator is not None:
+            return self._fit_any(x, table, self._fit_options(table, pi), weight, index)
+        inputs = Inputs.from_array(x, source="X")
+        assert isinstance(inputs.array, np.ndarray)
+        job = prepare(
+            table,
+            inputs,
+            self._fit_options(table, pi),
+            module=self._maker(inputs.array[:2]),
+            sample_weight=weight.astype(np.float32),
+        )
+        check_called(job, self.callbacks or ())
+        fabric = make_fabric(self.accelerator, job.training.precision)
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
+            how: dict[str, Any] = {"progress": self._progress(), "callbacks": self.callbacks or ()}
+            fitted, answers = fit_and_predict(job, lambda _: train(job, fabric=fabric, **how), fabric)
+            assert answers is not None
+            self._keep(job, fitted, judge(job, fitted, answers), index)
+        self._warn(job, self.summary_["warnings"])
+        return self
+
+    def _fit_any(
+        self,
+        x: NDArray[Any],
+        table: AnnotationTable,
+        options: FitOptions,
+        weight: NDArray[np.float64],
+        index: pd.Index | None,
+    ) -> Self:
+        """Fit the estimator in place of a network."""
+        self._check_estimator_alone()
+        if options.options:
+            raise UsageError(
+                f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
+                "leave it out."
+            )
+        with torch.random.fork_rng(devices=[]):
+            found = fit_any(
+                self.estimator,
+                x,
+                table,
+                sample_weight=weight.astype(np.float32),
+                seed=options.seed,
+                pi_kinds=options.pi_kinds,
+            )
+            results = assess(found.job, found.fitted, make_fabric("cpu"))
+        self._keep(found.job, found.fitted, results, index)
+        self.estimator_ = found.estimator
+        self._warn(found.job, results.summary["warnings"])
+        if found.note:
+            self.summary_["warnings"] = [*self.summary_["warnings"], found.note]
+            warnings.warn(found.note, DataWarning, stacklevel=3)
+        return self
+
+    def _check_estimator_alone(self) -> None:
+        """Refuse options of a network beside an estimator."""
+        if self.method not in ("auto", "latent_truth"):
+            raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
+        of_networks = ("module", "network", "epochs", "batch_size", "lr", "callbacks")
+        given = [name for name in of_networks if getattr(self, name) is not None]
+        given += [name for name in self._options if name.startswith(("training__", "network__"))]
+        if given or self.setting != "default":
+            raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
+        if not hasattr(self, "method_"):
+            check_is_fitted(self)
+        x = self._plain_rows(X)
+        if x is None:
+            x = self._validate(X, reset=False)
+        if x.shape[1:] != self.in_shape_:
+            raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
+        if hasattr(self, "estimator_"):
+            return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_))
+        if "missing" in self._model["inputs"] or np.isnan(x).any():
+            x = np.asarray(Inputs.from_array(x, source="X", schema=self._model["inputs"]).array)
+        fabric = predicting_fabric(self.accelerator)
+        p = np.concatenate(list(predict_probabilities(self.method_, stored(x), fabric)))
+        if fabric.device.type != "cpu":
+            self.method_.cpu()
+        return p
+
+    def _validate(self, *arrays: Any, **options: Any) -> Any:
+        """Check X (and y) as scikit-learn does and return X as networks take it, with NaN where that is allowed."""
+        allow_nan = get_tags(self).input_tags.allow_nan
+        finite = "allow-nan" if allow_nan else True
+        found = validate_data(self, *arrays, allow_nd=True, dtype="numeric", ensure_all_finite=finite, **options)
+        X, *rest = found if len(arrays) > 1 else (found,)
+        x = as_input(X, allow_nan=allow_nan)
+        return (x, *rest) if rest else x
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.estimator is None and self.module is None  # our networks are told where it is
+        if hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
+    def _plain_rows(self, X: Any) -> NDArray[Any] | None:
+        """X as networks take it, if nothing is wrong with it: what scikit-learn checks takes longer than a network."""
+        plain = (
+            type(X) is np.ndarray and X.dtype in (np.float32, np.float64, np.uint8) and X.shape[1:] == self.in_shape_
+        )
+        if not plain or not len(X) or hasattr(self, "feature_names_in_") or not np.isfinite(X).all():
+            return None
+        return as_input(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted labels (N,)."""
+        p = self.predict_proba(X)
+        return np.asarray(self.classes_[p.argmax(axis=1)])
+
+    def find_label_issues(self) -> pd.DataFrame:
+        """Judge the training labels: one row per training row, in order.
+
+        Returns
+        -------
+        DataFrame
+            is_label_issue (bool), label_quality (in [0, 1], low = likely wrong), given_label, predicted_label,
+            consensus_label (by input and all answers: the replacement for a wrong label), and scores of the
+            method, such as gate (in [0, 1], high = likely wrong). The index is that of X, or of y, where
+            these had one.
+        """
+        check_is_fitted(self)
+        return self.label_issues_.copy()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted classifier to a folder of plain files, without pickle; `load` reads it.
+
+        Ids of people are kept out as in a pickle, unless `keep_ids`. Callbacks are not saved, and of a module the
+        weights only.
+        """
+        return save_classifier(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, module: nn.Module | Callable[[], nn.Module] | None = None) -> Self:
+        """Read a classifier that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        module : nn.Module or callable, optional
+            The network, if the classifier was fitted with `module`; its weights are replaced by the saved ones.
+        """
+        model: Self = load_classifier(cls, path, module)
+        return model
+
+    @classmethod
+    def from_run(cls, run: Run | str | Path) -> Self:
+        """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers, or on images.
+
+        Its parameters are the method, the network and the training options of the run. Which share of the items the run
+        held out, and kinds of PI that were given, are not among them.
+        """
+        model: Self = classifier_of_run(cls, run)
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**super().__getstate__()}
+        if state.get("annotators_") is not None and not self.keep_ids:
+            state["summary_"] = summary_without_ids(state["summary_"], state["annotators_"])
+            state["annotators_"] = numbered(state["annotators_"], state["summary_"])
+        if state.get("label_issues_") is not None and not self.keep_ids:
+            issues = state["label_issues_"]
+            known = () if self.annotators_ is None else self.annotators_["annotator"].astype(str)
+            both = issues.index.append(self.items_.index)  # so that a person has one number in both
+            if (shown := index_without_ids(both, set(known))) is not both:
+                state["label_issues_"] = issues.set_axis(shown[: len(issues)])
+                state["items_"] = self.items_.set_axis(shown[len(issues) :])
+        return state
+
+    def _fit_options(self, table: AnnotationTable, pi: Any) -> FitOptions:
+        if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
+            raise UsageError(f"validation_fraction must be at least 0 and below 1, not {self.validation_fraction!r}.")
+        if not isinstance(self.network, str | None):
+            raise UsageError(
+                f"network must be a name, such as 'mlp', not {self.network!r}; give a module with module=."
+            )
+        names = pi_names(pi_columns(pi))
+        kinds = {names.get(name, str(name)): kind for name, kind in (self.pi_kinds or {}).items()}
+        unknown = [name for name in kinds if name not in table.pi_columns]
+        if unknown:
+            there = f"its columns are {', '.join(table.pi_columns)}" if table.pi_columns else "there is none"
+            raise UsageError(f"pi_kinds names '{unknown[0]}', which is not a column of pi; {there}.")
+        asked = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        for name, value in self._options.items():
+            if not is_option(name):
+                raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
+            word, _, key = name.partition("__")
+            if name == "training__seed":
+                raise UsageError("The seed is not a training option of PiDualClassifier; give it as random_state.")
+            if word == "training" and key in asked:
+                raise UsageError(f"{key} and {name} are the same option; give one.")
+            if word == "training" and key not in option_names():
+                raise UsageError(f"There is no training option '{key}'; there are {', '.join(option_names())}.")
+            asked[OPTIONS[f"{word}__"] + key] = value
+        return FitOptions(
+            method=self.method,
+            setting=self.setting,
+            options={name: v.item() if isinstance(v, np.generic) else v for name, v in asked.items()},
+            network=self.network,
+            valid_fraction=self.validation_fraction,
+            pi_kinds=kinds,
+            seed=draw_seed(self.random_state),
+            accelerator=self.accelerator,
+            threads=self.threads,
+        )
+
+    def _maker(self, x: NDArray[Any]) -> Callable[[], nn.Module] | None:
+        """A function that makes the user's network, and tries it on a few rows of X."""
+        if self.module is None:
+            return None
+        module, n_classes = self.module, len(self.classes_)
+        beside = [name for name in ("network", *self._options) if name.startswith("network")]
+        if given := [name for name in beside if name != "network" or self.network is not None]:
+            raise UsageError(f"{given[0]} is for networks by name, and module takes their place; give one.")
+
+        def make() -> nn.Module:
+            made = made_by(module)
+            check_network(made, torch.from_numpy(x), n_classes)
+            return made
+
+        return make
+
+    def _progress(self) -> Progress | None:
+        """A bar, or lines where there is no terminal, if asked for."""
+        from ..fit.terminal import choose_progress  # and click with it
+
+        return choose_progress() if self.verbose else None
+
+    def _keep(self, job: Job, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
+        """Hold on to what was learned, and to nothing of X."""
+        if hasattr(self, "estimator_"):  # of an earlier fit
+            del self.estimator_
+        self._own_module = self.module is not None
+        self.method_ = fitted.method.cpu()
+        self._model = describe_model(job, fitted.method) | {"classes": list(range(len(self.classes_))), "pi": []}
+        self.items_ = items_in_order(results.items, job.table, self.classes_, index)
+        self.history_ = fitted.history
+        self.model_selection_ = fitted.selection
+        self.summary_ = results.summary
+        self.annotators_ = results.annotators
+        issues = self._issues(results.predictions)
+        self.label_issues_ = issues if index is None else issues.set_axis(index)
+
+    def _issues(self, predictions: Predictions) -> pd.DataFrame:
+        """What `find_label_issues` returns."""
+        frame = predictions.frame
+        issues = frame[["is_label_issue", "label_quality"]].copy()
+        for name in ("given_label", "predicted_label", "consensus_label", "noise_label"):
+            if name in frame:
+                issues[name] = self.classes_[frame[name].cat.codes.to_numpy()]
+        native = type(self.method_).scores[1:]
+        extra = [name for name in ("predicted_probability", *native, "reason") if name in frame]
+        return issues.join(frame[extra])
+
+    def _warn(self, job: Job, texts: Sequence[str]) -> None:
+        """Pass on what the user should know about the data and of the fit."""
+        for text in (*texts, *map(copies_sentence, job.copies)) if job.table.pi_columns else ():
+            warnings.warn(text, DataWarning, stacklevel=3)
+        guard = self.summary_["guard"]
+        if guard["collapsed"]:
+            warnings.warn(
+                f"The fit collapsed: {guard['events'][-1]['reason']}; the labels may have nothing to do with X, else "
+                "try a smaller lr.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def is_option(name: str) -> bool:
+    """Whether a parameter is an option of training, of the method or of the network."""
+    return name.startswith(tuple(OPTIONS))

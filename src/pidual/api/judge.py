@@ -1,0 +1,140 @@
+"""Judge labels without training a network: by given probabilities, or by the answers and their PI alone.
+
+    judged = judge(table, pred_probs)
+    judged.items, judged.predictions, judged.annotators, judged.summary
+
+A temperature, a bias of the classes and the answer model are fitted; `pidual fit --probs` and `--no-x` do the same into
+a run directory.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from ..data import AnnotationTable, Inputs, load_probabilities, no_inputs
+from ..errors import UsageError
+from ..fit.closed import ClosedFit
+from ..fit.fit import train
+from ..fit.judge import Results
+from ..fit.judge import judge as judge_labels
+from ..fit.options import FitOptions
+from ..fit.predict import chunks
+from ..fit.prepare import Job, prepare
+from ..fit.voters import fit_and_predict
+from ..learn.answers.judging import log_of
+from ..learn.engine import Fitted, make_fabric
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What all answers, and given probabilities, say about the labels; the columns are those of a run directory.
+
+    Parameters
+    ----------
+    items : DataFrame
+        One row per item: the consensus of its answers.
+    predictions : DataFrame
+        One row per annotation, in the order of the table: label_quality, whether it looks wrong, and why.
+    annotators : DataFrame or None
+        One row per annotator, where annotators are known.
+    summary : dict
+        Noise estimate, what held-out answers decided (`model_selection`), warnings.
+    """
+
+    items: pd.DataFrame
+    predictions: pd.DataFrame
+    annotators: pd.DataFrame | None
+    summary: dict[str, Any]
+
+    def __repr__(self) -> str:
+        issues = int(self.predictions["is_label_issue"].sum())
+        return f"Judgement({len(self.predictions):,} annotations of {len(self.items):,} items, {issues:,} issues)"
+
+
+def judge(
+    table: AnnotationTable | pd.DataFrame,
+    pred_probs: NDArray[Any] | pd.DataFrame | str | Path | None = None,
+    *,
+    pi: Sequence[str] | None = None,
+    pi_kinds: Mapping[str, str] | None = None,
+) -> Judgement:
+    """Judge all answers to each item together, without training a network.
+
+    Parameters
+    ----------
+    table : AnnotationTable or DataFrame
+        Annotations; a frame has columns `label` and, where these are known, `item` and `annotator`, as for
+        `AnnotationTable.from_frame`. Annotators then keep their names.
+    pred_probs : array (n, K), DataFrame or path, optional
+        Probabilities of the classes for every item, from a classifier that has not seen the item's labels (out of
+        sample): columns in the order of the classes, sorted; rows by item number, one per row of the table, or by name
+        where there is a column `item`. A memory map is read in parts. None: there are no inputs, and the answers and
+        their PI alone count.
+    pi : sequence of str, optional
+        Columns of privileged information of a frame; by default the annotator.
+    pi_kinds : mapping, optional
+        Kinds of PI columns, instead of guessing them.
+
+    Returns
+    -------
+    Judgement
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pidual import judge
+    >>> answers = {"item": [0, 0, 0, 1, 1, 1], "label": list("aabbba"), "annotator": list("xyzxyz")}
+    >>> judge(pd.DataFrame(answers)).items["consensus_label"].tolist()
+    ['a', 'b']
+    """
+    if isinstance(table, pd.DataFrame):
+        table = AnnotationTable.from_frame(table, pi=pi, keep_ids=True)
+    if not isinstance(table, AnnotationTable):
+        raise UsageError(f"table must be an AnnotationTable or a DataFrame, not {type(table).__name__}.")
+    if pred_probs is not None and not isinstance(pred_probs, np.ndarray | pd.DataFrame | str | Path):
+        pred_probs = np.asarray(pred_probs)
+    inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
+    results = judge_inputs(table, inputs, pi_kinds=pi_kinds)
+    return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
+
+
+def judge_inputs(table: AnnotationTable, inputs: Inputs, **options: Any) -> Results:
+    """As `judge`, of a table and inputs that are checked; options are those of `prepare_judging`."""
+    job = prepare_judging(table, inputs, **options)
+    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+        fabric = make_fabric("cpu")
+        fitted, answers = fit_and_predict(job, lambda _: train(job, fabric=fabric), fabric)
+        assert answers is not None
+        return judge_labels(job, fitted, answers)
+
+
+def prepare_judging(
+    table: AnnotationTable,
+    inputs: Inputs,
+    *,
+    pi_kinds: Mapping[str, str] | None = None,
+    sample_weight: NDArray[np.floating[Any]] | None = None,
+) -> Job:
+    """Check and join what judging needs."""
+    asked = FitOptions(method="latent_truth", pi_kinds=pi_kinds or {}, accelerator="cpu")
+    return prepare(table, inputs, asked, sample_weight=sample_weight)
+
+
+def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
+    """q of every item and class, by the order of the table's items; an item without a row has zeros."""
+    assert isinstance(fitted, ClosedFit)
+    assert fitted.answers is not None
+    assert fitted.judge is not None
+    assert fitted.probabilities is not None
+    q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
+    codes = job.rows.item.numpy()[fitted.answers.first(np.arange(len(job.rows.groups)))]
+    for items in chunks(job):
+        said = fitted.judge(fitted.answers.of(items)[0], log_of(fitted.probabilities(items)))
+        q[codes[items]] = said.q
+    return q

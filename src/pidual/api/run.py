@@ -1,0 +1,225 @@
+"""A run directory read again, and its issues listed. No torch: this is all a reviewer's machine needs.
+
+config.json          everything needed to run it again
+metrics.jsonl        one line per epoch
+model.safetensors    selected weights; model-last.safetensors: after the last epoch; model.json: classes, network, PI
+schema
+state/               resume point
+predictions.parquet  one row per annotation
+items.parquet, annotators.parquet, annotator_classes.parquet, thumbnails.parquet, previews.parquet
+summary.json         what came out; there when the run is finished
+report.html          self-contained
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..detect import Choice, list_labels, next_answers, simulate_review
+from ..detect.columns import value_text
+from ..detect.reviewed import calibrate_run
+from ..errors import RunError
+from ..files import write_json
+from ..run.decisions import read_decisions
+from ..run.files import RunFiles
+from ..run.lifecycle import locked, settle
+from ..run.predictions import write_frame
+from ..run.schemas import file_digest, sealed
+from ..show.report import build_report
+
+if TYPE_CHECKING:
+    from ..learn.methods import Method
+
+
+@dataclass(frozen=True)
+class Run(RunFiles):
+    """A run directory: its settings (`config`), results (`summary`, `history`) and tables (`predictions`, `items`,
+    `annotators`). Each is read when first needed.
+
+    Parameters
+    ----------
+    path : Path
+        The directory.
+    """
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run in a few numbers."""
+        about, found = self.config, self.summary if (self.path / "summary.json").exists() else {}
+        rate = found.get("estimated_noise_rate")
+        numbers = {
+            "method": about["method"],
+            "annotations": f"{about['data']['n_rows']:,}",
+            "items": f"{about['data']['n_items']:,}",
+            "labels that look wrong": f"{found['n_issues']:,}" if found else "not finished",
+            "estimated noise rate": f"{rate:.1%}" if rate is not None else "unknown",
+        }
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in numbers.items())
+        return f"<p>{escape(repr(self))}</p><table>{cells}</table>"
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Run":
+        """A finished run."""
+        run = cls(Path(path))
+        settle(run.path)
+        if not (run.path / "config.json").exists():
+            raise RunError(f"{path} is not a run directory: it has no config.json. Make one with `pidual fit`.")
+        if not (run.path / "summary.json").exists():
+            raise RunError(
+                f"The run in {path} is not finished; continue it with `pidual fit ... --resume`, or in Python with "
+                "fit_table(..., resume=True)."
+            )
+        return run
+
+    def detect(
+        self,
+        cutoff: Any = "auto",
+        budget: int | None = None,
+        *,
+        per_class: float | None = None,
+        classes: Sequence[Any] = (),
+        annotators: Sequence[Any] = (),
+    ) -> pd.DataFrame:
+        """List the labels that look wrong, or others, most suspicious first; the run is not changed.
+
+        Parameters
+        ----------
+        cutoff : float or "auto"
+            "auto" lists the issues of the run; a number lists the labels with a lower quality.
+        budget : int, optional
+            Instead: this many labels of lowest quality.
+        per_class : int or float, optional
+            Instead: this many labels of lowest quality of each given class, or this share of them (below 1); they come
+            by their place within their class.
+        classes, annotators : sequence
+            List only labels of these classes, and only those by these annotators.
+
+        Returns
+        -------
+        DataFrame
+            Rows of predictions.parquet, each with its reason and, where the run keeps it, the text of its item or the
+            columns of the input that are unusual.
+        """
+        fixed = None if isinstance(cutoff, str) and cutoff == "auto" else cutoff
+        choice = Choice(fixed, budget, per_class, tuple(classes), tuple(annotators))
+        self.forget()  # what is there now counts
+        return list_labels(self.predictions, choice, self.about_items)
+
+    @property
+    def about_items(self) -> "pd.Series[str]":
+        """The text of the item of suspicious annotations, or its unusual columns in words, by row of the table."""
+        kept = self.previews
+        words = [
+            text or f"{column} {value_text(value)} (usually {value_text(low)} to {value_text(high)})"
+            for column, text, value, low, high in zip(
+                *(kept[name] for name in ("column", "text", "value", "low", "high")), strict=True
+            )
+        ]
+        return pd.Series(words, index=kept["row"], dtype="str").groupby(level=0).agg("; ".join)
+
+    def next_answers(
+        self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
+    ) -> pd.DataFrame:
+        """The items where one more answer helps most, and whom to ask; see `detect.next_answers`.
+
+        Parameters
+        ----------
+        budget : number
+            Number of answers to ask for, one per item; with `cost`, their total cost.
+        per_annotator : int, optional
+            Largest number of answers from one annotator.
+        cost : mapping, optional
+            Cost of an answer, by the annotator's name in the run.
+        """
+        return next_answers(self, budget, per_annotator=per_annotator, cost=cost)
+
+    def simulate_review(self) -> pd.DataFrame:
+        """Wrong labels that a review of the first n would find, if clean labels are known.
+
+        See `detect.simulate_review`.
+        """
+        return simulate_review(self.predictions)
+
+    @property
+    def reviews(self) -> pd.DataFrame:
+        """Decisions of reviewers, see `pidual.run.decisions.read_decisions`; read again each time."""
+        return read_decisions(self)
+
+    @property
+    def calibration(self) -> dict[str, Any] | None:
+        """Estimates for all labels from decisions of reviewers: how many are wrong, with intervals, and which to list.
+
+        See `run.decisions.calibrate_run`. None if fewer than ten labels were decided.
+        """
+        return calibrate_run(self)
+
+    def write_thumbnails(self, pictures: pd.DataFrame) -> None:
+        """Replace the pictures in the report: item, png."""
+        name, summary = "thumbnails.parquet", dict(self.summary)
+        with self.writing(name):
+            write_frame(self.path / name, pictures)
+            summary["digests"] = summary.get("digests", {}) | {name: file_digest(self.path / name)}
+            write_json(self.path / "summary.json", sealed(summary))
+        self.forget()
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Say which file could not be written, such as on a full disk."""
+        try:
+            yield
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else error
+            raise RunError(
+                f"Cannot write {self.path / name} ({reason}); free some space, then run this again."
+            ) from error
+
+    def report(self) -> Path:
+        """Write report.html again."""
+        with locked(self.path):
+            return self.write_report()
+
+    def write_report(self) -> Path:
+        """Build report.html, in a directory that this process has locked."""
+        return build_report(self)
+
+    def load(self, weights: str = "selected") -> "Method":
+        """The trained method, in evaluation mode; `weights` are those of the "selected" or of the "last" epoch."""
+        from ..fit.load_model import load_method
+
+        return load_method(self, weights)[0]
+
+    @cached_property
+    def trained(self) -> "dict[str, tuple[Method, dict[str, NDArray[Any]]]]":
+        """What `predict` has loaded, kept for the next time, by the name of the weights."""
+        return {}
+
+    def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
+        """Predict new inputs; no PI is needed.
+
+        Parameters
+        ----------
+        X : path or array
+            Inputs of the kind the run was fitted with.
+        weights : "selected" or "last"
+            Which epoch to predict with.
+        accelerator : str
+            A Lightning Fabric accelerator.
+
+        Returns
+        -------
+        DataFrame
+            item, predicted_label, predicted_probability, and p_<class> for every class.
+        """
+        from ..fit.load_model import predict_inputs
+
+        return predict_inputs(self, X, weights=weights, accelerator=accelerator)

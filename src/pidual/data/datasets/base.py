@@ -1,0 +1,75 @@
+"""NoisyDataset: what every dataset here is once it is read: annotations, inputs, and a clean test set."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...files import fingerprint
+from .. import Inputs
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyDataset:
+    """A training set with noisy labels and privileged information, and a test set with clean labels.
+
+    Parameters
+    ----------
+    name : str
+        Key of DATASETS, with the variant behind a colon where there is one ("cifar10n:aggregate").
+    frame : DataFrame
+        One row per annotation: item (row of `x`), label and y (clean), both as numbers of `classes`; and the PI. Where
+        clean labels are known for some items only, y is of the type Int64 and missing for the others.
+    pi : mapping
+        PI column to its kind: "category", "number" or "duration".
+    x, x_test : array or Inputs
+        Vectors (N, D), uint8 images (N, 3, H, W), or inputs that are read from disk when they are needed.
+    y_test : int array
+        Clean labels of `x_test`.
+    classes : list of str
+        Names of the classes.
+    about : mapping
+        What is worth knowing beside it, such as how many files it came from.
+    whole : bool
+        Whether it is all that its authors published; only then may results be compared with those of others.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    pi: Mapping[str, str]
+    x: NDArray[Any] | Inputs
+    x_test: NDArray[Any] | Inputs
+    y_test: NDArray[np.int64]
+    classes: list[str]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = True
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.name!r}, {len(self.frame):,} annotations of {self.frame['item'].nunique():,} "
+            f"items, {len(self.classes)} classes, {self.noise_rate:.1%} wrong; PI: {', '.join(self.pi) or 'none'})"
+        )
+
+    @property
+    def noise_rate(self) -> float:
+        """Share of annotations whose label is wrong, among those whose clean label is known."""
+        known = self.frame.dropna(subset="y")
+        return float((known["label"] != known["y"]).mean())
+
+    def fingerprint(self) -> str:
+        """Hex digest of annotations, clean labels and inputs, of evenly spaced inputs where there are very many.
+
+        Of inputs that are read from disk only the shape counts.
+        """
+        return fingerprint(self._bytes())
+
+    def _bytes(self) -> Iterator[bytes]:
+        yield pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes()
+        yield self.y_test.tobytes()
+        for x in (self.x, self.x_test):
+            yield str((x.array if isinstance(x, Inputs) else x).shape).encode()
+            if not isinstance(x, Inputs):
+                yield np.ascontiguousarray(x[:: 1 + x.nbytes // 2**26]).tobytes()

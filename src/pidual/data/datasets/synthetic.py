@@ -1,0 +1,175 @@
+"""A small synthetic crowd: seeded, with known wrong labels and privileged information that says something about them.
+
+Items are points in clusters, two per class, so that no straight line separates the classes. Annotators differ in
+skill; some are spammers, who answer at random or always the same. Wrong answers tend to be quick ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...errors import UsageError
+
+CLUSTERS = 2  # per class
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A synthetic crowd's answers, its items and a clean test set.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row per annotation: item, annotator, seconds (unless left out), label, y (clean).
+    x : float32 array of shape (n_items, n_features)
+        `item` is the row.
+    x_test, y_test : arrays
+        Further items from the same clusters, with clean labels.
+    spammers : array of str
+        Names of the annotators who answer without looking.
+    """
+
+    frame: pd.DataFrame
+    x: NDArray[np.float32]
+    x_test: NDArray[np.float32]
+    y_test: NDArray[np.int64]
+    spammers: NDArray[np.str_]
+
+    def __repr__(self) -> str:
+        return (
+            f"Crowd({len(self.frame):,} annotations of {len(self.x):,} items by {self.frame['annotator'].nunique():,} "
+            f"annotators, {self.noise_rate:.1%} wrong)"
+        )
+
+    @property
+    def noise_rate(self) -> float:
+        """Share of annotations whose label is wrong."""
+        return float((self.frame["label"] != self.frame["y"]).mean())
+
+
+def make_crowd(
+    n_items: int = 600,
+    n_annotators: int = 30,
+    answers_per_item: int = 3,
+    n_classes: int = 4,
+    n_features: int = 10,
+    *,
+    spammer_share: float = 0.1,
+    noise: float = 0.4,
+    class_separation: float = 3.0,
+    durations: bool = True,
+    n_test: int = 1000,
+    seed: int = 0,
+) -> Crowd:
+    """Make a synthetic crowd.
+
+    Parameters
+    ----------
+    n_items, n_annotators, answers_per_item : int
+        Sizes; each item is answered by `answers_per_item` different annotators.
+    n_classes, n_features : int
+        Classes, and numbers per item.
+    spammer_share : float
+        Share of the annotators who answer without looking, each either at random or always the same class.
+    noise : float
+        Share of wrong labels over all answers, spammers' included; met up to one answer. Above 1 - 1/n_classes the
+        answers are worse than guessing.
+    class_separation : float
+        Half the typical distance between two cluster centres, in standard deviations within a cluster.
+    durations : bool
+        Whether the frame has the seconds each answer took: shorter for wrong answers and spammers, with a few long
+        ones from people who left the desk.
+    n_test : int
+        Number of clean test items.
+    seed : int
+        The same seed gives the same crowd.
+    """
+    _check(n_annotators, answers_per_item, n_classes, spammer_share, noise)
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n_classes, CLUSTERS, n_features)) * class_separation * np.sqrt(2 / n_features)
+    x, y = _items(n_items, centres, rng)
+    x_test, y_test = _items(n_test, centres, rng)
+    asked = _asked(n_items, n_annotators, answers_per_item, rng)
+    item, who = np.repeat(np.arange(n_items), answers_per_item), asked.reshape(-1)
+    n_spammers = round(spammer_share * n_annotators)
+    spammer = np.zeros(n_annotators, bool)
+    spammer[rng.permutation(n_annotators)[:n_spammers]] = True
+    label = _labels(y[item], who, spammer, n_classes, noise, rng)
+    names = np.asarray([f"worker-{number:0{len(str(n_annotators - 1))}d}" for number in range(n_annotators)])
+    columns = {"item": item, "annotator": pd.Categorical.from_codes(who, pd.Index(names)), "label": label, "y": y[item]}
+    frame = pd.DataFrame(columns)
+    if durations:
+        frame.insert(2, "seconds", _seconds(label != y[item], who, spammer, rng))
+    return Crowd(frame, x, x_test, y_test, names[spammer])
+
+
+def _check(n_annotators: int, answers: int, n_classes: int, spammer_share: float, noise: float) -> None:
+    """Refuse impossible sizes and shares."""
+    if not 1 <= answers <= n_annotators:
+        raise UsageError(f"answers_per_item must be between 1 and n_annotators = {n_annotators}, not {answers}")
+    if n_classes < 2:
+        raise UsageError(f"a crowd needs at least two classes, not {n_classes}")
+    if not (0 <= spammer_share <= 1 and 0 <= noise < 1):
+        raise UsageError(f"spammer_share and noise are shares between 0 and 1, not {spammer_share} and {noise}")
+
+
+def _items(
+    n_items: int, centres: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Points around the centres, with their classes; every class equally often (up to one)."""
+    y = rng.permutation(np.arange(n_items) % len(centres))
+    x = rng.standard_normal((n_items, centres.shape[2]), dtype=np.float32)
+    x += centres[y, rng.integers(0, CLUSTERS, n_items)].astype(np.float32)
+    return x, y
+
+
+def _asked(n_items: int, n_annotators: int, answers: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Different annotators for each item, (n_items, answers); quick also for very many of them."""
+    if 2 * answers > n_annotators:
+        return rng.permuted(np.tile(np.arange(n_annotators), (n_items, 1)), axis=1)[:, :answers]
+    asked = rng.integers(0, n_annotators, (n_items, answers))
+    again = np.arange(n_items)
+    while len(again := again[(np.diff(np.sort(asked[again], axis=1), axis=1) == 0).any(axis=1)]):
+        asked[again] = rng.integers(0, n_annotators, (len(again), answers))
+    return asked
+
+
+def _labels(
+    y: NDArray[np.int64],
+    who: NDArray[np.int64],
+    spammer: NDArray[np.bool_],
+    n_classes: int,
+    noise: float,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Answers: spammers' first, then as many wrong ones by the others as are missing to the wanted noise rate."""
+    label = y.copy()
+    habit = np.where(rng.random(len(spammer)) < 0.5, -1, rng.integers(0, n_classes, len(spammer)))  # -1: at random
+    by_spammer = spammer[who]
+    spam = habit[who[by_spammer]]
+    label[by_spammer] = np.where(spam >= 0, spam, rng.integers(0, n_classes, len(spam)))
+    missing = round(noise * len(y)) - int((label != y).sum())
+    honest = np.flatnonzero(~by_spammer)
+    if not 0 <= missing <= len(honest):
+        raise UsageError(
+            f"a noise rate of {noise:g} is impossible with these spammers, who alone make "
+            f"{(label != y).mean():.3f}; change noise or spammer_share"
+        )
+    carelessness = rng.normal(0.0, 1.5, len(spammer))  # log odds of a mistake, up to a constant
+    urge = carelessness[who[honest]] + rng.logistic(size=len(honest))
+    wrong = honest[np.argsort(-urge, kind="stable")[:missing]]  # the threshold that gives the wanted number
+    label[wrong] = (y[wrong] + rng.integers(1, n_classes, len(wrong))) % n_classes
+    return label
+
+
+def _seconds(
+    wrong: NDArray[np.bool_], who: NDArray[np.int64], spammer: NDArray[np.bool_], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Log-normal times: each annotator has a pace, wrong answers take about half as long, one in a hundred is idle."""
+    pace = np.log(8.0) + rng.normal(0.0, 0.3, len(spammer)) - 1.0 * spammer
+    honest = ~spammer[who]
+    log_seconds = pace[who] - 0.7 * (wrong & honest) + rng.normal(0.0, 0.4, len(who))
+    idle = np.where(rng.random(len(who)) < 0.01, 30.0, 1.0)
+    return np.asarray(np.round(np.exp(log_seconds) * idle, 2))

@@ -1,0 +1,131 @@
+"""How well a fit went, where clean labels are known. No torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..metrics import detection_auc, finite_or_none, precision_recall, wilson_interval
+from ..run.predictions import Predictions
+from . import noise_rate
+
+CHECKED = 20  # items with a clean label, from which on these can contradict what is stated
+MARGIN = 0.02  # of no account, however many clean labels show it
+
+
+def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str, Any] | None:
+    """How well it went, where clean labels are known; None where they are not.
+
+    `scores` are the method's own. Detection counts all rows but test rows, validation rows among them; benchmarks count
+    the rows trained on alone.
+    """
+    y = predictions.y
+    if y is None or not (y >= 0).any():
+        return None
+    known = predictions.is_checked
+    wrong = (predictions.given != y)[known]
+    gate = predictions.gate
+    test = (y >= 0) & ~known
+    return {
+        "noise_rate": float(wrong.mean()) if len(wrong) else None,
+        "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
+        "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
+        "score_auc": native_aucs(predictions, scores, known),
+        **evaluate_issues(predictions),
+        "consensus_accuracy": consensus_accuracy(predictions, known),
+        "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
+    }
+
+
+def consensus_accuracy(predictions: Predictions, rows: NDArray[np.bool_]) -> float | None:
+    """Share of the items of these rows whose consensus is the clean label; None where there is no consensus."""
+    if "consensus_label" not in predictions.frame:
+        return None
+    _, first = np.unique(predictions.item[rows], return_index=True)
+    right = (predictions.suggested == predictions.y)[rows][first]
+    return float(right.mean()) if len(right) else None
+
+
+def native_aucs(predictions: Predictions, scores: Sequence[str], rows: NDArray[np.bool_]) -> dict[str, float | None]:
+    """Detection AUC of the method's own scores, high = wrong, on those of the rows for which they are known."""
+    aucs = {}
+    for name in scores:
+        if name in predictions.frame:
+            score = predictions.frame[name].to_numpy(dtype=np.float32)
+            known = rows & ~np.isnan(score)
+            aucs[name] = finite_or_none(detection_auc(-score[known], (predictions.given != predictions.y)[known]))
+    return aucs
+
+
+def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
+    """Precision and recall of the marked issues against the clean labels, on the rows that have one and are not test.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        With clean labels.
+
+    Returns
+    -------
+    dict
+        issue_precision and issue_recall; None where undefined.
+    """
+    known = predictions.is_checked
+    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != predictions.y)[known])
+    return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}
+
+
+def find_false_claims(
+    predictions: Predictions,
+    full: NDArray[np.floating[Any]],
+    unaided: NDArray[np.floating[Any]],
+    bounds: NDArray[np.floating[Any]],
+) -> list[str]:
+    """What clean labels contradict: the 95% interval by them excludes what is stated about the very same labels.
+
+    A consensus or a list that is better than stated is no contradiction.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    full, unaided : arrays (N,)
+        Probability that each label is right, counted in full, and not at all.
+    bounds : array (2, N)
+        The former, at the least and at the most that may be stated.
+    """
+    known, y, item = np.flatnonzero(predictions.is_checked), predictions.y, predictions.item
+    one = known[np.unique(item[known], return_index=True)[1]]
+    if y is None or len(one) < CHECKED:
+        return []
+    found, quality, wrong = [], predictions.label_quality, predictions.given != y
+    if predictions.has_consensus:
+        share, low, high = share_by_items((predictions.suggested == y)[one], item[one])
+        stated = float(predictions.suggested_probability[one].mean())
+        if stated > high + MARGIN:
+            found.append(
+                f"Of the {len(one):,} items with a clean label the consensus is right for {share:.0%} ({low:.0%} to "
+                f"{high:.0%}); the run states {stated:.0%}."
+            )
+    listed = known[predictions.is_issue[known]]
+    for rows, what in ((listed, "labels that look wrong and have a clean label"), (known, "labels with a clean label")):
+        if len(np.unique(item[rows])) < CHECKED:
+            continue
+        share, low, high = share_by_items(wrong[rows], item[rows])
+        ends = bounds if rows is known else np.stack([unaided, full])
+        said = noise_rate(item[rows], quality[rows], ends[:, rows])
+        if said["low"] > high + MARGIN or (said["high"] < low - MARGIN and rows is known):
+            found.append(
+                f"Of the {len(rows):,} {what} {share:.0%} are wrong ({low:.0%} to {high:.0%}); the run states "
+                f"{said['rate']:.0%} ({said['low']:.0%} to {said['high']:.0%})."
+            )
+    return found
+
+
+def share_by_items(hits: NDArray[np.bool_], item: NDArray[np.integer[Any]]) -> tuple[float, float, float]:
+    """Share of hits and its 95% interval: Wilson's, of as many independent labels as these are worth."""
+    share, code = float(hits.mean()), np.unique(item, return_inverse=True)[1]
+    variance = float(np.square(np.bincount(code, weights=hits - share)).sum()) / len(hits) ** 2
+    n = share * (1 - share) / variance if variance > 0 else float(code.max() + 1)
+    low, high = wilson_interval(share * n, n)
+    return share, float(low), float(high)

@@ -1,5 +1,0 @@
-"""PI as numbers: that of a table's columns (`columns`), and random PI, a function of seed and row (`random_pi`)."""
-
-from .columns import KINDS, EncodedPI, PIColumn, PIEncoder, guess_kind, quantity
-
-__all__ = ["KINDS", "EncodedPI", "PIColumn", "PIEncoder", "guess_kind", "quantity"]

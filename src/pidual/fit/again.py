@@ -1,0 +1,160 @@
+"""A run once more, with what reviewers decided on it.
+
+    known_classes       what was decided (`decisions`), and what the run knew already, for every annotation
+    check_same_data     table and inputs must be those it was made from
+    options_again       what was asked of it
+    start_from          the answer model begins where its own ended
+    describe_change     what the decisions have changed
+
+Only what is known about annotators goes on. Networks of x start over: with their old weights they keep the wrong labels
+that they have learned, and are less often right than without (docs/loop.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..api.run import Run
+from ..data import AnnotationTable, read_truth
+from ..detect.reviewed import calibrate_run, decided_classes
+from ..errors import RunError, UsageError
+from ..learn.methods.fitted_truth import FittedTruth
+from ..run.decisions import read_decisions
+from ..run.files import WITHOUT_TRAINING
+from .load_model import FETCHING, check_library_name
+from .options import FitOptions
+from .prepare import Job
+
+
+def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """The class of each annotation's item where it is known, else -1 (N,): decided on, or known to the run before.
+
+    Parameters
+    ----------
+    run : Run
+    table : AnnotationTable
+        The one that it was made from.
+    truth : int array (N,), optional
+        What else is known, as `read_truth` reads it; decisions of reviewers count more.
+    """
+    check_same_data(run, "fingerprint", table.fingerprint(), table.source)
+    before, decided = run.config["source"].get("truth"), decided_classes(run)
+    known = np.full(len(table), -1, np.int64) if truth is None else truth
+    if truth is None and before is not None:
+        if not Path(before).exists():
+            raise UsageError(f"{run.path} used the classes of {before}, which is missing; put it back.")
+        known = read_truth(before, table)
+    if not len(decided) and not (known >= 0).any():
+        raise UsageError(f"Nobody has decided on a label of {run.path}; review some with `pidual review {run.path}`.")
+    of_item = np.full(int(table.item_codes.max()) + 1, -1, np.int64)
+    of_item[table.item_codes[known >= 0]] = known[known >= 0]
+    codes = pd.Index([str(name) for name in table.classes]).get_indexer(pd.Index(decided["label"]))
+    of_item[table.item_codes[decided["row"].to_numpy()]] = codes
+    found: NDArray[np.int64] = of_item[table.item_codes]
+    return found
+
+
+def options_again(run: Run, **changes: Any) -> FitOptions:
+    """What the fit of a run was asked for, with some options changed; see `FitOptions`."""
+    config, asked = run.config, dict(changes.pop("options", {}))
+    network = config["network"]
+    own = network["name"] not in WITHOUT_TRAINING
+    if ":" in network["name"]:
+        check_library_name(run.path / "config.json", network["name"])
+        fetched = [name for name in FETCHING if network["options"].get(name) and f"network.{name}" not in asked]
+        if fetched:
+            raise UsageError(
+                f"{run.path} began with weights from elsewhere (network.{fetched[0]}); say which to begin with, with "
+                f"--set network.{fetched[0]}=..., or none, with --set network.{fetched[0]}=none."
+            )
+    options = {name: value for name, value in config["training"].items() if name != "seed"}
+    options |= config["method_options"]
+    options |= {f"network.{name}": value for name, value in network["options"].items()}
+    options = options if own else {}
+    again = FitOptions(
+        method=config["method"],
+        setting=config["setting"],
+        options={**options, **asked},
+        network=network["name"] if own else None,
+        valid_fraction=config.get("valid_fraction"),
+        pi_kinds=config.get("pi_kinds", {}),
+        seed=config["seed"],
+        **config.get("splits", {}),
+    )
+    return replace(again, **changes)
+
+
+def begin_again(run: Run, job: Job) -> dict[str, Any]:
+    """Let a job begin where a run of the same inputs ended; what config.json says about it."""
+    check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
+    about = {"from": str(run.path), "warm_start": start_from(run, job)}
+    reviews, before = read_decisions(run), run.config["source"].get("truth")
+    if len(reviews):
+        about["decided_until"] = reviews["at"].max().isoformat()
+    return about if before is None else about | {"truth": before}
+
+
+def start_from(run: Run, job: Job) -> bool:
+    """Let the answer model of a job that trains no network begin with that of a run, unless that failed; whether it
+    does."""
+    if job.trains or run.trains or run.summary.get("verdict", {}).get("status") == "failed":
+        return False
+    method = run.load()
+    job.start = method.learned.model if isinstance(method, FittedTruth) else None
+    return job.start is not None
+
+
+def check_same_data(run: Run, name: str, now: str, what: str) -> None:
+    """Refuse another table or other inputs than those that a run was made from.
+
+    Parameters
+    ----------
+    run : Run
+    name : "fingerprint" or "x_fingerprint"
+        Of the table, or of the inputs.
+    now : str
+        What it is now.
+    what : str
+        What it is of.
+    """
+    if run.config["data"][name] == now:
+        return
+    key = name == "fingerprint" and not run.config["data"].get("keep_ids", True)
+    raise RunError(
+        f"{what} is not as it was when {run.path} was made from it"
+        f"{', or the key of the pseudonyms is another one' if key else ''}; decisions on its labels need the data as "
+        "it was."
+    )
+
+
+def describe_change(run: Run, items: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the decisions were, and what they have changed; for summary.json.
+
+    Parameters
+    ----------
+    run : Run
+        The run before.
+    items, summary
+        Of the new one.
+    """
+    decisions, before = read_decisions(run), run.items
+    decided = set(run.predictions.frame["item"].iloc[decisions["row"]].astype(str))
+    names = before["item"].astype(str)
+    now = items.set_index(items["item"].astype(str))["consensus_label"].loc[names].astype(str).to_numpy()
+    changed, looked_at = now != before["consensus_label"].astype(str).to_numpy(), names.isin(decided).to_numpy()
+    return {
+        "run": str(run.path),
+        "calibration": calibrate_run(run),
+        "n_decisions": len(decisions),
+        "n_unsure": int((decisions["decision"] == "unsure").sum()),
+        "n_wrong": int((decisions["decision"] == "change").sum()),
+        "n_consensus_changed": int(changed.sum()),
+        "n_others_changed": int((changed & ~looked_at).sum()),
+        "n_issues": [int(run.summary["n_issues"]), int(summary["n_issues"])],
+        "noise_rate": [float(run.summary["estimated_noise_rate"]), float(summary["estimated_noise_rate"])],
+    }

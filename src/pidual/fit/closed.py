@@ -1,0 +1,291 @@
+"""Latent truth without a training loop: f in closed form, or probabilities that are given, or no inputs at all.
+
+Nothing depends on a seed. A round that is finished is kept in the state of the run, which goes on from there.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ..errors import RunError
+from ..learn.answers.judging import FOLDS, Judge, fit_judge, log_of
+from ..learn.answers.model import AnswerModel, Answers
+from ..learn.answers.rows import AnswerRows
+from ..learn.closed_form.alternate import ROUNDS, Alternated, State, fit_inputs
+from ..learn.closed_form.network import KernelMixture
+from ..learn.closed_form.ridge import ALONE, Processes
+from ..learn.engine import Fitted, Interrupted
+from ..learn.engine.checkpoint import START_ANEW, StateStore, misfit
+from ..learn.engine.fit import Position
+from ..learn.engine.history import Record
+from ..learn.engine.progress import Progress
+from ..learn.methods.fitted_truth import FittedTruth
+from ..learn.nets import build_network
+from ..run.files import CLOSED_FORM
+from .prepare import Job
+
+LEARNED_NUMBERS = 2**25  # items x classes that are fitted to; of more, evenly spaced items
+GIVEN_NUMBERS = 2**21  # answers x classes that are fitted to where f is given
+PREDICTED = 2**12  # items whose probabilities are worked out at once
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class ClosedFit(Fitted):
+    """What was fitted without a training loop.
+
+    Parameters
+    ----------
+    answers : AnswerRows, optional
+    judge : Judge, optional
+    probabilities : callable, optional
+        From items, numbered as in `Rows.groups`, to their probabilities (n, K), by fits that have not seen them.
+    untouched : callable, optional
+        The same by fits that what is said about them has not reached in any way, where these are others.
+    """
+
+    answers: AnswerRows | None = None
+    judge: Judge | None = None
+    probabilities: Callable[[Ints], Floats] | None = None
+    untouched: Callable[[Ints], Floats] | None = None
+
+
+class Inputs:
+    """Rows of x, flat, picked when they are needed.
+
+    Parameters
+    ----------
+    x : array (n, ...)
+        May be a memory map.
+    rows : int array (m,)
+        Which of them.
+    """
+
+    def __init__(self, x: NDArray[Any], rows: Ints):
+        self.x, self.rows = x, rows
+        self.shape = (len(rows), int(np.prod(x.shape[1:])))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        picked = np.asarray(self.x[self.rows[index]])
+        return picked.reshape(-1, self.shape[1])
+
+
+def fit_closed(
+    job: Job,
+    *,
+    start: AnswerModel | None = None,
+    fabric: Fabric | None = None,
+    store: StateStore | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> ClosedFit:
+    """Fit a job that has no network to train.
+
+    Parameters
+    ----------
+    job : Job
+        Its network is described in full afterwards.
+    start : AnswerModel, optional
+        Where the answer model begins, if it has these annotators and PI.
+    fabric : Fabric, optional
+        Processes that share the work of many inputs; all have the same result.
+    store : StateStore, optional
+        Where the first of them keeps rounds; one that is there is gone on from.
+    progress : Progress, optional
+    stop : callable
+        Asked after every round; True keeps the round and raises Interrupted.
+    """
+    progress, started = progress or Progress(), time.monotonic()
+    kept = job.train & (job.rows.weight.numpy() > 0)
+    answers = AnswerRows.fit(job.rows, job.spec, kept)
+    learned = np.flatnonzero(np.add.reduceat(kept[job.rows.groups.order.numpy()], job.rows.groups.starts[:-1].numpy()))
+    rounds = ROUNDS if job.network["name"] == CLOSED_FORM else 1
+    kept_rounds = Rounds(store, progress, stop, started, fabric)
+    progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
+    try:
+        with threadpool_limits(1):  # the same numbers for any number of threads
+            fit = fit_rounds if rounds > 1 else fit_given
+            made = fit(job, answers, learned, kept, start, kept_rounds)
+    finally:
+        progress.stop()
+    f, judge, probabilities, untouched, likelihoods, explained = made
+    options = FittedTruth.options(answers.design, judge)
+    job.method_options = options
+    method = FittedTruth(f, job.spec, **options).hold(answers.design, judge).eval()
+    history = records(likelihoods, started)
+    how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities, "untouched": untouched}
+    how["selection"] = describe(judge, f, explained)
+    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], **how)
+
+
+@dataclass
+class Rounds:
+    """Keeps every round that is finished, and says so."""
+
+    store: StateStore | None
+    progress: Progress
+    stop: Callable[[], bool]
+    started: float
+    fabric: Fabric | None = None
+
+    @property
+    def processes(self) -> Processes:
+        """Return those who share the work."""
+        fabric = self.fabric
+        if fabric is None or fabric.world_size == 1:
+            return ALONE
+
+        def total(array: NDArray[Any]) -> NDArray[Any]:
+            found: torch.Tensor = fabric.all_reduce(torch.from_numpy(array), reduce_op="sum")
+            return found.numpy()
+
+        return Processes(fabric.global_rank, fabric.world_size, total)
+
+    def number(self) -> int:
+        """Return how many rounds were kept."""
+        found = None if self.store is None else self.store.values()
+        return 0 if found is None else int(found["position"]["epoch"])
+
+    def state(self, answers: Answers) -> State | None:
+        """Return what was kept last of a fit to these answers."""
+        found = None if self.store is None else self.store.load()
+        if self.store is None or found is None:
+            return None
+        model, n = AnswerModel.empty(answers).flat(), found[1]["position"]["epoch"]
+        items = (answers.n_items, answers.n_classes)
+        shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
+        wrong = misfit(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
+        if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
+            wrong = "it is of no round, or holds numbers that are not finite"
+        if wrong:
+            raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
+        return {name: value.double().numpy() for name, value in found[0].items()}
+
+    def state_of_all(self, answers: Answers) -> State | None:
+        """Return what the first process has kept, on all processes."""
+        own = self.state(answers)
+        return own if self.fabric is None else self.fabric.broadcast(own)
+
+    def keep(self, number: int, state: State) -> None:
+        """Keep a round."""
+        self.progress.step(number, 1)
+        if self.store is not None:
+            tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
+            position = Position(epoch=number + 1, history=records(state["likelihoods"].tolist(), self.started))
+            self.store.save(tensors, {"position": position.to_json(), "optimizer": {}})
+        asked = np.array([float(self.stop())])
+        if self.processes.total(asked)[0]:
+            raise Interrupted("stopped between two rounds")
+
+
+def records(likelihoods: list[float], started: float) -> list[Record]:
+    """Return a record of each round, as of an epoch of training."""
+    seconds = (time.monotonic() - started) / len(likelihoods)
+    return [
+        {"epoch": number, "attempt": 0, "loss": -likelihood, "seconds": seconds}
+        for number, likelihood in enumerate(likelihoods)
+    ]
+
+
+Asked = Callable[[Ints], Floats]
+Made = tuple[Any, Judge, Asked, Asked | None, list[float], float | None]
+
+
+def fit_rounds(
+    job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: Rounds
+) -> Made:
+    """Fit f in closed form to evenly spaced items; all others are predicted."""
+    some = learned[:: max(1, -(-len(learned) * job.spec.n_classes // LEARNED_NUMBERS))]
+    said = answers.of(some, kept)[0]
+    first = answers.first(some)
+    row = np.unique(job.together[first], return_index=True, return_inverse=True)
+    array, x_row = job.inputs.array, job.rows.x_row.numpy()
+    assert isinstance(array, np.ndarray)
+    x = Inputs(array, x_row[first[row[1]]])
+    begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
+    how: dict[str, Any] = {"start": begin, "state": rounds.state_of_all(said), "after_round": rounds.keep}
+    how["processes"] = rounds.processes
+    found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
+    f = KernelMixture.of(found.f)
+    job.network = job.network | {"options": f.options}
+    every = answers.first(np.arange(len(job.rows.groups)))
+    number = np.full(int(job.together.max()) + 1, -1)
+    number[job.together[first]] = np.arange(len(some))
+    number = number[job.together[every]]  # a copy of an item is judged as that: by fits without either
+    others = Inputs(array, x_row[every])
+
+    def probabilities(items: Ints, known: Floats = found.p) -> Floats:
+        p, at = np.empty((len(items), job.spec.n_classes)), number[items]
+        p[at >= 0] = known[at[at >= 0]]
+        new = np.flatnonzero(at < 0)
+        for part in np.array_split(new, len(new) // PREDICTED + 1) if len(new) else ():
+            p[part] = found.f.predict(others[items[part]])
+        return p
+
+    untouched = partial(probabilities, known=found.first)
+    return f, found.judge, probabilities, untouched, found.likelihoods, share_explained(found.p, found.posterior.q)
+
+
+def share_explained(p: Floats, q: Floats) -> float:
+    """Return how much of what is known about the classes of items, beyond how frequent they are, p knows by itself."""
+    log_mean = np.log(np.maximum(q.mean(0), 1e-12))
+    known = float((q * (np.log(np.maximum(q, 1e-12)) - log_mean)).sum(1).mean())
+    gained = float((q * (log_of(p) - log_mean)).sum(1).mean())
+    return float(np.clip(gained / known, 0, 1)) if known > 0 else 0.0
+
+
+def fit_given(
+    job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: Rounds
+) -> Made:
+    """Fit the answer model to evenly spaced items, beside probabilities that are given, or alike for all items."""
+    k = job.spec.n_classes
+    first, x_row = answers.first(np.arange(len(job.rows.groups))), job.rows.x_row.numpy()
+
+    def probabilities(items: Ints) -> Floats:
+        if job.inputs.kind == "none":
+            return np.full((len(items), k), 1 / k)
+        assert isinstance(job.inputs.array, np.ndarray)
+        p = np.asarray(job.inputs.array[x_row[first[items]]], np.float64)
+        return np.asarray(p / p.sum(1, keepdims=True))
+
+    per_item = len(job.rows) / len(first)
+    some = learned[:: max(1, int(len(learned) * per_item * k // GIVEN_NUMBERS))]
+    said = answers.of(some, kept)[0]
+    begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
+    judge = fit_judge(said, log_of(probabilities(some)), truth=answers.truth(some), start=begin)
+    f = build_network(job.network["name"], in_shape=job.network["in_shape"], n_classes=k)
+    sharpness = judge.temper.sharpness if judge.misleading is None else judge.misleading.sharpness
+    values = {"bias": sharpness * judge.model.bias[None]}
+    if job.network["name"] == "given":
+        values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
+    f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
+    return f, judge, probabilities, None, [judge.temper.likelihood], None
+
+
+def fits(start: AnswerModel, empty: AnswerModel) -> bool:
+    """Return whether an answer model has the shapes of another."""
+    return all(np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items())
+
+
+def describe(judge: Judge, f: Any, explained: float | None) -> list[Record]:
+    """Return what held-out answers decided, for summary.json."""
+    found: Record = {"tau": judge.temper.tau, "sharpness": judge.temper.sharpness}
+    found["answer_log_likelihood"] = judge.temper.likelihood
+    if judge.misleading is not None:
+        found |= {"misleading_rate": judge.misleading.rate, "misleading_follow": judge.misleading.follow}
+    if isinstance(f, KernelMixture):
+        found |= {"kernels": f.shares, "explained": explained}
+    return [found]

@@ -1,0 +1,180 @@
+"""How PI changes the chance of a right answer, by the answer model, and how reliable that is."""
+
+import numbers as number_types
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..data.pi import PIColumn, quantity
+from ..detect.columns import is_moment, numbers
+from ..detect.tells import FEW_VALUES, TAILS, Answers, find_telling
+from ..learn.answers.model import AnswerModel
+from ..learn.answers.model import Answers as ModelAnswers
+from ..learn.answers.rows import AnswerRows
+from ..learn.batch import Rows, Spec
+from ..metrics import NORMAL_95
+
+ENDS = TAILS[1]  # of a column of numbers: rows of so low, and so high values are compared
+EFFECT_NUMBERS = 2**20  # answers x classes that effects of PI are a mean of
+MIN_SUPPORT = 20  # annotations that a category, or a column, needs
+MAX_NAMED_CATEGORIES = 50  # values of a column with more may be ids and are not written out
+
+
+def pi_effects(
+    model: AnswerModel,
+    answers: AnswerRows,
+    spec: Spec,
+    frame: pd.DataFrame,
+    columns: Sequence[PIColumn],
+    truth: NDArray[np.int64],
+    learned: NDArray[np.bool_],
+) -> list[dict[str, Any]]:
+    """How likely a right answer is where a PI column is low, and where it is high, all else being as it is.
+
+    Parameters
+    ----------
+    model : AnswerModel
+    answers : AnswerRows
+        All annotations.
+    spec, frame, columns
+        How they are encoded, and what they are as they are.
+    truth : int array (N,)
+        Most likely class of each annotation's item.
+    learned : bool array (N,)
+        Which annotations may be looked at.
+
+    Returns
+    -------
+    list of dict
+        For every column but the annotator: column; low and high, its values at the 10th and the 90th percentile, or
+        the categories of lowest and highest probability among the frequent ones; right_at_low and right_at_high;
+        difference, difference_low and difference_high, of these two and its 95% interval; and tells, whether wrong
+        answers are more frequent at some of its values than chance explains. A column of more than 50 categories is
+        left out, as these may be names.
+    """
+    known = np.flatnonzero(learned)
+    sample = known[:: max(1, len(known) * spec.n_classes // EFFECT_NUMBERS)]
+    effect = partial(_right_with, model, answers, sample, truth[sample])
+    found = []
+    for column in columns:
+        if column.name == "annotator":
+            continue
+        codes = [at for at, name in enumerate(spec.code_names) if name == column.name]
+        quantities = [at for at, name in enumerate(spec.number_names) if name == column.name]
+        typical = _typical_rows(column, frame[column.name], answers.rows, codes, known)
+        rights = [(effect(row, codes, quantities), value) for row, value in typical]
+        if column.kind == "category":
+            rights.sort(key=lambda pair: pair[0])
+        if len(rights) > 1:
+            (low, low_value), (high, high_value) = rights[0], rights[-1]
+            names = {"column": column.name, "low": low_value, "high": high_value}
+            found.append(names | {"right_at_low": low, "right_at_high": high, "difference": high - low})
+    return with_uncertainty(found, frame.iloc[known], truth[known])
+
+
+def _typical_rows(
+    column: PIColumn, values: "pd.Series[Any]", rows: Rows, codes: list[int], known: NDArray[np.int64]
+) -> list[tuple[int, Any]]:
+    """Annotations that have a low and a high value of a column, or each of its frequent categories, and these."""
+    if column.kind == "category":
+        if not codes or column.n_codes > MAX_NAMED_CATEGORIES:
+            return []
+        code = rows.codes[:, codes[0]].numpy()[known]
+        names = [*column.categories, *["other"] * column.other, *["missing"] * column.missing]
+        count = np.bincount(code[code >= 0], minlength=len(names))
+        frequent = np.flatnonzero(count >= max(MIN_SUPPORT, len(known) / 100))
+        return [(int(known[np.argmax(code == one)]), str(names[one])) for one in frequent]
+    number = quantity(values.iloc[known], column.kind)
+    finite = np.flatnonzero(np.isfinite(number))
+    order = finite[np.argsort(number[finite], kind="stable")]
+    for share in (0.1, 0.01):
+        if len(order) < MIN_SUPPORT:
+            break
+        places = order[int(share * len(order))], order[int((1 - share) * (len(order) - 1))]
+        if number[places[0]] < number[places[1]]:
+            return [(int(known[at]), _plain(values.iloc[known[at]])) for at in places]
+    return []
+
+
+def _plain(value: Any) -> float | str:
+    """A value of a PI column as JSON has it."""
+    return float(value) if isinstance(value, number_types.Real) else str(value)
+
+
+def _right_with(
+    model: AnswerModel,
+    answers: AnswerRows,
+    sample: NDArray[np.int64],
+    truth: NDArray[np.int64],
+    row: int,
+    codes: list[int],
+    quantities: list[int],
+) -> float:
+    """Mean probability of a right answer, were these PI columns as in one row."""
+    all_codes, all_numbers = answers.rows.codes.numpy(), answers.rows.numbers.numpy()
+    changed, moved = all_codes[sample].copy(), all_numbers[sample].copy()
+    changed[:, codes], moved[:, quantities] = all_codes[row, codes], all_numbers[row, quantities]
+    n, k = len(sample), answers.n_classes
+    said = ModelAnswers.build(np.arange(n), truth, answers.design, changed, moved, n_items=n, n_classes=k)
+    log_p = model.log_likelihood(said)[np.arange(len(sample)), truth]
+    return float(np.exp(log_p).mean())
+
+
+def with_uncertainty(
+    effects: list[dict[str, Any]], frame: pd.DataFrame, truth: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """Effects of PI columns with an interval of their difference, and whether the column indicates wrong answers.
+
+    The interval has the width of that of a plain comparison: of rows with low values and rows with high values, or of
+    the two categories, each answer beside the same annotator's others; answers to one item count together.
+
+    Parameters
+    ----------
+    effects : list of dict
+        From `pi_effects`: column, low, high, difference.
+    frame : DataFrame (N rows)
+        Item, label, PI columns and, where known, annotator.
+    truth : int array (N,)
+        Most likely class of every row's item.
+    """
+    wrong = frame["label"].cat.codes.to_numpy() != truth
+    who = frame["annotator"].cat.codes.to_numpy() if "annotator" in frame else None
+    item = frame["item"].cat.codes.to_numpy()
+    answers = Answers.of(wrong, who, item)
+    columns = [effect["column"] for effect in effects]
+    telling = {one.name: bool(one.tells.any()) for one in find_telling(frame[columns], wrong, who, item)}
+    found = []
+    for effect in effects:
+        low, high = ends(frame[effect["column"]], effect["low"], effect["high"])
+        reach = NORMAL_95 * spread(answers, low, high)
+        about = {"difference_low": effect["difference"] - reach, "difference_high": effect["difference"] + reach}
+        clipped = {name: float(np.clip(value, -1, 1)) for name, value in about.items()}
+        found.append(effect | clipped | {"tells": telling[effect["column"]]})
+    return found
+
+
+def ends(column: "pd.Series[Any]", low: Any, high: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Rows with low, and with high values of a column; of categories, or few different numbers, those named."""
+    if isinstance(low, str) and not is_moment(column):
+        values = column.astype("category")
+        names = np.array([*map(str, values.cat.categories), "missing"], dtype=object)[values.cat.codes]
+        return names == low, names == high
+    known = numbers(column)
+    if not is_moment(column) and len(np.unique(known[np.isfinite(known)])) <= FEW_VALUES:
+        return known == low, known == high
+    first, last = np.nanquantile(known, [ENDS, 1 - ENDS])
+    return known <= first, known >= last
+
+
+def spread(answers: Answers, low: NDArray[np.bool_], high: NDArray[np.bool_]) -> float:
+    """Standard error of the difference of two groups' shares of wrong answers."""
+    off, total = answers.wrong - answers.rate, 0.0
+    for group in (low, high):
+        rows = np.flatnonzero(group)
+        per_item = np.bincount(np.unique(answers.item[rows], return_inverse=True)[1], weights=off[rows])
+        total += float((per_item**2).sum()) / max(len(rows), 1) ** 2 if len(rows) else 1.0
+    return float(np.sqrt(total))

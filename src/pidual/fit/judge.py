@@ -1,0 +1,225 @@
+"""From what a method says to what is wrong: cut-off, reasons, items, annotators, and the summary of it all."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+
+from ..data.pi.giveaway import find_label_columns
+from ..detect import (
+    Cutoff,
+    Posteriors,
+    Verdict,
+    describe_annotator_classes,
+    describe_annotators,
+    describe_items,
+    describe_people,
+    expected_findings,
+    mark_issues,
+    noise_rate,
+    verdict,
+)
+from ..detect.copies import find_open_pair
+from ..detect.evaluate import evaluation, find_false_claims
+from ..learn.engine import Fitted, guard
+from ..run.predictions import Predictions
+from .effects import pi_effects
+from .predict import Answers, RowScores, group_of_rows, predict
+from .prepare import Job
+
+
+@dataclass
+class Results:
+    """What a fit says about the labels.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        One row per annotation; those that look wrong are marked, with the reason.
+    items, annotators : DataFrame, optional
+        One row per item, and per annotator where these are known.
+    summary : dict
+        What summary.json holds.
+    annotator_classes : DataFrame, optional
+        One row per annotator and true class.
+    """
+
+    predictions: Predictions
+    items: pd.DataFrame
+    annotators: pd.DataFrame | None
+    summary: dict[str, Any]
+    annotator_classes: pd.DataFrame | None = None
+
+
+def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
+    """Predict, then judge."""
+    return judge(job, fitted, predict(job, fitted, fabric))
+
+
+def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
+    """Which labels look wrong, why, and what that says about items and annotators."""
+    posteriors, scores = answers.posteriors, answers.scores
+    assert posteriors is not None
+    assert scores is not None
+    rows = job.counted
+    predictions, cutoff = mark_issues(answers.predictions, rows)
+    memorised = find_learning_by_heart(job, fitted, predictions)
+    summary = summarise(job, fitted, predictions, cutoff, memorised)
+    counted = predictions if rows is None else predictions.take(rows)
+    scores = scores if rows is None else scores.take(rows)
+    together = job.together if rows is None else job.together[rows]
+    noise = noise_rate(together, scores.quality, scores.stated)
+    findings = expected_findings(counted, scores.full, scores.unaided)
+    consensus = describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
+    found = find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
+    summary |= {
+        "consensus": consensus,
+        "verdict": found.to_json(),
+        "noise": noise,
+        "estimated_noise_rate": noise["rate"],
+        "detection": findings,
+    }
+    if answers.judge is not None and answers.rows is not None:
+        truth = posteriors.label[group_of_rows(job.rows.groups)]
+        how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
+        summary["pi_effects"] = pi_effects(answers.judge.model, answers.rows, *how)
+    summary |= describe_people(counted, posteriors) | {"pi_health": job.pi_health}
+    items = describe_items(counted, posteriors)
+    annotators = describe_annotators(counted, counted.label_quality, posteriors, job.copies)
+    summary |= {"copies": job.copies} if job.copies else {}
+    by_class = describe_annotator_classes(counted, annotators, posteriors)
+    return Results(predictions, items, annotators, summary, by_class)
+
+
+def describe_consensus(posteriors: Posteriors, answers: float) -> dict[str, float]:
+    """How often the consensus is stated to be right, with its range, and what the answers to an item count as."""
+    low, high = posteriors.stated.mean(1).tolist()
+    return {
+        "accuracy": float(posteriors.quality.mean()),
+        "low": min(low, float(posteriors.quality.mean())),
+        "high": max(high, float(posteriors.quality.mean())),
+        "votes": float(posteriors.votes.mean()),
+        "answers": answers,
+    }
+
+
+def find_verdict(
+    job: Job,
+    fitted: Fitted,
+    predictions: Predictions,
+    scores: RowScores,
+    noise: dict[str, float],
+    findings: dict[str, Any],
+    memorised: list[str],
+    consensus: dict[str, float],
+) -> Verdict:
+    """Whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
+    per_item = len(predictions) / max(1, len(job.rows.groups))
+    unseen = find_held_out(job)
+    held_out = np.flatnonzero(unseen if job.counted is None else unseen[job.counted])
+    held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
+    chance: tuple[str | None, str | None] = None, None
+    if job.inputs.kind != "none":
+        chance = verdict.find_chance(
+            scores.untouched[held_out],
+            predictions.given[held_out],
+            scores.shuffled[held_out],
+            scores.shuffled_labels[held_out],
+            answers_alone=per_item >= verdict.FEW_ANSWERS,
+            what="probabilities" if job.inputs.kind == "probabilities" else "inputs",
+        )
+    disagrees = (predictions.predicted != predictions.given)[held_out]
+    return Verdict.of(
+        [chance[0], verdict.find_collapse(fitted.collapsed)],
+        [
+            *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
+            verdict.find_few_labels(predictions),
+            verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if find_learns_x(job) else None,
+            chance[1],
+            find_given_back(job, ~disagrees, per_item),
+            verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
+            *memorised,
+            verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
+            verdict.find_no_answer(predictions),
+            verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
+            verdict.find_low_precision(findings),
+            verdict.find_contradiction(disagrees, noise["rate"], per_item),
+            verdict.find_half_wrong(noise["rate"], per_item),
+            verdict.find_unsure_consensus(consensus),
+            find_open_pair(job.open_pairs),
+        ],
+    )
+
+
+def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
+    """Whether what f reads holds the labels: of items with several answers, those of the majority where some differ."""
+    if job.inputs.kind == "none":
+        return None
+    rows = np.flatnonzero(~job.test)
+    rows = rows[find_majority(job.together[rows], job.table.label_codes[rows], split=per_item >= verdict.FEW_ANSWERS)]
+    named = find_label_columns(job.inputs, job.rows.x_row.numpy()[rows], job.table.label_codes[rows])
+    return verdict.find_given_back(agrees, per_item, None if job.inputs.kind == "probabilities" else named)
+
+
+def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, split: bool) -> NDArray[np.int64]:
+    """A row of each item that has its most frequent label; `split` keeps items with others, too, and no tie."""
+    k = int(label.max(initial=0)) + 1
+    key, row, votes = np.unique(item * k + label, return_index=True, return_counts=True)
+    order = np.lexsort((-votes, key // k))
+    item, row, votes = key[order] // k, row[order], votes[order]
+    first = np.flatnonzero(np.diff(item, prepend=-1))
+    if split:
+        first = first[first + 1 < len(item)]
+        first = first[(item[first] == item[first + 1]) & (votes[first] > votes[first + 1])]
+    found: NDArray[np.int64] = row[first]
+    return found
+
+
+def find_learns_x(job: Job) -> bool:
+    """Whether f was learned from inputs."""
+    return job.inputs.kind not in ("none", "probabilities")
+
+
+def find_held_out(job: Job) -> NDArray[np.bool_]:
+    """Which annotations are judged by networks that have not seen their labels."""
+    return np.ones(len(job.table), bool) if job.cross_fitted else ~job.train
+
+
+def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:
+    """A warning where PI has led the noise network to memorise labels instead of how they were made."""
+    gate, noise = predictions.gate, predictions.frame.get("noise_label")
+    if gate is None or noise is None or fitted.method.random_pi:  # of which it is the purpose
+        return []
+    reason = guard.find_learning_by_heart(noise.cat.codes.to_numpy() == predictions.given, gate, job.train)
+    if reason is None:
+        return []
+    return [
+        f"Labels were memorised: {reason}. PI that identifies single rows leaves the classifier little to learn "
+        "from; refit without the PI columns that cannot indicate wrong labels, among "
+        f"{', '.join(job.table.pi_columns)}."
+    ]
+
+
+def summarise(
+    job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff, memorised: list[str]
+) -> dict[str, Any]:
+    """The summary of a run as JSON values."""
+    record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
+    return {
+        "n_issues": predictions.n_issues,
+        "cutoff": cutoff.to_json(),
+        "selected_epoch": fitted.selected_epoch,
+        "valid_accuracy": record.get("valid_accuracy"),
+        "seconds": sum(r["seconds"] for r in fitted.history),
+        "guard": {
+            "recovered": bool(fitted.events) and not fitted.collapsed,
+            "collapsed": fitted.collapsed,
+            "events": fitted.events,
+        },
+        "model_selection": fitted.selection,
+        "warnings": [*job.warnings, *memorised],
+        "evaluation": evaluation(predictions, job.method_class.scores[1:]),
+    }

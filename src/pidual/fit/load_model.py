@@ -1,0 +1,193 @@
+"""The trained method of a run, read back, and its predictions for new inputs.
+
+What model.json says decides how much memory a method takes, so it is compared with the weights before any is taken: the
+method is first built without memory, from sizes alone.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch.overrides import TorchFunctionMode
+
+from ..api.run import Run
+from ..data import load_inputs
+from ..errors import DataError, RunError, UsageError
+from ..errors.messages import quoted
+from ..learn.batch import Spec, stored
+from ..learn.engine import predicting_fabric
+from ..learn.engine.checkpoint import load_shapes, load_tensors, misfit
+from ..learn.engine.predict import predict_probabilities
+from ..learn.methods import Method, check_method
+from ..learn.nets import Standardize
+from ..run.schemas import DAMAGED
+from .makers import method_maker, network_maker
+
+FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
+WEIGHTS = {"selected": "model.safetensors", "last": "model-last.safetensors"}
+LARGEST_OPTION = 1_000_000  # of those that are not a size of a network, such as draws
+FETCHING = (  # options of other libraries that read files or the network; a run has its own weights
+    *("weights", "weights_backbone", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path"),
+    "cache_dir",
+)
+
+
+def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
+    """The trained method of a run, and the arrays its inputs are made with.
+
+    Parameters
+    ----------
+    run : Run
+    weights : "selected" or "last"
+        Of which epoch.
+    """
+    if weights not in WEIGHTS:
+        raise UsageError(f"weights must be one of {', '.join(WEIGHTS)}, not {quoted(weights)}.")
+    name = WEIGHTS[weights]
+    run.verify(name)
+    return build_trained(run.path / "model.json", run.model, run.path / name)
+
+
+def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tuple[Method, dict[str, NDArray[Any]]]:
+    """The method that a file like model.json describes, with the weights at `path`, and the arrays of its inputs."""
+    shapes = load_shapes(path)
+    build = method_of(described, model, sum(math.prod(shape) for shape in shapes.values()))
+    sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model["network"]["name"])
+    own = {f"method.{name}": shape for name, shape in sizes.items()}
+    wrong = misfit(own | array_shapes(model["inputs"]), shapes)
+    if wrong is not None:
+        raise RunError(f"{path} does not fit {described}: {wrong}; {DAMAGED}.")
+    tensors, _ = load_tensors(path)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise RunError(f"{path} holds numbers that are not finite in {name}; {DAMAGED}.")
+    parts: dict[str, dict[str, torch.Tensor]] = {"method": {}, "inputs": {}}
+    for key, tensor in tensors.items():
+        part, _, name = key.partition(".")
+        parts[part][name] = tensor
+    method = build()
+    method.load_state_dict(parts["method"])
+    return method.eval(), {name: value.numpy() for name, value in parts["inputs"].items()}
+
+
+def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dict[str, tuple[int, ...]]:
+    """The shapes of all weights of the method that `build` makes, of at most so many tensors, without making them.
+
+    Networks of other libraries may compute with numbers when they are made; they are then made as usual.
+    """
+    try:
+        with WithoutMemory(most):
+            state = build().state_dict()
+    except RunError:
+        if not of_library:
+            raise
+        state = build().state_dict()
+    return {name: tuple(value.shape) for name, value in state.items()}
+
+
+def method_of(path: Path, model: Mapping[str, Any], n_weights: int) -> Callable[[], Method]:
+    """A function that makes the method that the model.json at `path` describes, which has so many weights."""
+    network: dict[str, Any] = dict(model["network"])
+    spec: dict[str, Any] = model["spec"]
+    given = [*network["options"].items(), *model["method_options"].items()]
+    for name, value in [*given, ("standardize", network["standardize"]), ("n_numbers", spec["n_numbers"])]:
+        if isinstance(value, int) and value > max(n_weights, LARGEST_OPTION):
+            raise RunError(f"{path} has {name} = {value}, and the model has {n_weights} weights in all; {DAMAGED}.")
+    if ":" in network["name"]:
+        network["options"] = {name: value for name, value in network["options"].items() if name not in FETCHING}
+        check_library_name(path, network["name"])
+
+    def build() -> Method:
+        size = network["standardize"]
+        standardize = Standardize(np.zeros(size), np.ones(size)) if size else None
+        try:
+            check_method(model["method"])
+            sizes: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()
+            }
+            sized = Spec(**sizes)
+            make = network_maker(network, sized.n_classes, standardize)
+            return method_maker(model["method"], model["method_options"], sized, make, network=network["name"])()
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200].rstrip(".")
+            raise RunError(f"{path} describes a model that cannot be built ({reason}); {DAMAGED}.") from error
+
+    return build
+
+
+def check_library_name(path: Path, name: str) -> None:
+    """Refuse a network of another library whose name is a place to fetch it from, as timm allows."""
+    inner = name.partition(":")[2]
+    if not inner.replace(".", "_").isidentifier():
+        raise RunError(f"{path} names the network {name[:100]!r}, which is not a name of a network; {DAMAGED}.")
+
+
+def array_shapes(inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays that inputs of this schema are made with."""
+    if inputs["kind"] != "text":
+        return {}
+    n_terms = len(inputs["vocabulary"])
+    return {"inputs.idf": (n_terms,), "inputs.components": (*inputs["shape"], n_terms)}
+
+
+class WithoutMemory(TorchFunctionMode):
+    """Inside, tensors that are made by their size have that size and no numbers: they are on the device "meta".
+
+    Tensors made of numbers, and single random ones, are as usual: constructors compute with them.
+
+    Parameters
+    ----------
+    most : int
+        More tensors than this are not made; it is a RuntimeError to ask for them.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function, on meta if it makes a tensor by size."""
+        kwargs = dict(kwargs or {})
+        if func in FACTORIES:
+            kwargs["device"] = "meta"
+            self.most -= 1
+            if self.most < 0:
+                raise RuntimeError("it has more layers than the weights")
+        return func(*args, **kwargs)
+
+
+def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
+    """Predictions for new inputs: item, predicted_label, predicted_probability, and a probability for every class.
+
+    Parameters
+    ----------
+    run : Run
+    source : path or array
+        Inputs of the kind the run was fitted with.
+    weights : "selected" or "last"
+        Which epoch to predict with.
+    """
+    if weights not in run.trained:
+        run.trained[weights] = load_method(run, weights)
+    method, arrays = run.trained[weights]
+    model = run.model
+    inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
+    n, classes = len(inputs), model["classes"]
+    fabric = predicting_fabric(accelerator)
+    parts = predict_probabilities(method, stored(inputs.array), fabric)
+    p = np.concatenate([np.zeros((0, len(classes))), *parts])
+    lost = np.flatnonzero(~np.isfinite(p).all(1))
+    if len(lost):
+        raise DataError(
+            f"{inputs.source}, row {lost[0]} (counted from 0): the model's answer is not a number, because values of "
+            "the input are too large; give inputs made as those the model was trained with."
+        )
+    frame = pd.DataFrame({"item": inputs.names if inputs.names is not None else np.arange(n)})
+    frame["predicted_label"] = pd.Categorical.from_codes(p.argmax(1), categories=classes)
+    frame["predicted_probability"] = p.max(1)
+    return pd.concat([frame, pd.DataFrame(p, columns=[f"p_{name}" for name in classes])], axis=1)

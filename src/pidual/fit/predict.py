@@ -1,0 +1,356 @@
+"""What a fitted method says about every annotation, and what all answers to an item say together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+
+from ..data import SPLITS
+from ..detect import Posteriors
+from ..errors import DivergedError
+from ..learn.answers.judging import LEAST, Judge, fit_judge, log_of
+from ..learn.answers.model import log_softmax
+from ..learn.answers.posterior import Posterior
+from ..learn.answers.rows import AnswerRows
+from ..learn.batch import Groups
+from ..learn.engine import Fitted
+from ..learn.engine.predict import Scored, score_rows
+from ..learn.engine.threads import using_threads
+from ..run.predictions import Predictions
+from .closed import GIVEN_NUMBERS, ClosedFit
+from .prepare import Job
+from .splits import TEST, TRAIN, VALID
+
+KEPT_NUMBERS = 2**27  # items x classes of which probabilities are kept at once
+JUDGED_ITEMS, JUDGED_NUMBERS = 2**14, 2**22  # items, and answers x classes, that are judged at once
+POWERS = np.linspace(0.02, 1.0, 50)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Answers:
+    """What a fitted method says, before any label is judged by it.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        One row per annotation; no label is marked.
+    posteriors : Posteriors, optional
+        Of all items; None where the consensus was left out.
+    scores : RowScores, optional
+        What the predictions are made of, and more.
+    rows : AnswerRows, optional
+        All annotations, and how their PI is read.
+    judge : Judge, optional
+        How answers come about.
+    by_input : ItemProbabilities, optional
+        What f says about the items.
+    """
+
+    predictions: Predictions
+    posteriors: Posteriors | None = None
+    scores: "RowScores | None" = None
+    rows: AnswerRows | None = None
+    judge: Judge | None = None
+    by_input: "ItemProbabilities | None" = None
+
+
+def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
+    """What the fitted method says about every annotation and item.
+
+    `consensus=False` leaves out what all answers say together, where the method judges one answer at a time: a
+    benchmark of labels needs none.
+    """
+    found = RowScores.empty(job.table.label_codes)
+    if not consensus and not job.method_class.by_item:
+        with using_threads(job.threads):
+            put_all(job, fitted, fabric, found)
+        return Answers(found.predictions(job, None), scores=found)
+    kept = ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
+    with using_threads(job.threads):
+        put_all(job, fitted, fabric, found, kept)
+        tempered = Tempered.fit(job, kept) if job.trains and not job.cross_fitted else None
+        if isinstance(fitted, ClosedFit):
+            rows, judge = fitted.answers, fitted.judge
+        else:
+            rows, judge = fit_beside(job, kept, tempered)
+        assert rows is not None
+        assert judge is not None
+        posteriors = judge_all(job, fitted, fabric, rows, judge, kept, found, tempered)
+    return Answers(found.predictions(job, posteriors), posteriors, found, rows, judge, kept)
+
+
+@dataclass
+class RowScores:
+    """What is said about every annotation.
+
+    Parameters
+    ----------
+    predicted, probability : arrays (N,)
+        The class that f finds most likely, and its probability.
+    confidence, margin : arrays (N,)
+        f's probability of the given label, and the logarithm of its ratio to that of the likeliest other class.
+    quality, full, unaided : arrays (N,)
+        Probability that the label is right: by f, and all answers to the item where these are judged together. The
+        label itself counts half, in full, and not at all.
+    stated : array (2, N)
+        The same in full, at the least and at the most that may be stated: mistakes that answers share are not seen.
+    untouched, shuffled, shuffled_labels : arrays (N,)
+        f's probability of the given label and of another one, and that: the given labels, shuffled among the rows. By
+        an f that no answer to the item has reached, where there is one.
+    columns : dict of arrays (N,)
+        What the method says beside that.
+    """
+
+    predicted: NDArray[np.int64]
+    probability: NDArray[np.float32]
+    confidence: NDArray[np.float32]
+    margin: NDArray[np.float32]
+    quality: NDArray[np.float32]
+    full: NDArray[np.float32]
+    unaided: NDArray[np.float32]
+    stated: NDArray[np.float32]
+    untouched: NDArray[np.float32]
+    shuffled: NDArray[np.float32]
+    shuffled_labels: NDArray[np.integer[Any]]
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
+        """Place for annotations with these labels."""
+        shuffled = np.random.default_rng(0).permutation(given)
+        probability, confidence, margin, quality, full, unaided, untouched, p_shuffled = (
+            np.zeros(len(given), np.float32) for _ in range(8)
+        )
+        predicted, stated = np.zeros(len(given), np.int64), np.zeros((2, len(given)), np.float32)
+        return cls(
+            predicted, probability, confidence, margin, quality, full, unaided, stated, untouched, p_shuffled, shuffled
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> "RowScores":
+        """Of these annotations alone."""
+        arrays = {name: value[..., rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays, columns={name: values[rows] for name, values in self.columns.items()})
+
+    def put(self, at: NDArray[np.int64], p: NDArray[np.float32], input: NDArray[np.int64], given: NDArray[Any]) -> None:
+        """Keep what f says about the annotations `at`, which are about these inputs (B, K) and have these labels."""
+        every = np.arange(len(p))
+        first = p.argmax(1)
+        best = p[every, first]
+        rest = p.copy()
+        rest[every, first] = 0.0
+        own, other = p[input, given], np.where(first[input] == given, rest.max(1)[input], best[input])
+        self.predicted[at], self.probability[at] = first[input], best[input]
+        self.confidence[at] = self.quality[at] = own
+        self.margin[at] = np.log(np.maximum(own, LEAST)) - np.log(np.maximum(other, LEAST))
+        self.put_untouched(at, p, input, given)
+
+    def put_untouched(self, at: Ints, p: NDArray[np.float32], input: Ints, given: NDArray[Any]) -> None:
+        """Keep what an f that no answer to their items has reached says about the annotations `at`."""
+        self.untouched[at], self.shuffled[at] = p[input, given], p[input, self.shuffled_labels[at]]
+
+    def judge(self, at: NDArray[np.int64], said: Posterior) -> None:
+        """Keep what is said about the annotations `at` with all answers to their items."""
+        self.quality[at], self.full[at], self.unaided[at] = said.quality, said.full, said.unaided
+        self.stated[:, at] = said.stated
+
+    def check_finite(self, job: Job) -> None:
+        """Refuse answers that are not numbers."""
+        if not np.isfinite(self.quality).all() or not np.isfinite(self.columns.get("gate", self.quality)).all():
+            leave = "" if job.training.guard == "recover" else ", or leave it to the guard with --set guard=recover"
+            raise DivergedError(
+                "Training has diverged: the network's answers are not numbers; use a smaller --lr, or clip gradients "
+                f"with --set clip=1{leave}."
+            )
+
+    def predictions(self, job: Job, posteriors: Posteriors | None) -> Predictions:
+        """The same beside the table, with the consensus of every item."""
+        table, group = job.table, group_of_rows(job.rows.groups)
+        own = ("gate", "noise_label")
+        scores = {name: values for name, values in self.columns.items() if name not in own}
+        found = Predictions.build(
+            table.frame,
+            table.classes,
+            predicted=self.predicted,
+            predicted_probability=self.probability,
+            consensus=None if posteriors is None else posteriors.label[group],
+            consensus_quality=None if posteriors is None else posteriors.quality[group],
+            label_quality=self.quality,
+            given_probability=self.confidence,
+            given_margin=self.margin,
+            gate=self.columns.get("gate"),
+            noise=self.columns.get("noise_label"),
+            scores=scores,
+            split=pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS))),
+            pi_columns=table.pi_columns,
+            has_input=job.inputs.kind != "none",
+        )
+        if table.file_rows is not None:
+            found.frame.insert(1, "table_row", table.file_rows)
+        return found
+
+
+class ItemProbabilities:
+    """Log-probabilities of items in half precision: of all, or where these are too many of evenly spaced ones."""
+
+    def __init__(self, n_items: int, n_classes: int):
+        self.every = max(1, -(-n_items * n_classes // KEPT_NUMBERS))
+        self.items = np.arange(0, n_items, self.every)
+        self.log_p = np.zeros((len(self.items), n_classes), np.float16)
+
+    def put(self, items: Ints, p: Floats) -> None:
+        """Keep the probabilities p of these items."""
+        kept = items % self.every == 0
+        self.log_p[items[kept] // self.every] = log_of(p[kept])
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """Makes what a network says about items that it was trained on as sure as what it says about others.
+
+    A network is surer of what it was trained on, and has learned some of the answers there.
+
+    Parameters
+    ----------
+    trained : bool array (n,)
+        Items that it was trained on.
+    power : float
+        To which their probabilities are taken.
+    """
+
+    trained: NDArray[np.bool_]
+    power: float
+
+    @classmethod
+    def fit(cls, job: Job, kept: ItemProbabilities) -> "Tempered":
+        """Find the power, at most 1, under which TRAIN items are as sure as VALID ones."""
+        part = first_part(job)
+        known = part[kept.items]
+        trained, valid = (kept.log_p[known == number].astype(np.float64) for number in (TRAIN, VALID))
+        if not len(trained) or not len(valid):
+            return cls(part == TRAIN, 1.0)
+        wanted = sureness(valid, 1.0)
+        power = next((float(power) for power in POWERS if sureness(trained, float(power)) >= wanted), 1.0)
+        return cls(part == TRAIN, power)
+
+    def __call__(self, items: Ints, log_p: Floats) -> Floats:
+        """Temper log-probabilities of these items."""
+        return np.where(self.trained[items][:, None], log_softmax(self.power * log_p), log_p)
+
+
+def sureness(log_p: Floats, power: float) -> float:
+    """Mean of the largest probability, of at most 10,000 evenly spaced items."""
+    log_p = log_p[:: max(1, len(log_p) // 10_000)]
+    return float(np.exp(log_softmax(log_p * power).max(1)).mean())
+
+
+def first_part(job: Job) -> NDArray[np.int8]:
+    """What each item is of: TRAIN if any of its annotations is, else VALID, else TEST."""
+    groups = job.rows.groups
+    return np.asarray(np.minimum.reduceat(job.split[groups.order.numpy()], groups.starts[:-1].numpy()))
+
+
+def scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
+    """What f says about all items, a chunk at a time."""
+    if not isinstance(fitted, ClosedFit):
+        yield from score_rows(fitted.method, job.rows, fabric, job.train)
+        return
+    assert fitted.probabilities is not None
+    for items in chunks(job):
+        index, item = job.rows.groups.members(torch.from_numpy(items))
+        p = fitted.probabilities(items).astype(np.float32)
+        yield Scored(index.numpy(), items, item.numpy(), item.numpy(), p, {})
+
+
+def chunks(job: Job) -> list[Ints]:
+    """Items that are judged at once."""
+    n, k = len(job.rows.groups), job.spec.n_classes
+    size = max(1, min(JUDGED_ITEMS, int(JUDGED_NUMBERS * n / (k * len(job.rows)))))
+    return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: ItemProbabilities | None = None) -> None:
+    """Keep what f says about all annotations and items, a chunk at a time."""
+    given = job.table.label_codes
+    for each in scored(job, fitted, fabric):
+        found.put(each.rows, each.probabilities, each.input, given[each.rows])
+        if isinstance(fitted, ClosedFit) and fitted.untouched is not None:
+            p = fitted.untouched(each.items).astype(np.float32)
+            found.put_untouched(each.rows, p, each.item, given[each.rows])
+        if kept is not None:
+            kept.put(each.items, each.of_items())
+        for name, values in each.columns.items():
+            found.columns.setdefault(name, np.zeros(len(given), values.dtype))[each.rows] = values
+    found.check_finite(job)
+
+
+def fit_beside(job: Job, kept: ItemProbabilities, tempered: Tempered | None) -> tuple[AnswerRows, Judge]:
+    """Learn how answers come about beside what a network says, from annotations that are not test rows."""
+    learned = ~job.test & (job.rows.weight.numpy() > 0)
+    rows = AnswerRows.fit(job.rows, job.spec, learned)
+    places = np.flatnonzero(first_part(job)[kept.items] != TEST)
+    per_item = len(job.rows) / len(job.rows.groups)
+    places = places[:: max(1, int(len(places) * per_item * job.spec.n_classes // GIVEN_NUMBERS))]
+    items, log_p = kept.items[places], kept.log_p[places].astype(np.float64)
+    log_p = log_p if tempered is None else tempered(items, log_p)
+    return rows, fit_judge(rows.of(items, learned)[0], log_p, truth=rows.truth(items))
+
+
+def judge_all(
+    job: Job,
+    fitted: Fitted,
+    fabric: Fabric,
+    rows: AnswerRows,
+    judge: Judge,
+    kept: ItemProbabilities,
+    found: RowScores,
+    tempered: Tempered | None,
+) -> Posteriors:
+    """Posteriors of all items, by what f says and all answers to each; the quality of annotations goes to `found`.
+
+    f is asked once more where its probabilities were too many to keep.
+    """
+    posteriors = Posteriors.empty(len(job.rows.groups), job.spec.n_classes)
+    if job.method_class.by_item:
+        found.columns["gate"] = np.zeros(len(job.rows), np.float32)
+
+    def put(items: Ints, log_p: Floats) -> None:
+        answers, index = rows.of(items)
+        log_p = log_p if tempered is None else tempered(items, log_p)
+        said = judge(answers, log_p, rows.truth(items))
+        posteriors.put(items, said.q)
+        posteriors.votes[items], posteriors.stated[:, items] = said.votes, said.stated_items
+        found.judge(index, said)
+        if job.method_class.by_item:
+            found.columns["gate"][index] = 1 - said.full * truthfulness(judge.model.skills(answers))
+
+    if isinstance(fitted, ClosedFit) and fitted.probabilities is not None:
+        for items in chunks(job):
+            put(items, log_of(fitted.probabilities(items)))
+    elif kept.every == 1:
+        for items in chunks(job):
+            put(items, kept.log_p[items].astype(np.float64))
+    else:
+        for each in scored(job, fitted, fabric):
+            put(each.items, log_of(each.of_items()))
+    return posteriors
+
+
+def truthfulness(skill: Floats) -> Floats:
+    """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
+    return np.asarray(1 - np.exp(-np.maximum(skill, 0.0)))
+
+
+def group_of_rows(groups: Groups) -> NDArray[np.int64]:
+    """The number of the item of every annotation."""
+    number = torch.repeat_interleave(groups.starts.diff())
+    of_row = torch.empty_like(number)
+    of_row[groups.order] = number
+    return of_row.numpy()

@@ -1,0 +1,345 @@
+"""Table, inputs and options become a job that can start: everything is checked here, before anything is written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import nn
+
+from ..data import AnnotationTable, Inputs, x_rows
+from ..data.answers import describe_repeats
+from ..data.pi import PIEncoder
+from ..data.pi.giveaway import check_giveaway
+from ..data.pi.health import find_pi_problems
+from ..data.pi.random_pi import derive_seed
+from ..errors import DataError, UsageError
+from ..errors.messages import quoted
+from ..learn.answers.model import AnswerModel
+from ..learn.batch import Rows, Spec
+from ..learn.engine.threads import choose_threads
+from ..learn.methods import METHODS, Method, check_method
+from ..learn.nets import NETWORKS, WITHOUT_X
+from ..options import Training
+from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
+from .makers import check_build, method_maker, network_maker, standardize_inputs
+from .notes import collected_warnings
+from .options import FitOptions, choose_method, resolve_options
+from .settings import data_settings, network_of
+from .splits import (
+    TEST,
+    TRAIN,
+    VALID,
+    assign_folds,
+    find_copies,
+    find_split_problems,
+    one_per_item,
+    same_inputs,
+    split_rows,
+)
+
+JUDGING_NETWORKS = {"probabilities": "given", "none": "prior"}  # by the kind of inputs; there is none of x to train
+
+
+@dataclass
+class Job:
+    """A fit that has been checked and can start.
+
+    Parameters
+    ----------
+    table, inputs, options
+        What it is made of; method and valid_fraction of the options are known.
+    rows : Rows
+        All annotations, encoded.
+    split : int array (N,)
+        TRAIN, VALID or TEST; `train`, `valid` and `test` say it in words.
+    encoder : PIEncoder
+    spec : Spec
+    training, method_options, network
+        Options as they were resolved.
+    make : callable, optional
+        Makes a fresh network; None where none is trained.
+    build : callable, optional
+        Makes the method around one.
+    warnings : list of str
+        What the user should know about the data.
+    threads : int
+    together : int array (N,)
+        Code of the item of every annotation; one code for items with the same input.
+    choice : str
+        Why this method, where none was asked for.
+    pi_health : list of dict
+        What is wrong with PI columns: column, problem, text.
+    copies : list of dict
+        Clusters of annotators who copy each other and count as one voter, where a fit has found any: annotators, items,
+        same.
+    open_pairs : list of dict
+        The same of annotators of whom nothing shows whether they copy.
+    start : AnswerModel, optional
+        What is known about annotators before a fit that trains no network.
+    """
+
+    table: AnnotationTable
+    inputs: Inputs
+    options: FitOptions
+    rows: Rows
+    split: NDArray[np.int8]
+    encoder: PIEncoder
+    spec: Spec
+    training: Training
+    method_options: dict[str, Any]
+    network: dict[str, Any]
+    make: Callable[[], nn.Module] | None
+    build: Callable[[], Method] | None
+    warnings: list[str]
+    threads: int
+    together: NDArray[np.int64]
+    choice: str = ""
+    pi_health: list[dict[str, str]] = field(default_factory=list)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    open_pairs: list[dict[str, Any]] = field(default_factory=list)
+    start: AnswerModel | None = None
+
+    @property
+    def train(self) -> NDArray[np.bool_]:
+        """Which annotations are trained on (N,)."""
+        return np.asarray(self.split == TRAIN)
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Which annotations are held out as noisy validation rows (N,)."""
+        return np.asarray(self.split == VALID)
+
+    @property
+    def test(self) -> NDArray[np.bool_]:
+        """Which annotations are held out as test rows (N,)."""
+        return np.asarray(self.split == TEST)
+
+    @cached_property
+    def counted(self) -> NDArray[np.int64] | None:
+        """The last row of each answer, by which labels and people are counted; None where no row repeats an answer."""
+        codes = self.table.answer_codes
+        return None if codes is None else np.flatnonzero(~pd.Series(codes).duplicated(keep="last").to_numpy())
+
+    @property
+    def trains(self) -> bool:
+        """Whether a network is trained."""
+        return self.network["name"] not in WITHOUT_TRAINING
+
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether each item is judged by networks that have not seen it."""
+        return not self.trains or (self.method_class.by_item and self.method_options.get("folds", 1) > 1)
+
+    @property
+    def method_class(self) -> type[Method]:
+        """The class of the method."""
+        return METHODS[self.options.method]
+
+    def select(self, which: NDArray[np.bool_]) -> Rows | None:
+        """These of the rows, such as `train`; None where there are none."""
+        index = np.flatnonzero(which)
+        return self.rows.subset(index) if len(index) else None
+
+
+def prepare(
+    table: AnnotationTable,
+    inputs: Inputs,
+    options: FitOptions,
+    *,
+    module: nn.Module | Callable[[], nn.Module] | None = None,
+    sample_weight: NDArray[np.floating[Any]] | None = None,
+    truth: NDArray[np.int64] | None = None,
+) -> Job:
+    """Check and join everything a fit needs.
+
+    Parameters
+    ----------
+    table : AnnotationTable
+    inputs : Inputs
+    options : FitOptions
+    module : callable, optional
+        Makes the prediction network, in place of one of ours.
+    sample_weight : array (N,), optional
+        Weight of every annotation.
+    truth : int array (N,), optional
+        Code of the class of each annotation's item where it is known, else -1.
+    """
+    options, choice = choose_method(options, table)
+    check_method(options.method)
+    if truth is not None and options.method != "latent_truth":
+        raise UsageError(f"Only the method latent_truth can use known classes (--truth), not '{options.method}'.")
+    check_judging(inputs, options, table)
+    joined = join_data(table, inputs, options, own_split=sample_weight is None)
+    in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
+    n_train, n_answers, n_items = joined.count_trained(table)
+    name = choose_network(inputs, options, in_shape, module)
+    trains = name not in WITHOUT_TRAINING
+    if trains:
+        training, method_options, network_options = resolve_options(options, n_answers, in_shape, n_items)
+    else:
+        check_nothing_to_train(options, judging=judging)
+        training, method_options, network_options = Training(seed=options.seed), {}, {}
+    rows = Rows.build(
+        inputs.array,
+        joined.x_row,
+        table.label_codes,
+        joined.encoder.transform(table),
+        sample_weight,
+        derive_seed(options.seed, 7),
+        item=table.item_codes,
+        fold=assign_folds(joined.together, joined.split == TRAIN, method_options.get("folds", 1), joined.seed),
+        truth=truth,
+        vote=table.answer_codes,
+    )
+    spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
+    network = {"name": name, "in_shape": list(in_shape), "options": network_options}
+    make, build, threads = None, None, 1
+    if options.threads is not None:  # that many, if there are as many cores
+        threads = choose_threads(Method(nn.Identity(), spec), 1, options.threads)
+    if trains:
+        standardize = standardize_inputs(inputs, one_per_item(table, joined.x_row, joined.split))
+        make = module or network_maker(network, spec.n_classes, standardize)
+        own = module is None and name in NETWORKS
+        build = method_maker(options.method, method_options, spec, make, twice=not own)
+        threads = choose_threads(check_build(build), training.batch_size, options.threads)
+    return Job(
+        table=table,
+        inputs=inputs,
+        options=replace(options, valid_fraction=joined.valid_fraction),
+        rows=rows,
+        split=joined.split,
+        encoder=joined.encoder,
+        spec=spec,
+        training=training,
+        method_options=method_options,
+        network=network,
+        make=make,
+        build=build,
+        warnings=[
+            *describe_repeats(table.answer_codes, people="annotator" in table.frame),
+            *joined.warnings,
+            *find_uninformative(table, options.method, spec, judging),
+        ],
+        threads=threads,
+        together=joined.together,
+        choice=choice,
+        pi_health=joined.pi_health,
+    )
+
+
+def choose_network(
+    inputs: Inputs, options: FitOptions, in_shape: tuple[int, ...], module: Callable[[], nn.Module] | None
+) -> str:
+    """Name of the network, or of what stands for it: latent truth trains one only for images, or where one is named."""
+    if inputs.kind in JUDGING_NETWORKS:
+        return JUDGING_NETWORKS[inputs.kind]
+    asked = module is not None or options.network is not None or options.setting != "default"
+    if options.method == "latent_truth" and not asked and len(in_shape) != 3:
+        return CLOSED_FORM
+    return options.network or network_of(options.setting, in_shape)
+
+
+def check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
+    """Refuse options of training, of the method or of a network where there is none; `judging`: nor can be one."""
+    if options.options:
+        name = quoted(next(iter(options.options)))
+        if judging:
+            raise UsageError(f"There is no {name} to set: answers are judged without a network to train. Leave it out.")
+        raise UsageError(
+            f"There is no {name} to set: latent_truth on vectors is worked out, not trained. Leave it out, or "
+            "name a network to train (--network mlp, or network='mlp')."
+        )
+
+
+@dataclass
+class Joined:
+    """Table and inputs put together."""
+
+    x_row: NDArray[np.int64]  # the row of x of every annotation
+    together: NDArray[np.int64]  # its item, as one for items with the same input
+    split: NDArray[np.int8]
+    seed: int  # of the split
+    valid_fraction: float
+    encoder: PIEncoder
+    warnings: list[str]
+    pi_health: list[dict[str, str]]
+
+    def count_trained(self, table: AnnotationTable) -> tuple[int, int, int]:
+        """Annotations, answers and items that are trained on."""
+        train = self.split == TRAIN
+        answers = None if table.answer_codes is None else np.count_nonzero(np.bincount(table.answer_codes[train]))
+        n_items = np.count_nonzero(np.bincount(table.item_codes[train]))
+        return int(train.sum()), int(train.sum() if answers is None else answers), int(n_items)
+
+
+def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, own_split: bool) -> Joined:
+    """Find the input of every annotation, split the rows, and learn how to encode PI from those that are not test.
+
+    `own_split` says that a split of the table was meant as one: rows of weight 0 are a test split that nobody meant.
+    """
+    chosen = data_settings(options.setting, options.method, images=len(inputs.array.shape) == 4)
+    seed = options.seed if options.split_seed is None else options.split_seed
+    fraction = chosen.valid_fraction if options.valid_fraction is None else options.valid_fraction
+    with collected_warnings() as notes:
+        x_row = x_rows(inputs, table)
+        together = same_inputs(inputs, table.item_codes, x_row)
+        notes += find_split_problems(table) if own_split else []
+        notes += find_copies(table, together, own_split=own_split)
+        split = split_rows(table, fraction, seed, options.valid_items, together)
+        learned = np.flatnonzero(split != TEST)
+        encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
+        encoder.fit(table, learned if len(learned) < len(table) else None)
+        if METHODS[options.method].needs_pi:
+            check_giveaway(table, encoder.columns_, learned, together)
+        problems, new = find_pi_problems(table, encoder.columns_, learned, together)
+        notes += new if METHODS[options.method].needs_pi else []
+    return Joined(x_row, together, split, seed, fraction, encoder, notes, problems)
+
+
+def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:
+    """The sizes a method is made for."""
+    return Spec(
+        n_train,
+        len(table.classes),
+        encoder.cardinalities,
+        encoder.n_numbers,
+        epochs,
+        encoder.code_names,
+        encoder.number_names,
+        n_items=n_items,
+    )
+
+
+def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
+    """Warnings of PI that says nothing: annotators of one answer each, or no PI at all."""
+    found, who = [], table.annotator_codes
+    if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
+        found.append("Every annotator has only one answer, too few to estimate how good they are; all count the same.")
+    if METHODS[method].needs_pi and spec.pi_dim == 0 and not METHODS[method].by_item:
+        found.append(
+            "There is no privileged information to learn from; name PI columns to let the method explain wrong labels."
+        )
+    return found
+
+
+def check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:
+    """Refuse options that make no sense where probabilities are given in place of x, or there is no x."""
+    if options.network in WITHOUT_X:
+        raise UsageError(f"There is no network '{options.network}'; choose one of {', '.join(NETWORKS)}.")
+    if inputs.kind not in JUDGING_NETWORKS:
+        return
+    what = "given probabilities" if inputs.kind == "probabilities" else "labels without inputs"
+    if options.method != "latent_truth":
+        raise UsageError(f"Only the method latent_truth can judge {what}, not '{options.method}'; leave --method out.")
+    if options.network is not None or options.setting != "default":
+        which = "--network" if options.network is not None else "--setting"
+        raise UsageError(f"There is no network to train on {what}; leave {which} out.")
+    if inputs.kind == "probabilities" and inputs.array.shape[1] != len(table.classes):
+        raise DataError(
+            f"{inputs.source} has {inputs.array.shape[1]} columns and {table.source} has {len(table.classes)} classes; "
+            "give one column of probabilities for each class, in the order of the classes."
+        )

@@ -1,0 +1,404 @@
+"""What one training step sees (Batch), the sizes a method is built from (Spec), and the rows both come from (Rows).
+
+The clean label is not a field of any of them: training cannot leak it. No PI is a PI of zero width, never None.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Num
+from numpy.typing import DTypeLike
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..data.pi import EncodedPI
+from ..data.pi.random_pi import random_pi
+from ..files import release
+
+MAPPED_BYTES = 2**29  # of a memory map that may be in this process at a time
+PAGES_AROUND = 2**21  # bytes that reading a row may bring in beside it
+MAPPED_ROWS = 256  # rows that are read at a time
+
+
+class PI(NamedTuple):
+    """Encoded privileged information: a code per categorical column (-1: unknown), and numbers."""
+
+    codes: Int[Tensor, "R C"]
+    numbers: Float[Tensor, "R M"]
+
+
+class Batch(NamedTuple):
+    """R annotations of B inputs.
+
+    In a batch of annotations every annotation has an input of its own, so that R = B. In a batch of items
+    (`Method.by_item`) an item's input is there once, with all of its annotations, one after the other.
+    """
+
+    index: Int[Tensor, " R"]  # type: ignore[assignment]  # hides tuple.index; position in the training set, 0 .. n_train - 1
+    views: tuple[Tensor, ...]  # the B inputs; more than one where a method asks for several augmented views
+    y_noisy: Int[Tensor, " R"]
+    a: PI
+    weight: Float[Tensor, " R"]  # 1 on average
+    item: Int[Tensor, " R"]  # the input that each annotation is about, 0 .. B - 1
+    fold: Int[Tensor, " B"]  # of the item that each input belongs to
+    truth: Int[Tensor, " B"] | None = None  # class of the item where it is known, else -1; None where none is
+    vote: Int[Tensor, " R"] | None = None  # rows with the same number count as one answer; None where none repeats
+
+    @classmethod
+    def of_rows(
+        cls,
+        index: Tensor,
+        views: tuple[Tensor, ...],
+        y_noisy: Tensor,
+        a: PI,
+        weight: Tensor,
+        fold: Tensor | None = None,
+    ) -> "Batch":
+        """A batch of annotations, each with an input of its own."""
+        fold = torch.zeros_like(index) if fold is None else fold
+        return cls(index, views, y_noisy, a, weight, torch.arange(len(index), device=index.device), fold)
+
+    @property
+    def x(self) -> Tensor:
+        """The first view."""
+        return self.views[0]
+
+    @property
+    def starts(self) -> Bool[Tensor, " R"]:
+        """Whether each annotation is the first one of its input."""
+        return self.item.diff(prepend=self.item.new_full((1,), -1)) > 0
+
+    def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
+        """Weighted mean of a value per annotation, for batches of annotations.
+
+        Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs all items
+        equally.
+        """
+        return (losses * self.weight).mean()
+
+    def losses(
+        self, logits: Float[Tensor, "R K"], targets: Float[Tensor, "R K"] | None = None, *, label_smoothing: float = 0.0
+    ) -> Float[Tensor, " R"]:
+        """Cross-entropy of every given label, or of other targets, in full precision."""
+        wanted = self.y_noisy if targets is None else targets
+        return F.cross_entropy(in_full_precision(logits), wanted, reduction="none", label_smoothing=label_smoothing)
+
+    def cross_entropy(self, logits: Float[Tensor, "R K"]) -> Float[Tensor, ""]:
+        """Weighted mean of the cross-entropy of the given labels, for batches of annotations."""
+        return self.mean(self.losses(logits))
+
+    def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:
+        """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
+        return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
+
+
+def in_full_precision(values: Tensor) -> Tensor:
+    """Values of at least 32 bits."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Sizes a method is built from.
+
+    Parameters
+    ----------
+    n_train : int
+        Annotations trained on.
+    n_classes : int
+        Classes.
+    cardinalities : tuple of int
+        Number of codes of each categorical PI column.
+    n_numbers : int
+        Numeric PI columns, without random PI.
+    epochs : int
+        Passes over the training set; phases of a method are shares of it.
+    code_names, number_names : tuple of str
+        PI column that each code and each number comes from, where that is known.
+    n_items : int
+        Items trained on; 0 where that is not known.
+    """
+
+    n_train: int
+    n_classes: int
+    cardinalities: tuple[int, ...] = ()
+    n_numbers: int = 0
+    epochs: int = 100
+    code_names: tuple[str, ...] = ()
+    number_names: tuple[str, ...] = ()
+    n_items: int = 0
+
+    @property
+    def n_annotators(self) -> int:
+        """Annotators with a code of their own; 0 where annotators are not known."""
+        known = "annotator" in self.code_names
+        return self.cardinalities[self.code_names.index("annotator")] if known else 0
+
+    @property
+    def pi_dim(self) -> int:
+        """Width of the PI as a dense vector, without random PI."""
+        return sum(self.cardinalities) + self.n_numbers
+
+
+@runtime_checkable
+class Lazy(Protocol):
+    """Inputs read when they are needed, such as a large folder of images."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all inputs together."""
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """The inputs of the given rows."""
+
+
+@runtime_checkable
+class LazyCrops(Lazy, Protocol):
+    """Images of any size, random parts of which can be read."""
+
+    def crops(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """V random crops of each of the given images (V, len(rows), C, H, W), by draws (V, len(rows), 4) in [0, 1)."""
+
+
+class Mapped:
+    """Rows of a memory map that is only read. What has been read is not kept in memory.
+
+    Parameters
+    ----------
+    array : numpy.memmap
+    """
+
+    def __init__(self, array: np.memmap):
+        self._array, self._read = array, 0
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self._array.shape
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """The given rows; now and then the pages that were read leave this process, not the system's cache."""
+        if len(rows) <= MAPPED_ROWS:
+            return self._take(rows)
+        return np.concatenate([self._take(rows[at : at + MAPPED_ROWS]) for at in range(0, len(rows), MAPPED_ROWS)])
+
+    def _take(self, rows: np.ndarray) -> np.ndarray:
+        taken = np.asarray(self._array[rows])
+        span = int(rows.max() - rows.min() + 1) if len(rows) else 0
+        self._read += min(span * taken[:1].nbytes, taken.nbytes + len(rows) * PAGES_AROUND)
+        if self._read > MAPPED_BYTES:
+            self._read = 0
+            release(self._array)
+        return taken
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Annotations grouped by item; items are numbered by their codes in ascending order.
+
+    Parameters
+    ----------
+    order : int tensor (N,)
+        Positions of the annotations: those of the first item in their order, those of the second, and so on.
+    starts : int tensor (G + 1,)
+        Where the annotations of each of the G items begin in `order`, and the end.
+    """
+
+    order: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, codes: np.ndarray) -> "Groups":
+        """Groups of equal codes."""
+        order = np.argsort(codes, kind="stable")
+        grouped = codes[order]
+        first = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]])[: len(codes)])
+        return cls(torch.from_numpy(order), torch.from_numpy(np.append(first, len(codes))))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def first(self, groups: Tensor) -> Tensor:
+        """Position of the first annotation of each of these items."""
+        return self.order.index_select(0, self.starts.index_select(0, groups))
+
+    def members(self, groups: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions of all annotations of these items, item by item, and to which of the given items each belongs."""
+        starts = self.starts.index_select(0, groups)
+        counts = self.starts.index_select(0, groups + 1) - starts
+        which = torch.repeat_interleave(counts)
+        shift = starts - (counts.cumsum(0) - counts)  # from a place in the batch to one in `order`
+        return self.order.index_select(0, torch.arange(len(which)) + shift.index_select(0, which)), which
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Annotations ready for selection by index: the input is stored once, annotations point at it.
+
+    Parameters
+    ----------
+    x : array, memory map, or lazy inputs
+        One row per input.
+    x_row : int tensor (N,)
+        Row of x of each annotation.
+    y_noisy : int tensor (N,)
+        Given label.
+    codes, numbers : tensors (N, C) and (N, M)
+        Encoded PI.
+    weight : float tensor (N,)
+        Sample weight, 1 on average.
+    row_id : int tensor (N,)
+        Row in the annotation table; random PI is a function of it.
+    item : int tensor (N,)
+        Code of the item that each annotation is about.
+    fold : int tensor (N,)
+        Fold that this item is in; the same for all of an item's annotations.
+    pi_seed : int
+        Seed of the random PI.
+    truth : int tensor (N,), optional
+        Class of this item where it is known, else -1; the same for all of an item's annotations.
+    vote : int tensor (N,), optional
+        Number of the vote that each annotation belongs to: those of one vote, all about one item, count as one answer.
+        None where each is a vote of its own.
+    """
+
+    x: Tensor | Lazy
+    x_row: Tensor
+    y_noisy: Tensor
+    codes: Tensor
+    numbers: Tensor
+    weight: Tensor
+    row_id: Tensor
+    item: Tensor
+    fold: Tensor
+    pi_seed: int
+    truth: Tensor | None = None
+    vote: Tensor | None = None
+
+    @classmethod
+    def build(
+        cls,
+        x: np.ndarray | Lazy,
+        x_row: np.ndarray,
+        y_noisy: np.ndarray,
+        pi: EncodedPI | None = None,
+        weight: np.ndarray | None = None,
+        pi_seed: int = 0,
+        item: np.ndarray | None = None,
+        fold: np.ndarray | None = None,
+        truth: np.ndarray | None = None,
+        vote: np.ndarray | None = None,
+    ) -> "Rows":
+        """Rows of plain arrays; nothing large is copied.
+
+        Without `item`, annotations of one row of x are about one item; without `fold`, all items are in fold 0.
+        """
+        n = len(x_row)
+        rows = writable(x_row, np.int64)
+        pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
+        return cls(
+            stored(x),
+            rows,
+            writable(y_noisy, np.int64),
+            writable(pi.codes, np.int32),
+            writable(pi.numbers, np.float32),
+            torch.ones(n) if weight is None else writable(weight, np.float32),
+            torch.arange(n),
+            rows if item is None else writable(item, np.int64),
+            torch.zeros(n, dtype=torch.int64) if fold is None else writable(fold, np.int64),
+            pi_seed,
+            None if truth is None else writable(truth, np.int64),
+            None if vote is None else writable(vote, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x_row)
+
+    def subset(self, rows: np.ndarray | Tensor) -> "Rows":
+        """These rows alone, in this order."""
+        rows = torch.as_tensor(rows)
+        names = ["x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold"]
+        names += [name for name in ("truth", "vote") if getattr(self, name) is not None]
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def weighted_by_vote(self) -> "Rows":
+        """The same, with the rows of a vote sharing its weight; their mean weight stays as it is."""
+        if self.vote is None:
+            return self
+        number, count = self.vote.unique(return_inverse=True, return_counts=True)[1:]
+        weight = self.weight / count[number]
+        return replace(self, weight=weight * (self.weight.mean() / weight.mean()))
+
+    def take_x(self, x_rows: Tensor) -> Tensor:
+        """Inputs of the given rows of x."""
+        if isinstance(self.x, Tensor):
+            return self.x.index_select(0, x_rows)
+        return torch.from_numpy(self.x.take(x_rows.numpy()))
+
+    def take_crops(self, x_rows: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
+        """Random crops of the given rows of x, which must be LazyCrops: as many as there are draws (V, B, 4)."""
+        assert isinstance(self.x, LazyCrops)
+        return tuple(torch.from_numpy(self.x.crops(x_rows.numpy(), draws.numpy())))
+
+    def random_pi(self, index: Tensor, length: int) -> Tensor:
+        """Random PI of the rows at these positions."""
+        return torch.from_numpy(random_pi(self.pi_seed, self.row_id[index].numpy(), length))
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The annotations grouped by item."""
+        return Groups.of(self.item.numpy())
+
+    def select(
+        self, index: Tensor, *, item: Tensor | None = None, random: Tensor | None = None, with_x: bool = True
+    ) -> Batch:
+        """The rows at these positions as a Batch; `random` is their random PI, appended to the numbers.
+
+        `item` numbers the items that they are about, 0, 1, ... with an item's rows together: a batch of items, which
+        has the input of the first row of each. Without it every row has an input of its own.
+        """
+        first = index if item is None else index[item.diff(prepend=item.new_full((1,), -1)) > 0]
+        numbers = self.numbers.index_select(0, index)
+        batch = Batch.of_rows(
+            index,
+            (self.take_x(self.x_row.index_select(0, first)),) if with_x else (),
+            self.y_noisy.index_select(0, index),
+            PI(
+                self.codes.index_select(0, index),
+                numbers if random is None else torch.cat([numbers, random], dim=1),
+            ),
+            self.weight.index_select(0, index),
+            self.fold.index_select(0, first),
+        )
+        if self.truth is not None:
+            batch = batch._replace(truth=self.truth.index_select(0, first))
+        if self.vote is not None:
+            batch = batch._replace(vote=self.vote.index_select(0, index))
+        return batch if item is None else batch._replace(item=item)
+
+    def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:
+        """Sizes of a training set made of these rows."""
+        return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1], n_items=len(self.item.unique()))
+
+
+def stored(x: np.ndarray | Lazy) -> Tensor | Lazy:
+    """x as `Rows` holds it; nothing large is copied."""
+    if isinstance(x, np.memmap) and not x.flags.writeable:
+        return Mapped(x)
+    return writable(x, x.dtype) if isinstance(x, np.ndarray) else x
+
+
+def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:
+    """A tensor that shares the memory of the array, unless that is read-only or runs backwards."""
+    array = np.asarray(array, dtype)
+    shares = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(array if shares else array.copy())

@@ -1,0 +1,198 @@
+"""Rows in the order they are trained on: a function of (seed, epoch), the same on any number of processes.
+
+What is put in order and counted is a unit: an annotation, or an item with all of its annotations where the method
+judges items. A global batch is cut into slices of equally many units, one for each process. Arrays are selected by
+index in this process; inputs that are read when needed come through a DataLoader whose workers make the same selection.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from ...data.pi.random_pi import derive_seed
+from ...options import Training
+from ..batch import Batch, LazyCrops, Rows
+from ..nets.augment import (
+    DRAWS_CROP,
+    DRAWS_CUTOUT,
+    STRONG_POLICIES,
+    auto_augment,
+    crop_flip,
+    cutout,
+    rand_augment,
+    resized_crop,
+)
+
+RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The training batches of one process.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    training : Training
+        Batch size, seed and augmentation.
+    random_pi : int
+        Length of the random PI.
+    n_views, strong_views : int
+        Augmented views of each input, and how many of them, the last ones, are strongly augmented.
+    rank, world_size : int
+        Which of how many processes this is.
+    strong_policy : str
+        How the strong views are augmented: "autoaugment" or "uda".
+    by_item : bool
+        Whether a unit is an item with all of its annotations; else it is an annotation.
+    """
+
+    rows: Rows
+    training: Training
+    random_pi: int = 0
+    n_views: int = 1
+    strong_views: int = 0
+    rank: int = 0
+    world_size: int = 1
+    strong_policy: str = "autoaugment"
+    by_item: bool = False
+
+    @property
+    def n_units(self) -> int:
+        """Units in the training set."""
+        return len(self.rows.groups) if self.by_item else len(self.rows)
+
+    @property
+    def batch_size(self) -> int:
+        """Units per step over all processes: at most the training set, and a multiple of the number of processes."""
+        size = min(self.training.batch_size, self.n_units)
+        return max(1, size // self.world_size) * self.world_size
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch over all units."""
+        return self.n_units // self.batch_size
+
+    def order(self, epoch: int) -> Tensor:
+        """The permutation of the units in this epoch."""
+        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, 1))
+        return torch.randperm(self.n_units, generator=generator)
+
+    @property
+    def crops_when_read(self) -> bool:
+        """Whether random resized crops are taken from the images on disk, not from what has been read."""
+        return self.training.resized_crop and isinstance(self.rows.x, LazyCrops)
+
+    def epoch(self, order: Tensor, first_step: int = 0, *, epoch: int = 0) -> Iterator[Batch]:
+        """Batches of this process from `first_step` on, before augmentation except for crops taken on reading."""
+        size = self.batch_size
+        share = size // self.world_size
+        order = order[: len(order) // size * size].view(-1, size)[
+            first_step:, self.rank * share : (self.rank + 1) * share
+        ]
+        if isinstance(self.rows.x, Tensor):
+            yield from self._select(order)
+        else:
+            lazy = LazyBatches(self, order, epoch, first_step)
+            yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
+
+    def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
+        """The views of a batch of inputs: random crops and flips where these are asked for, and a policy with Cutout on
+        the strong ones. Inputs that are not images have no augmentation.
+        """
+        n, first = self.batch_size, self.rank * len(views[0])
+        if not self.crops_when_read:
+            views = self._crop(views[0], n, first, epoch, step, 6)
+        return self._views(views, n, first, epoch, step, 2)
+
+    def scan_views(self, x: Tensor, first: int, *, epoch: int) -> tuple[Tensor, ...]:
+        """The views of inputs outside of training; `first` is the position of the first of them."""
+        return self._views(self._crop(x, len(x), 0, epoch, first, 8), len(x), 0, epoch, first, 4)
+
+    def read_crops(self, units: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
+        """Random resized crops of the images of this process's share of a batch, one for each view, from disk."""
+        draws = self._crop_draws(self.batch_size, epoch, step, 6)[:, self.rank * len(units) :][:, : len(units)]
+        index = self.rows.groups.first(units) if self.by_item else units
+        return self.rows.take_crops(self.rows.x_row[index], draws)
+
+    def _crop(self, x: Tensor, n: int, first: int, *key: int) -> tuple[Tensor, ...]:
+        """Random resized crops of images in memory where these are asked for, else the inputs; one for each view."""
+        if x.ndim != 4 or not self.training.resized_crop:
+            return (x,) * self.n_views
+        return tuple(resized_crop(x, draws[first : first + len(x)]) for draws in self._crop_draws(n, *key))
+
+    def _crop_draws(self, n: int, *key: int) -> Tensor:
+        generator = torch.Generator().manual_seed(derive_seed(self.training.seed, *key))
+        return torch.rand(self.n_views, n, DRAWS_CROP, generator=generator)
+
+    def _views(self, inputs: tuple[Tensor, ...], n: int, first: int, *key: int) -> tuple[Tensor, ...]:
+        """Views of inputs, with the draws of rows `first` on among `n`."""
+        training = self.training
+        if inputs[0].ndim != 4 or not (training.crop_pad or training.flip or self.strong_views):
+            return inputs
+        generator = torch.Generator().manual_seed(derive_seed(training.seed, *key))
+        views = []
+        for view, x in enumerate(inputs):
+            strong = view >= self.n_views - self.strong_views
+            n_draws = 3 + (STRONG_POLICIES[self.strong_policy] + DRAWS_CUTOUT if strong else 0)
+            draws = torch.rand(n, n_draws, generator=generator)[first : first + len(x)].to(x.device)
+            if not training.flip:
+                draws[:, 2] = 1.0
+            views.append(self._strong(x, draws) if strong else crop_flip(x, draws, pad=training.crop_pad))
+        return tuple(views)
+
+    @cached_property
+    def mean_colour(self) -> Tensor:
+        """Mean of every channel over a selection of the images: what Cutout covers with, 0 once standardised."""
+        some = torch.linspace(0, len(self.rows.x) - 1, min(256, len(self.rows.x))).long()
+        return self.rows.take_x(some).float().mean((0, 2, 3))
+
+    def _strong(self, x: Tensor, draws: Tensor) -> Tensor:
+        """Strong views in their authors' order: first the policy; Cutout after crop and flip, but with UDA before."""
+        pad, fill = self.training.crop_pad, self.mean_colour
+        for_crop, for_policy, for_cutout = draws.split([3, STRONG_POLICIES[self.strong_policy], DRAWS_CUTOUT], 1)
+        if self.strong_policy == "uda":
+            x = cutout(rand_augment(x, for_policy, fill=fill), for_cutout, fill=fill)
+            return crop_flip(x, for_crop, pad=pad)
+        return cutout(crop_flip(auto_augment(x, for_policy), for_crop, pad=pad), for_cutout, fill=fill)
+
+    def _select(self, order: Tensor, *, with_x: bool = True) -> Iterator[Batch]:
+        """Select the units in every row of `order` (steps, share), making random PI for many steps at a time."""
+        if not self.random_pi:
+            for units in order:
+                index, item = self._annotations(units)
+                yield self.rows.select(index, item=item, with_x=with_x)
+            return
+        per_step = order.shape[1] * len(self.rows) // self.n_units  # annotations, on average
+        block = max(1, RANDOM_PI_BLOCK // max(1, per_step))
+        for first in range(0, len(order), block):
+            parts = [self._annotations(units) for units in order[first : first + block]]
+            random = self.rows.random_pi(torch.cat([index for index, _ in parts]), self.random_pi)
+            for (index, item), part in zip(parts, random.split([len(index) for index, _ in parts]), strict=True):
+                yield self.rows.select(index, item=item, random=part, with_x=with_x)
+
+    def _annotations(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Positions of the annotations of these units; where these are items, also which of them each is about."""
+        return self.rows.groups.members(units) if self.by_item else (units, None)
+
+
+class LazyBatches(Dataset[Batch]):
+    """Whole batches by step number, for a DataLoader."""
+
+    def __init__(self, batches: Batches, order: Tensor, epoch: int, first_step: int):
+        self.batches, self.order, self.epoch, self.first_step = batches, order, epoch, first_step
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, step: int) -> Batch:
+        batches, order = self.batches, self.order[step : step + 1]
+        if not batches.crops_when_read:
+            return next(batches._select(order))
+        views = batches.read_crops(order[0], self.epoch, self.first_step + step)
+        return next(batches._select(order, with_x=False))._replace(views=views)

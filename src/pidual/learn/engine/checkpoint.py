@@ -1,0 +1,236 @@
+"""The resume point of a run: one safetensors file, replaced in one step, so that it is always readable.
+
+Memories with a value per training row may be larger than the machine's: each is written to a file of its own, which
+the state names. The files a state names stay until the next one is in place.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ...errors import RunError
+from ...files import fingerprint, replacing
+from ...run.schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
+from ..methods.parts.memory import SampleMemory
+
+OPTIMIZER_STATE = {"SGD": {"momentum_buffer"}, "KerasSGD": {"velocity"}, "Adam": {"step", "exp_avg", "exp_avg_sq"}}
+OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]
+START_ANEW = (
+    "the state is damaged or of another run, so replace the run with --force (force=True in Python) or copy the state "
+    "again"
+)
+
+
+class StateStore:
+    """Keeps the newest training state in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when the first state is saved.
+    save_every : float
+        Seconds between two states within an epoch.
+    run : str
+        Id of the run the states are of, where there is one; a state of another run is refused.
+    """
+
+    def __init__(self, folder: Path, save_every: float = 15.0, run: str = ""):
+        self.folder = folder
+        self.path = folder / "state.safetensors"
+        self.save_every, self.run = save_every, run
+
+    def part(self, name: str) -> "StateStore":
+        """A store of its own for a part of the run."""
+        return StateStore(self.folder / name, self.save_every, self.run)
+
+    def values(self) -> dict[str, Any] | None:
+        """The stored values without the tensors, or None where there is no state."""
+        return self._own(load_values(self.path, STATE)) if self.path.exists() else None
+
+    def history(self) -> list[dict[str, Any]]:
+        """Records of all epochs that are stored: of this state, or else of the parts of the run that came first."""
+        state = self.values() or self.part("before").values()
+        return [] if state is None else list(state["position"]["history"])
+
+    def save(
+        self,
+        tensors: Mapping[str, Tensor],
+        values: Mapping[str, Any],
+        memories: Mapping[str, SampleMemory] | None = None,
+    ) -> None:
+        """Replace the stored state."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            before = (self.values() or {}).get("memories", {}) if memories else {}
+            files = {}
+            for name, memory in (memories or {}).items():
+                first, second = memory_files(name)
+                files[name] = second if before.get(name) == first else first
+                memory.save(self.folder / files[name])
+            digests = {name: file_digest(self.folder / file) for name, file in files.items()}
+            about = {"memories": files, "memory_digests": digests, "run_id": self.run}
+            save_tensors(self.path, tensors, {**values, **about})
+            for name, file in files.items():
+                for other in {*memory_files(name)} - {file}:
+                    (self.folder / other).unlink(missing_ok=True)
+        except OSError as error:
+            kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
+            raise RunError(
+                f"cannot write {self.path} ({error}); {kept}. Free some space, then continue with --resume "
+                "(resume=True in Python)."
+            ) from error
+
+    def load_memories(self, memories: Mapping[str, SampleMemory], values: Mapping[str, Any]) -> None:
+        """Read back the memories of the stored state, whose values these are."""
+        files, digests = values.get("memories", {}), values.get("memory_digests", {})
+        if {*files} != {*memories}:
+            raise RunError(f"{self.path} does not have the memories of this method; {START_ANEW}.")
+        for name, memory in memories.items():
+            if files.get(name) not in memory_files(name):  # a name in a file is data: it must not lead elsewhere
+                raise RunError(f"{self.path} names no file of the memory '{name}'; the state is damaged, fit again.")
+            path = self.folder / files[name]
+            with readable(path):
+                found = file_digest(path)
+                if digests.get(name, found) != found:
+                    raise RunError(f"{path} is not the file that {self.path} was saved with; {START_ANEW}.")
+                memory.load(path)
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The stored tensors and values, or None where there is no state."""
+        for left_behind in self.folder.glob(".*.tmp"):  # by a kill while saving
+            left_behind.unlink(missing_ok=True)
+        if not self.path.exists():
+            return None
+        tensors, values = load_tensors(self.path, STATE)
+        return tensors, self._own(values)
+
+    def _own(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The values of a state, if it is of this run."""
+        if self.run and values.get("run_id", self.run) not in ("", self.run):
+            raise RunError(f"{self.path} is the state of another run; {START_ANEW}.")
+        return values
+
+
+def memory_files(name: str) -> tuple[str, str]:
+    """The two files that a memory is written to in turn."""
+    return f"{name}-a.rows", f"{name}-b.rows"
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    """Write tensors, and JSON values beside them, to one file, atomically."""
+    with replacing(path) as temporary, disk_errors():
+        plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        values = {"format": FORMAT, **values}
+        values["digest"] = tensors_digest(plain, values)  # of one text: safetensors puts several in any order
+        save_file(plain, temporary, metadata={"values": json.dumps(values)})
+
+
+def tensors_digest(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> str:
+    """A digest of names, types, shapes and numbers of tensors, and of the values beside them."""
+
+    def parts() -> Iterator[bytes | memoryview]:
+        yield json.dumps(values).encode()
+        for name in sorted(tensors):
+            tensor = tensors[name]
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
+            yield tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+    return fingerprint(parts())
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """safetensors reports a full disk in an error of its own; make it the usual one."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def load_tensors(path: Path, schema: Check = TENSORS) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote."""
+    values = load_values(path, schema)
+    with readable(path):
+        tensors = load_file(path)
+        expected = values.pop("digest", None)
+        if expected is not None and tensors_digest(tensors, values) != expected:
+            raise ValueError("its contents have changed since it was written")
+    return tensors, values
+
+
+def load_values(path: Path, schema: Check = TENSORS) -> dict[str, Any]:
+    """The JSON values alone of what `save_tensors` wrote."""
+    with readable(path), safe_open(path, framework="pt") as file:
+        text = (file.metadata() or {}).get("values", "{}")
+    return check_record(path, text, schema, place="values", way_out="the file is damaged or not one of ours")
+
+
+def load_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of the tensors in what `save_tensors` wrote, from its first bytes."""
+    with readable(path), safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - no mapping
+
+
+def misfit(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+    """How shapes by name differ from what is expected, or None; shapes of tensors where these are given."""
+    shapes = [
+        {name: tuple(value.shape) if isinstance(value, Tensor) else value for name, value in given.items()}
+        for given in (expected, found)
+    ]
+    for name in {**shapes[0], **shapes[1]}:
+        want, have = (given.get(name) for given in shapes)
+        if want is None or have is None:
+            return f"{name[:200]} is {'unknown' if want is None else 'missing'}"
+        if want != have:
+            return f"{name[:200]} has the shape {list(have)}, not {list(want)}"
+    return None
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn whatever can go wrong in reading a file into one error."""
+    try:
+        yield
+    except (OSError, SafetensorError, ValueError, OverflowError) as error:
+        raise RunError(f"cannot read {path} ({error}); the file is damaged or not one of ours.") from error
+
+
+def pack_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The per-parameter state of optimizers as named tensors and JSON values."""
+    tensors: dict[str, Tensor] = {}
+    values: dict[str, Any] = {}
+    for which, optimizer in enumerate(optimizers):
+        for number, entries in optimizer.state_dict()["state"].items():
+            for name, value in entries.items():
+                if value is not None:
+                    (tensors if isinstance(value, Tensor) else values)[f"{which}.{number}.{name}"] = value
+    return tensors, values
+
+
+def unpack_optimizers(
+    optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+) -> None:
+    """Put back what `pack_optimizers` took out."""
+    parameters = [[p for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers]
+    states: list[dict[int, dict[str, Any]]] = [{} for _ in optimizers]
+    for key, value in (dict(tensors) | dict(values)).items():
+        which, number, name = [*key.split(".", 2), "", ""][:3]
+        place = (int(which), int(number)) if which.isdecimal() and number.isdecimal() else (len(states), 0)
+        if place[0] >= len(states) or place[1] >= len(parameters[place[0]]):
+            raise ValueError(f"it holds {key[:200]!r} of an optimizer that this run does not have")
+        shape = parameters[place[0]][place[1]].shape
+        if name != "step" and (not isinstance(value, Tensor) or value.shape != shape):
+            raise ValueError(f"{key[:200]!r} does not have the shape {list(shape)}")
+        states[place[0]].setdefault(place[1], {})[name] = value
+    for optimizer, state in zip(optimizers, states, strict=True):
+        known = OPTIMIZER_STATE[type(getattr(optimizer, "optimizer", optimizer)).__name__]  # Fabric wraps them
+        if any({*entries} != known for entries in state.values()):
+            raise ValueError("what it holds of an optimizer is incomplete")
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

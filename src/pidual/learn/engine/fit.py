@@ -1,0 +1,502 @@
+"""The training loop.
+
+    fit(build, train, valid, training) -> Fitted
+
+`build` makes the method; it is called again when the guard finds that a fit has collapsed. The order of the rows,
+augmentation, dropout and random PI are functions of (seed, attempt, epoch, step), so a state saved at any step
+continues to the same bits, and any number of processes sees the same global batches.
+"""
+
+import contextlib
+import copy
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from ...data.pi.random_pi import derive_seed
+from ...errors import RunError, UsageError
+from ...options import Training
+from ...options.launcher import place_among_processes
+from ..batch import Batch, Rows
+from ..methods.base import Method
+from . import guard
+from .batches import Batches
+from .callbacks import Callback
+from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
+from .history import Record
+from .optim import make_optimizers
+from .predict import evaluate, predict_rows, scan_rows
+from .progress import Progress
+from .stopping import Interrupted
+
+Weights = dict[str, Tensor]
+SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
+
+
+@dataclass
+class Fitted:
+    """A trained method.
+
+    Parameters
+    ----------
+    method : Method
+        With the selected weights, in evaluation mode.
+    last : dict of tensors
+        Weights after the last epoch.
+    selected_epoch : int
+        Epoch of the selected weights, counted from 0.
+    history : list of dict
+        One record per epoch, over all attempts.
+    events : list of dict
+        What the guard did.
+    collapsed : bool
+        Whether the guard calls it collapsed.
+    selection : list of dict
+        What answers decided where nothing was trained; empty for trained methods.
+    """
+
+    method: Method
+    last: Weights
+    selected_epoch: int
+    history: list[Record]
+    events: list[Record]
+    collapsed: bool = False
+    selection: list[Record] = field(default_factory=list)
+
+
+@dataclass
+class Position:
+    """Where a run stands: all that its state holds beside tensors."""
+
+    attempt: int = 0
+    epoch: int = 0
+    step: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    best: tuple[float, float] | None = None
+    best_epoch: int = -1
+    history: list[Record] = field(default_factory=list)
+    events: list[Record] = field(default_factory=list)
+    ended: bool = False  # before its last epoch, by a callback
+
+    def to_json(self) -> dict[str, Any]:
+        """As the state of a run has it."""
+        return {name: value for name, value in vars(self).items() if name != "ended" or value}
+
+
+def whole_batches(rows: Rows, batch_size: int) -> Rows:
+    """The first rows, as many as fill batches; all of fewer than a batch."""
+    kept = len(rows) // batch_size * batch_size
+    return rows.subset(np.arange(kept)) if kept else rows
+
+
+def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
+    """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
+    place = place_among_processes()
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=place.local_world,
+            num_nodes=place.world // place.local_world,
+            strategy="ddp" if place.world > 1 else "auto",
+            precision=precision,
+        )
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).rstrip(".")
+        raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
+    fabric.launch()
+    return fabric
+
+
+def predicting_fabric(accelerator: str = "auto") -> Fabric:
+    """A Fabric to predict with, kept for the next time: making one looks through all packages that are installed."""
+    return _kept_fabric(accelerator, os.getpid(), *place_among_processes())
+
+
+@lru_cache(maxsize=4)
+def _kept_fabric(accelerator: str, *process: int) -> Fabric:
+    return make_fabric(accelerator)
+
+
+def fit(
+    build: Callable[[], Method],
+    train: Rows,
+    valid: Rows | None,
+    training: Training,
+    *,
+    fabric: Fabric | None = None,
+    store: StateStore | None = None,
+    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
+    stop: Callable[[], bool] = lambda: False,
+    stage: str = "",
+) -> Fitted:
+    """Train a method on the rows of `train`.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the method, with fresh weights.
+    train, valid : Rows
+        Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
+    training : Training
+        Options of the loop.
+    fabric : Fabric, optional
+        Device, precision and processes.
+    store : StateStore, optional
+        Where the state is saved; a state found there is continued.
+    progress : Progress, optional
+        Called at every step and epoch.
+    callbacks : sequence of Callback
+        Called with the trainer, in this order, before `progress`.
+    stop : callable
+        Asked at every step; True saves the state and raises Interrupted.
+    stage : str
+        Name of this training in the records, where it is one of several.
+    """
+    fabric, progress = fabric or make_fabric(precision=training.precision), progress or Progress()
+    try:
+        how: dict[str, Any] = {"stage": stage, "callbacks": callbacks}
+        return Trainer(build, train, valid, training, fabric, store, progress, stop, **how).run()
+    finally:
+        progress.stop()
+
+
+def sample(rows: Rows) -> Tensor:
+    """Positions of evenly spaced rows that the guard looks at."""
+    return torch.linspace(0, len(rows) - 1, min(len(rows), guard.SAMPLE_ROWS)).long()
+
+
+class Trainer:
+    """One run of the training loop; see `fit`."""
+
+    def __init__(
+        self,
+        build: Callable[[], Method],
+        train: Rows,
+        valid: Rows | None,
+        training: Training,
+        fabric: Fabric,
+        store: StateStore | None,
+        progress: Progress,
+        stop: Callable[[], bool],
+        stage: str = "",
+        callbacks: Sequence[Callback] = (),
+    ):
+        self.stage, self.callbacks = stage, callbacks
+        self.build, self.train, self.training = build, train, training
+        self.valid = valid
+        if valid is not None and training.valid_whole_batches:
+            self.valid = whole_batches(valid, training.batch_size)
+        self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
+        self.position = Position()
+        self.best: Weights = {}
+        self.first: Weights | None = None
+        self.first_records: tuple[list[Record], list[Record]] = ([], [])
+        self.epoch_steps = 1
+        self.save_due = time.monotonic() + store.save_every if store else float("inf")
+        labels = (valid or train).y_noisy
+        self.majority = float(labels.bincount().max() / len(labels))
+
+    def run(self) -> Fitted:
+        """Train from the stored state, or from the start, to the end."""
+        first = self.fabric.global_rank == 0
+        state = self.fabric.broadcast(self.store.load() if self.store and first else None)
+        self.position = Position(**state[1]["position"]) if state else Position()
+        self.check_position()
+        self.set_up()
+        if state:
+            self.restore(*state)
+        else:
+            self.position.history[:0], self.position.events[:0] = self.first_records
+        steps = self.batches.steps
+        done = self.position.epoch * steps + min(self.position.step, steps)
+        self.progress.start(self.training.epochs, steps, done, self.stage)
+        try:
+            for callback in self.callbacks:
+                callback.on_train_begin(self)
+            while self.position.epoch < self.training.epochs and not self.position.ended:
+                self.train_epoch()
+                self.finish_epoch()
+            self.save()
+        finally:
+            for callback in self.callbacks:
+                callback.on_train_end(self)
+        return self.fitted()
+
+    @property
+    def history(self) -> list[Record]:
+        """The records of all epochs so far, over all attempts."""
+        return self.position.history
+
+    def finish(self) -> None:
+        """End training after this epoch, as if it were the last one; for callbacks."""
+        self.position.ended = True
+
+    def check_position(self) -> None:
+        """Refuse a state at a position that this run cannot have."""
+        at = self.position
+        done = at.history[len(at.history) - at.epoch :] if at.epoch else []
+        judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
+        if at.epoch > self.training.epochs or at.attempt >= guard.MAX_ATTEMPTS or not judged:
+            assert self.store is not None
+            raise RunError(f"{self.store.path} is at epoch {at.epoch + 1}, attempt {at.attempt + 1}; {START_ANEW}.")
+
+    def set_up(self) -> None:
+        """Build method and optimizer for the current attempt."""
+        attempt = self.position.attempt
+        torch.manual_seed(derive_seed(self.training.seed, attempt, 3))
+        self.method = self.build()
+        for name, memory in self.method.memories.items():
+            memory.open(self.store.folder / f"{name}.memory" if self.store else None)
+        if self.method.before is not None:
+            self.fit_first(self.method.before)
+        self.batches = Batches(
+            self.train,
+            self.training,
+            self.method.random_pi,
+            self.method.n_views,
+            self.method.strong_views,
+            self.fabric.global_rank,
+            self.fabric.world_size,
+            self.method.strong_policy,
+            self.method.by_item,
+        )
+        self.options = recovery(self.training, attempt)
+        self.set_up_optimizer()
+
+    def fit_first(self, before: Method) -> None:
+        """Fit the method's first stage, unless an earlier attempt has done so, and freeze it."""
+        if self.first is None:
+            training = replace(self.training, **self.method.before_training)
+            store = self.store.part("before") if self.store else None
+            how = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
+            how["callbacks"] = self.callbacks
+            fitted = fit(self.build_first, self.train, self.valid, training, **how, stage="first stage")
+            self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
+        before.load_state_dict(self.first)
+        before.requires_grad_(False)
+
+    def build_first(self) -> Method:
+        """The first stage of a fresh method."""
+        before = self.build().before
+        assert before is not None
+        return before
+
+    def set_up_optimizer(self) -> None:
+        """Build the optimizer of the method's parameter groups, and hand both to Fabric."""
+        self.method.train()
+        self.method.zero_grad()  # clipping would count what is left of parameters that are frozen now
+        self.module, *self.optimizers = self.fabric.setup(self.method, *make_optimizers(self.method, self.options))
+
+    def train_epoch(self) -> None:
+        """The steps of the current epoch that are not done yet."""
+        at, batches = self.position, self.batches
+        if at.step == 0 and self.method.begin_epoch(at.epoch, self.scan):
+            self.set_up_optimizer()
+        self.method.train()
+        started = time.monotonic() - at.seconds
+        order = self.method.epoch_rows(at.epoch, batches.order(at.epoch))
+        self.epoch_steps = max(1, len(order) // batches.batch_size)
+        if at.step > self.epoch_steps and self.store is not None:
+            raise RunError(f"{self.store.path} is at step {at.step} of {self.epoch_steps}; {START_ANEW}.")
+        sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in at.sums.items()}
+        for batch in batches.epoch(order, at.step, epoch=at.epoch):
+            for name, value in self.train_step(batch).items():
+                sums[name] = sums.get(name, 0.0) + value.detach().double()
+            at.step += 1
+            for callback in self.callbacks:
+                callback.on_step(self)
+            self.progress.step(at.epoch, at.step * self.batches.steps // self.epoch_steps)
+            now = time.monotonic()
+            stopping = self.asked_to_stop()
+            if stopping or now > self.save_due:
+                at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, now - started
+                self.save()
+                if stopping:
+                    raise Interrupted(f"stopped in epoch {at.epoch + 1} of {self.training.epochs}, step {at.step}")
+        at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, time.monotonic() - started
+
+    def asked_to_stop(self) -> bool:
+        """Whether any process was asked to stop; all of them learn it at the same step."""
+        if self.fabric.world_size == 1:
+            return self.stop()
+        return bool(self.fabric.all_reduce(torch.tensor(float(self.stop())), reduce_op="max"))
+
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        """One update of the parameters."""
+        at = self.position
+        self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
+        # The schedule counts epochs: one that visits more or fewer rows than there are moves it no further.
+        done = at.step * self.batches.steps / self.epoch_steps
+        factor = self.options.lr_factor(at.epoch * self.batches.steps + done, self.batches.steps)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+            for group in optimizer.param_groups:
+                group["lr"] = group["base_lr"] * (1.0 if group["constant"] else factor)
+        if self.fabric.device.type != "cpu":
+            batch = self.fabric.to_device(batch)
+        batch = batch._replace(views=self.batches.augment(batch.views, at.epoch, at.step))
+        with batch_norm_errors():
+            logs: dict[str, Tensor] = self.module(batch)
+        self.fabric.backward(logs["loss"])
+        self.method.after_backward(self.options.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return logs
+
+    def seed_step(self, seed: int) -> None:
+        """Seed dropout and the like; torch.manual_seed does so for every kind of device, at a millisecond a call."""
+        torch.default_generator.manual_seed(seed)
+        if self.fabric.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def finish_epoch(self) -> None:
+        """Validate, record, remember the best weights, and let the guard look."""
+        at = self.position
+        steps = self.batches.steps
+        factor = self.options.lr_factor((at.epoch + 1) * steps - 1, steps)
+        record: Record = {"epoch": at.epoch, "attempt": at.attempt, "lr": self.options.scaled_lr * factor}
+        if self.stage or self.method.phase:
+            record["stage"] = ", ".join(name for name in (self.stage, self.method.phase) if name)
+        names = sorted(at.sums)
+        means = self.fabric.all_reduce(torch.tensor([at.sums[name] / at.step for name in names]), reduce_op="mean")
+        record |= {name: float(mean) for name, mean in zip(names, means, strict=True)}
+        if self.valid is not None:
+            accuracy, loss = evaluate(self.method, self.valid, self.fabric)
+            record |= {"valid_accuracy": accuracy, "valid_loss": loss}
+            merit = (-loss, accuracy) if self.training.select == "lowest_loss" else (accuracy, -loss)
+            if at.best is None or merit > tuple(at.best):
+                at.best, at.best_epoch, self.best = merit, at.epoch, weights(self.method)
+        record["seconds"] = at.seconds
+        at.history.append(record)
+        for callback in self.callbacks:
+            callback.on_epoch_end(self, record)
+        at.ended = self.fabric.broadcast(at.ended)
+        self.progress.epoch(record)
+        at.epoch, at.step, at.sums, at.seconds = at.epoch + 1, 0, {}, 0.0
+        self.check(record)
+
+    def check(self, record: Record) -> None:
+        """Record that the guard calls the fit collapsed, and start again with a smaller rate."""
+        at = self.position
+        steps_done = at.epoch * self.batches.steps
+        if self.training.guard == "off" or not guard.is_due(record["epoch"], self.training.epochs, steps_done):
+            return
+        reason = self.fabric.broadcast(guard.find_collapse(record, self.majority, self.answers))
+        if reason is None:
+            return
+        again = self.training.guard == "recover" and at.attempt + 1 < guard.MAX_ATTEMPTS
+        options = recovery(self.training, at.attempt + 1)
+        action = (
+            f"started again with learning rate {options.scaled_lr:g} and gradient clipping at {options.clip:g}"
+            if again
+            else "went on"
+        )
+        at.events.append({"epoch": record["epoch"], "attempt": at.attempt, "reason": reason, "action": action})
+        text = f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}."
+        for callback in self.callbacks:
+            callback.on_note(self, text)
+        self.progress.heading(text)
+        if again:
+            self.position = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
+            self.best = {}
+            self.set_up()
+
+    def answers(self) -> tuple[np.ndarray, np.ndarray]:
+        """f's logits and the given labels on evenly spaced training rows."""
+        index = sample(self.train)
+        logits = predict_rows(self.method, self.train.subset(index), self.fabric)
+        return logits.numpy(), self.train.y_noisy[index].numpy()
+
+    def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
+        """A function of the batch on all training rows, without gradient."""
+        augment = partial(self.batches.scan_views, epoch=self.position.epoch) if augmented else None
+        return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
+
+    def save(self) -> None:
+        """Replace the stored state by the present one."""
+        if self.store is None:
+            return
+        started = time.monotonic()
+        if self.fabric.global_rank == 0:
+            optimizer, values = pack_optimizers(self.optimizers)
+            tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
+            tensors |= {f"best.{name}": value for name, value in self.best.items()}
+            tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
+            self.store.save(tensors, {"position": self.position.to_json(), "optimizer": values}, self.method.memories)
+        now = time.monotonic()
+        self.save_due = now + max(self.store.save_every, SAVE_SHARE * (now - started))
+
+    def restore(self, tensors: Weights, values: dict[str, Any]) -> None:
+        """Continue from a stored state."""
+        assert self.store is not None
+        parts: dict[str, Weights] = {"method": {}, "best": {}, "optimizer": {}}
+        for key, value in tensors.items():
+            part, _, name = key.partition(".")
+            parts.setdefault(part, {})[name] = value
+        own = self.method.state_dict()
+        wrong = misfit(own, parts["method"]) or (misfit(own, parts["best"]) if self.position.best else None)
+        if wrong is not None:
+            raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
+        self.method.load_state_dict(parts["method"])
+        self.method.epoch = min(self.position.epoch, self.training.epochs - 1)
+        self.set_up_optimizer()  # of the phase the method is in
+        self.best = parts["best"] if self.position.best else {}
+        self.store.load_memories(self.method.memories, values)
+        try:
+            unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
+        except ValueError as error:
+            raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
+
+    def fitted(self) -> Fitted:
+        """The method with the selected weights, in evaluation mode, and the rest of what happened."""
+        at, last = self.position, weights(self.method)
+        best = self.training.select != "last" and bool(self.best)
+        if best:
+            self.method.load_state_dict(self.best)
+        attempts = 1 + max(record["attempt"] for record in at.history)
+        return Fitted(
+            self.method.eval(),
+            last,
+            at.best_epoch if best else at.epoch - 1,
+            at.history,
+            at.events,
+            collapsed=bool(at.events) and attempts <= len(at.events),
+        )
+
+
+@contextlib.contextmanager
+def batch_norm_errors() -> Iterator[None]:
+    """Say what to do where batch normalisation has a single value of a channel to learn from."""
+    try:
+        yield
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise UsageError(
+            "The network normalises over batches, and these are too small for inputs of this size; use a larger "
+            "--batch-size, larger images, or --network mlp."
+        ) from error
+
+
+def recovery(training: Training, attempt: int) -> Training:
+    """Options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
+    return (
+        training
+        if attempt == 0
+        else replace(training, lr=training.lr / 3**attempt, clip=min(training.clip or 1.0, 1.0))
+    )
+
+
+def weights(method: Method) -> Weights:
+    """A copy of all parameters and buffers."""
+    return copy.deepcopy(method.state_dict())

@@ -1,0 +1,84 @@
+"""The methods, by name. A new one is tested, listed and runnable the moment its line joins METHODS."""
+
+from ...errors import UsageError
+from ...errors.messages import no_method
+from .afm import AFM
+from .base import Method
+from .ce import CE
+from .co_teaching import CoTeaching
+from .cores import CORES
+from .cores_star import CORESStar
+from .distill_pi import DistillPI
+from .divide_mix import DivideMix
+from .elr import ELR
+from .elr_plus import ELRPlus
+from .forward_t import ForwardT
+from .het import HET
+from .het_xl import HETXL
+from .latent_truth import LatentTruth
+from .pes import PES
+from .pes_semi import PESSemi
+from .pi_dual import PiDual
+from .pi_dual_plus import PiDualPlus
+from .sop import SOP
+from .sop_plus import SOPPlus
+from .tram import TRAM
+from .tram_plus_plus import TRAMPlusPlus
+
+METHODS: dict[str, type[Method]] = {
+    "ce": CE,
+    "forward_t": ForwardT,
+    "co_teaching": CoTeaching,
+    "divide_mix": DivideMix,
+    "elr": ELR,
+    "elr_plus": ELRPlus,
+    "sop": SOP,
+    "sop_plus": SOPPlus,
+    "cores": CORES,
+    "cores_star": CORESStar,
+    "pes": PES,
+    "pes_semi": PESSemi,
+    "het": HET,
+    "het_xl": HETXL,
+    "tram": TRAM,
+    "tram_plus_plus": TRAMPlusPlus,
+    "afm": AFM,
+    "distill_pi": DistillPI,
+    "pi_dual": PiDual,
+    "pi_dual_plus": PiDualPlus,
+    "latent_truth": LatentTruth,
+}
+
+
+def check_method(name: str, *groups: str) -> None:
+    """Refuse a name that no method has; `groups` are further names that were allowed."""
+    if name not in METHODS:
+        raise UsageError(no_method(name, METHODS, groups))
+
+
+__all__ = [
+    "AFM",
+    "CE",
+    "CORES",
+    "ELR",
+    "HET",
+    "HETXL",
+    "METHODS",
+    "PES",
+    "SOP",
+    "TRAM",
+    "CORESStar",
+    "CoTeaching",
+    "DistillPI",
+    "DivideMix",
+    "ELRPlus",
+    "ForwardT",
+    "LatentTruth",
+    "Method",
+    "PESSemi",
+    "PiDual",
+    "PiDualPlus",
+    "SOPPlus",
+    "TRAMPlusPlus",
+    "check_method",
+]

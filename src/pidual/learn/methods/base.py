@@ -1,0 +1,169 @@
+"""Method: the interface of a way of learning from noisy labels. Everything else is the engine's.
+
+Write `forward`, and `logits` where prediction is not f alone; the others are there for the papers that need them:
+
+    a value per row (SOP, ELR)           a `SampleMemory` (`parts.memory`), read and written at `batch.index`
+    two networks (DivideMix)             both inside the one module; `forward` adds their losses, `logits` joins them
+    data split again each epoch          `on_epoch_start` scans the training rows, `epoch_rows` says which are visited
+    all answers of an item together      `by_item = True`; `batch.item` says which input an answer is about
+    layers re-initialised mid-run (PES)  `on_epoch_start` does it and calls `rebuild_optimizer`
+    a first stage (Forward-T)            `before` is a Method that the engine fits first
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ...options import check_values
+from ..batch import PI, Batch, Spec
+from .parts.gradients import clip_gradients
+from .parts.memory import SampleMemory
+from .parts.networks import split_network
+
+__all__ = ["PI", "Batch", "Method", "Scan", "Spec"]  # what a method is written in
+
+
+@runtime_checkable
+class Scan(Protocol):
+    """Evaluates a function of the batch on all training rows, in order, in evaluation mode, without gradient.
+
+    Where `by_item` is True the batches are of items, in the order of `Rows.groups`.
+    """
+
+    def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
+        """The function's values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
+
+
+class Method(nn.Module):
+    """A training objective around a prediction network `f`.
+
+    Every constructor is `Method(f, spec, second=None, *, option=default)`; the annotation of an option says about what
+    kind it is and in which range, and any other value is refused (`pidual.options`). All training goes through
+    `forward`, so that precision and several processes work; everything else is called on the bare module.
+
+    Parameters
+    ----------
+    f : nn.Module
+        Prediction network, x -> logits of shape (B, K). Methods that see `features` and `head` apart need a network
+        whose logits are head(features(x)).
+    spec : Spec
+        Sizes of the training set, and the epochs of the run; phases of a method are shares of these.
+    second : nn.Module, optional
+        Of methods that train two networks, at once or one after the other: the other one. By default it is made from f
+        (`parts.networks.second_network`).
+    **options
+        Of the method, by keyword.
+
+    Attributes
+    ----------
+    epoch : int
+        The present one; the engine sets it.
+    """
+
+    title: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+    needs_pi: ClassVar[bool] = False
+    networks: ClassVar[int] = 1  # prediction networks trained
+    stages: ClassVar[int] = 1  # trainings one after the other
+    per_row_state: ClassVar[str] = ""  # what is kept for every training row
+    n_views: ClassVar[int] = 1  # augmented views of every input
+    by_item: ClassVar[bool] = False  # batches of items, each input once with all of its annotations
+    strong_views: ClassVar[int] = 0  # how many of them, the last ones, are strongly augmented
+    scores: ClassVar[tuple[str, ...]] = ("confidence",)  # then native ones, columns of `per_row`: high = looks wrong
+
+    strong_policy: str = "autoaugment"  # how: a name of nets.augment.STRONG_POLICIES
+    random_pi: int = 0  # length of the random PI the engine appends to a
+    before_training: Mapping[str, Any] = {}  # training options in which the first stage differs
+
+    def __new__(cls, *args: Any, **options: Any) -> "Method":
+        check_values(cls, options)
+        return super().__new__(cls)
+
+    def __init__(self, f: nn.Module, spec: Spec):
+        super().__init__()
+        self.f = f
+        self.epoch = 0
+        self._rebuilds_optimizer = False
+        self.before: Method | None = None  # a first stage: fitted first, then part of this method with frozen weights
+
+    @property
+    def features(self) -> Callable[[Tensor], Tensor]:
+        """What the head sees, x -> (B, D); refused where f is not head(features(x))."""
+        return split_network(self.f)[0]
+
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer of f, features -> logits."""
+        return split_network(self.f)[1]
+
+    @property
+    def phase(self) -> str:
+        """Name of the present phase, for records and the progress bar; "" where there is only one."""
+        return ""
+
+    def train(self, mode: bool = True) -> "Method":
+        """Training or evaluation mode; a first stage has been trained, and stays in evaluation mode."""
+        super().train(mode)
+        if self.before is not None:
+            self.before.eval()
+        return self
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """One training computation: "loss" is minimised, scalars beside it are logged."""
+        raise TypeError(f"{type(self).__name__} does not say how it is trained: write its forward")
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Prediction: softmax of it is the answer. It sees x only; by default it is f's."""
+        logits: Tensor = self.f(x)
+        return logits
+
+    def unseen_logits(self, x: Tensor, fold: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
+        """What networks say that have not seen the items of these folds, where there are such; else `logits`."""
+        return self.logits(x)
+
+    def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
+        """Further values per annotation for the predictions.
+
+        `batch` comes without x, `logits` are of its inputs; `batch.index` is -1 for rows that were not trained on.
+        """
+        return {}
+
+    def begin_epoch(self, epoch: int, scan: Scan) -> bool:
+        """Called by the engine: set `epoch`, then `on_epoch_start`. Whether the optimizer must be built again."""
+        self.epoch, self._rebuilds_optimizer = epoch, False
+        self.on_epoch_start(epoch, scan)
+        return self._rebuilds_optimizer
+
+    def on_epoch_start(self, epoch: int, scan: Scan) -> None:
+        """Change phase. What is remembered from here to `forward` has to be a buffer, `epoch` apart."""
+
+    def rebuild_optimizer(self) -> None:
+        """In `on_epoch_start`: have the engine build the optimizer again, of new `param_groups`."""
+        self._rebuilds_optimizer = True
+
+    def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
+        """Positions of the training rows this epoch visits, in order; `order` is a permutation of all of them.
+
+        Where `by_item` is True, both are of items, numbered by their codes in ascending order (`Rows.groups`).
+        """
+        return order
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Parameters in groups, each with the optimizer settings in which it differs from the run's.
+
+        `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr`, which stays the same unless
+        `constant` is False.
+        """
+        return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]
+
+    def after_backward(self, clip: float | None) -> None:
+        """Called when all gradients are known: by default, scale them down to a global norm of `clip`."""
+        if clip is not None:
+            clip_gradients(self, clip)
+
+    @property
+    def memories(self) -> dict[str, SampleMemory]:
+        """The memories of this method, by attribute; the engine places them and saves them with the run's state."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, SampleMemory)}

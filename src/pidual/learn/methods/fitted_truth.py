@@ -1,0 +1,110 @@
+"""Latent truth as it was fitted without a training loop: f and the answer model, as plain numbers.
+
+    p(x)    = f(x)                                                   a closed form, given probabilities, or class shares
+    q_i(k)    by p and all answers to an item (`learn.answers`)
+
+Nothing here is trained: it is what `predict`, exports and a further fit need of the one before.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..answers.design import Design
+from ..answers.judging import Judge
+from ..answers.misleading import Misleading
+from ..answers.model import FULL_CLASSES, AnswerModel
+from ..answers.posterior import Temper
+from ..answers.rows import annotator_column
+from ..batch import Spec
+from .base import Method
+
+
+class FittedTruth(Method):
+    """A prediction network that is finished, and the answer model beside it.
+
+    Parameters
+    ----------
+    f : nn.Module
+        x -> logarithms of the probabilities of the classes.
+    spec : Spec
+    bends : sequence of int
+        Places where the effect of each number among the PI bends.
+    own : bool
+        Whether annotators have confusions of their own.
+    """
+
+    title = "Latent truth"
+    reference = "Ours, after Dawid and Skene (1979)"
+    needs_pi = True
+    by_item = True
+    scores = ("confidence", "gate")
+
+    def __init__(self, f: nn.Module, spec: Spec, *, bends: Sequence[int] = (), own: bool = False):
+        super().__init__(f, spec)
+        self.sizes, self.who, self.bends = spec.cardinalities, annotator_column(spec), tuple(bends)
+        k, numbers = spec.n_classes, sum(1 + n for n in bends)
+        p = sum(spec.cardinalities) + numbers
+        shapes: dict[str, tuple[int, ...]] = {
+            "skill": (p,),
+            "favourites": (p, k),
+            "confusions": (k, k) if k <= FULL_CLASSES else (2, k),
+            "own": (spec.n_annotators if own else 0, k, k),
+            "bias": (k,),
+            "log_sharpness": (),
+            "design_bends": (sum(bends),),
+            "design_mean": (numbers,),
+            "design_std": (numbers,),
+            "temper": (2,),
+            "log_share": (k,),
+            "misleading": (3,),
+        }
+        self.answers = nn.Module()
+        for name, shape in shapes.items():
+            self.answers.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
+
+    @classmethod
+    def options(cls, design: Design, judge: Judge) -> dict[str, Any]:
+        """Return the options of one that can hold these."""
+        return {"bends": [len(each) for each in design.bends], "own": len(judge.model.own) > 0}
+
+    def hold(self, design: Design, judge: Judge) -> "FittedTruth":
+        """Hold what was fitted."""
+        model, misleading = judge.model, judge.misleading
+        values: dict[str, Any] = vars(model) | {
+            "design_bends": np.concatenate([np.zeros(0), *design.bends]),
+            "design_mean": design.mean,
+            "design_std": design.std,
+            "temper": [judge.temper.sharpness, judge.temper.tau],
+            "log_share": judge.log_share,
+            "misleading": [0.0, 0.0, 0.0] if misleading is None else list(misleading),
+        }
+        for name, value in values.items():
+            self.answers.get_buffer(name).copy_(torch.as_tensor(np.asarray(value)))
+        return self
+
+    @property
+    def design(self) -> Design:
+        """Return how PI becomes columns."""
+        bends = np.split(self._value("design_bends"), np.cumsum(self.bends)[:-1]) if self.bends else []
+        return Design(self.sizes, self.who, tuple(bends), self._value("design_mean"), self._value("design_std"))
+
+    @property
+    def learned(self) -> Judge:
+        """Return what was learned about answers."""
+        names = ("skill", "favourites", "confusions", "own", "bias", "log_sharpness")
+        model = AnswerModel(*(self._value(name) for name in names))
+        rate, follow, sharp = self._value("misleading").tolist()
+        misleading = Misleading(rate, follow, sharp) if rate else None
+        return Judge(model, Temper(*self._value("temper").tolist()), self._value("log_share"), misleading)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the logarithms of the probabilities of the classes."""
+        log_p: Tensor = self.f(x)
+        return log_p
+
+    def _value(self, name: str) -> Any:
+        return self.answers.get_buffer(name).numpy()

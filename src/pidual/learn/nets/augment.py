@@ -1,0 +1,436 @@
+"""Batched augmentation: whole batches of images at once, with the random draws supplied by the caller.
+
+The caller owns the randomness, so that an augmented epoch is the same after resuming and on any number of processes.
+`crop_flip` is the weak augmentation of small images, `resized_crop` that of large ones; `auto_augment` or
+`rand_augment`, and `cutout`, are the strong one. Their operations return the very bytes Pillow does, with
+nearest-neighbour resampling, so they follow its arithmetic. The values of an operation at each level are those of
+AutoAugment's released CIFAR code, which SOP, CORES and UDA share (google-research/uda, image/randaugment;
+shengliu66/SOP, data_loader; UCSC-REAL/cores, phase2).
+
+Cubuk et al., "AutoAugment", CVPR 2019, arXiv 1805.09501; DeVries and Taylor, "Cutout", 2017, arXiv 1708.04552; Xie et
+al., "Unsupervised data augmentation for consistency training", NeurIPS 2020, arXiv 1904.12848.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...data.images import random_boxes
+from ...errors import UsageError
+
+DRAWS_CROP = 4  # numbers per image of a random resized crop: aspect, height, row, column
+DRAWS_AUTO_AUGMENT = 5  # numbers per image: the sub-policy, then application and sign for each of its two operations
+DRAWS_RAND_AUGMENT = 8  # for each of two operations: which at which level, application, sign or row, column
+DRAWS_CUTOUT = 2  # row and column of the centre
+STRONG_POLICIES = {"autoaugment": DRAWS_AUTO_AUGMENT, "uda": DRAWS_RAND_AUGMENT}  # each then with Cutout
+
+
+def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
+    """Pad each image, crop it to its old size at its own random place, and mirror every second one at random.
+
+    Parameters
+    ----------
+    x : Tensor of shape (B, C, H, W)
+        Images, of any number type and on any device; both are kept.
+    draws : Tensor of shape (B, 3)
+        Uniform numbers in [0, 1): row offset, column offset, flip (mirrored where below 0.5).
+    pad : int
+        Pixels added on every side; 0 only mirrors.
+    fill : float
+        Value of the added pixels, in the units of `x`.
+
+    Returns
+    -------
+    Tensor of shape (B, C, H, W)
+        A new tensor; `x` is left as it is.
+    """
+    if x.ndim != 4 or draws.shape != (len(x), 3):
+        raise UsageError(
+            f"crop_flip takes images (B, C, H, W) and draws (B, 3), not {tuple(x.shape)} and {tuple(draws.shape)}"
+        )
+    if pad < 0:
+        raise UsageError(f"crop_flip needs a padding of 0 or more pixels, not {pad}")
+    batch, channels, height, width = x.shape
+    padded = F.pad(x, (pad, pad, pad, pad), value=fill) if pad else x
+    offsets = (draws[:, :2] * (2 * pad + 1)).long().clamp_(0, 2 * pad).to(x.device)
+    top, left = offsets[:, :1], offsets[:, 1:]
+    mirrored = (draws[:, 2:] < 0.5).to(x.device)
+    column = torch.arange(width, device=x.device)
+    rows = top + torch.arange(height, device=x.device)  # (B, H)
+    columns = left + torch.where(mirrored, width - 1 - column, column)  # (B, W)
+    pixel = rows[:, :, None] * (width + 2 * pad) + columns[:, None, :]  # (B, H, W), places in the padded image
+    index = pixel.view(batch, 1, height * width).expand(batch, channels, height * width)
+    return padded.flatten(2).gather(2, index).view(x.shape)
+
+
+def resized_crop(x: Tensor, draws: Tensor) -> Tensor:
+    """A random part of each image, scaled to the size of the whole by Pillow's bicubic interpolation.
+
+    Parameters
+    ----------
+    x : Tensor of shape (B, C, H, W)
+        Images, of any number type and on any device; both are kept.
+    draws : Tensor of shape (B, 4)
+        Uniform numbers in [0, 1) that choose the parts: see `inputs.random_boxes`.
+
+    Returns
+    -------
+    Tensor of shape (B, C, H, W)
+        A new tensor; `x` is left as it is.
+    """
+    if x.ndim != 4 or draws.shape != (len(x), DRAWS_CROP):
+        raise UsageError(
+            f"resized_crop takes images (B, C, H, W) and draws (B, 4), not {tuple(x.shape)} and {tuple(draws.shape)}"
+        )
+    boxes = torch.from_numpy(random_boxes(x.shape[2], x.shape[3], draws.cpu().double().numpy())).to(x.device)
+    top, left, height, width = boxes.unbind(1)
+    from_rows, from_columns = _enlarge(top, height, x.shape[2]), _enlarge(left, width, x.shape[3])
+    if x.is_floating_point():
+        return (from_rows[:, None] @ x.float() @ from_columns[:, None].mT).to(x.dtype)
+    wide = (x.float() @ from_columns[:, None].mT).round().clamp(0, 255)  # bytes in between, as Pillow has them
+    return (from_rows[:, None] @ wide).round().clamp(0, 255).to(x.dtype)
+
+
+def _enlarge(first: Tensor, count: Tensor, length: int) -> Tensor:
+    """Matrices (B, length, length) that stretch `count` pixels from `first` on over the whole length, bicubic."""
+    pixel = torch.arange(length, device=first.device)
+    first, count = first.view(-1, 1, 1), count.view(-1, 1, 1)
+    centre = first + (pixel[:, None] + 0.5) * count / length  # of what an outgoing pixel shows
+    t = (pixel + 0.5 - centre).abs()
+    weight = torch.where(t < 1, (1.5 * t - 2.5) * t**2 + 1, ((2.5 - 0.5 * t) * t - 4) * t + 2)
+    weight = torch.where((t < 2) & (pixel >= first) & (pixel < first + count), weight, 0)
+    return weight / weight.sum(2, keepdim=True)
+
+
+def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
+    """Change each image by one of the 25 sub-policies that AutoAugment found for CIFAR-10, as SOP and CORES do.
+
+    What a shift or turn leaves empty is black.
+
+    Parameters
+    ----------
+    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
+        Images, on any device.
+    draws : Tensor of shape (B, 5)
+        Uniform numbers in [0, 1): the sub-policy; then, for its first and for its second operation, whether it applies
+        (below its probability) and the sign of its value (negative below 0.5; only operations that move have one).
+
+    Returns
+    -------
+    Tensor
+        Images of the same type and shape, each a function of its own draws alone; `x` is left as it is.
+    """
+    _check("auto_augment", x, draws, DRAWS_AUTO_AUGMENT)
+    draws = draws.cpu().double()  # what happens to which image is decided on the CPU
+    sub_policy = _choice(draws[:, 0], len(CIFAR10_POLICY))
+    out = x.clone()
+    for place in range(2):
+        number, probability, level = _POLICY[sub_policy, place].unbind(1)  # each (B,)
+        chance, sign = draws[:, 1 + 2 * place], draws[:, 2 + 2 * place]
+        for images, operation, value in _groups(number.long(), level.long(), sign, chance < probability, x.device):
+            out[images] = operation.apply(out[images], value)
+    return out
+
+
+def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tensor:
+    """Change each image by two random operations of fifteen at random levels, as UDA does on CIFAR-10.
+
+    The operations are those of AutoAugment and Cutout. Each of the two is drawn from all of them at levels 1 to 9, so
+    that both may be the same, and applies with probability 0.5. What a shift or turn leaves empty and what Cutout
+    covers have the colour `fill` in the end. As in UDA, an operation that replaces colours (see COLOURS) finds
+    black where the image is empty and `fill` where it is covered, and what it puts there stays.
+
+    Parameters
+    ----------
+    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
+        Images, on any device.
+    draws : Tensor of shape (B, 8)
+        Uniform numbers in [0, 1), four for the first and four for the second operation: which one at which level;
+        whether it applies (below 0.5); the sign of its value (negative below 0.5), or the row of Cutout's centre; the
+        column of that centre.
+    fill : float or Tensor of shape (C,)
+        Colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
+
+    Returns
+    -------
+    Tensor
+        Images of the same type and shape, each a function of its own draws alone; `x` is left as it is.
+    """
+    _check("rand_augment", x, draws, DRAWS_RAND_AUGMENT)
+    colour = _colour("rand_augment", fill, x)
+    draws = draws.cpu().double()
+    out = F.pad(x, (0, 0, 0, 0, 0, 1), value=255)  # a last channel that is 0 where a pixel is empty
+    covered = F.pad(colour, (0, 0, 0, 0, 0, 1))
+    for place in range(2):
+        which, chance, sign, column = draws[:, 4 * place : 4 * place + 4].unbind(1)
+        choice = _choice(which, 9 * len(OPERATIONS))
+        number, level, applies = choice // 9, 1 + choice % 9, chance < 0.5
+        cut = (applies & (number == len(OPERATIONS) - 1)).nonzero()[:, 0]
+        if len(cut):
+            images = cut.to(x.device)
+            square = _squares(torch.stack([sign, column], 1)[cut], 2 * level[cut], x)
+            out[images] = torch.where(square, covered, out[images])
+        for images, operation, value in _groups(number, level, sign, applies, x.device):
+            if operation.kind == "move":
+                out[images] = operation.apply(out[images], value)
+            else:
+                out[images, :-1] = operation.apply(out[images, :-1], value)
+            if operation.kind == "replace":
+                out[images, -1] = 255
+    return torch.where(out[:, -1:] == 0, colour, out[:, :-1])
+
+
+def cutout(x: Tensor, draws: Tensor, *, size: int = 16, fill: Tensor | float = 0) -> Tensor:
+    """Cover one square of each image; its centre lies anywhere in the image, and the border cuts it off.
+
+    Parameters
+    ----------
+    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
+        Images, on any device.
+    draws : Tensor of shape (B, 2)
+        Uniform numbers in [0, 1): row and column of the centre.
+    size : int
+        Side of the square in pixels; of an even number, one pixel more lies before the centre than after it.
+    fill : float or Tensor of shape (C,)
+        Value of the covered pixels, 0 to 255, rounded; a tensor gives each channel its own.
+
+    Returns
+    -------
+    Tensor
+        Images of the same type and shape; `x` is left as it is.
+    """
+    _check("cutout", x, draws, DRAWS_CUTOUT)
+    colour = _colour("cutout", fill, x)
+    if size < 0:
+        raise UsageError(f"cutout needs a square of 0 or more pixels a side, not {size}")
+    return torch.where(_squares(draws, torch.full((len(x),), size), x), colour, x)
+
+
+def _check(name: str, x: Tensor, draws: Tensor, n_draws: int) -> None:
+    if x.dtype != torch.uint8:
+        raise UsageError(f"{name} takes images of bytes (torch.uint8, 0 to 255), not of {x.dtype}")
+    if x.ndim != 4 or x.shape[1] not in (1, 3) or draws.shape != (len(x), n_draws):
+        raise UsageError(
+            f"{name} takes images (B, 3, H, W) or (B, 1, H, W) and draws (B, {n_draws}), "
+            f"not {tuple(x.shape)} and {tuple(draws.shape)}"
+        )
+
+
+def _colour(name: str, fill: Tensor | float, x: Tensor) -> Tensor:
+    """Colour of bytes, of shape (1, C, 1, 1)."""
+    colour, channels = torch.as_tensor(fill, dtype=torch.float32).round(), x.shape[1]
+    if colour.shape not in ((), (channels,)) or not bool(((colour >= 0) & (colour <= 255)).all()):
+        raise UsageError(f"{name} fills with a value from 0 to 255, or one for each of {channels} channels, not {fill}")
+    return colour.to(x).expand(channels).view(1, -1, 1, 1)
+
+
+def _choice(draw: Tensor, n: int) -> Tensor:
+    return (draw * n).long().clamp_(0, n - 1)
+
+
+def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
+    """Where squares of `size` (B,) lie about the places drawn (B, 2), as a mask (B, 1, H, W)."""
+
+    def covered(draw: Tensor, length: int) -> Tensor:  # (B,) to (B, length)
+        first = (_choice(draw, length) - size.to(draw.device).long() // 2).to(x.device)[:, None]
+        position = torch.arange(length, device=x.device)
+        return (position >= first) & (position < first + size.to(x.device)[:, None])
+
+    return covered(draws[:, 0], x.shape[2])[:, None, :, None] & covered(draws[:, 1], x.shape[3])[:, None, None, :]
+
+
+def _groups(
+    number: Tensor, level: Tensor, sign: Tensor, applies: Tensor, device: torch.device
+) -> Iterator[tuple[Tensor, "Operation", Tensor]]:
+    """Positions of images, the operation that applies to them, and its value for each; arguments are of shape (B,)."""
+    chosen = (applies & (number < len(MOVES))).nonzero()[:, 0]
+    if len(chosen):  # all that move in one go
+        value = _VALUES[number[chosen], level[chosen]]
+        value = torch.where(sign[chosen] < 0.5, -value, value)
+        yield chosen.to(device), Operation(partial(_move, number=number[chosen]), "move"), value
+    for i, operation in enumerate(COLOURS.values(), len(MOVES)):
+        chosen = (applies & (number == i)).nonzero()[:, 0]
+        if len(chosen):
+            yield chosen.to(device), operation, _VALUES[i, level[chosen]]
+
+
+# Operations on images (B, C, H, W) with a value for each (B,), in float64 on the CPU.
+
+
+def _move(x: Tensor, value: Tensor, number: Tensor) -> Tensor:
+    """Shear, shift or turn each image (counter-clockwise about its middle); `number` says which, its place in MOVES."""
+    height, width = x.shape[2:]
+    shear_x, shear_y, shift_x, shift_y, degrees = (torch.where(number == i, value, 0.0) for i in range(len(MOVES)))
+    cos, sin = degrees.deg2rad().cos(), degrees.deg2rad().sin()
+    left = width / 2 - cos * (width / 2) + sin * (height / 2) + shift_x * (width / SIDE)
+    top = height / 2 - sin * (width / 2) - cos * (height / 2) + shift_y * (height / SIDE)
+    return _resample(x, column=(cos, shear_x - sin, left), row=(sin + shear_y, cos, top))
+
+
+def _saturation(x: Tensor, value: Tensor) -> Tensor:
+    return _blend(_greyscale(x), x, value)
+
+
+def _brightness(x: Tensor, value: Tensor) -> Tensor:
+    return _blend(torch.zeros_like(x), x, value)
+
+
+def _contrast(x: Tensor, value: Tensor) -> Tensor:
+    n_pixels = x.shape[2] * x.shape[3]
+    total = _greyscale(x).sum((1, 2, 3), keepdim=True)
+    return _blend((2 * total + n_pixels) // (2 * n_pixels), x, value)  # with the mean, rounded half up
+
+
+def _sharpness(x: Tensor, value: Tensor) -> Tensor:
+    wide = x.int()
+    rows = wide[:, :, :-2] + wide[:, :, 1:-1] + wide[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * wide[:, :, 1:-1, 1:-1]
+    wide[:, :, 1:-1, 1:-1] = (total + 6) // 13  # the smoothed image; its border stays as it was
+    return _blend(wide, x, value)
+
+
+def _posterize(x: Tensor, value: Tensor) -> Tensor:
+    kept = 256 - 2 ** (8 - value)  # the first `value` bits
+    return x.bitwise_and(_per_image(kept, x).to(torch.uint8))
+
+
+def _solarize(x: Tensor, value: Tensor) -> Tensor:
+    return torch.where(x < _per_image(value, x), x, 255 - x)
+
+
+def _invert(x: Tensor, value: Tensor) -> Tensor:
+    return 255 - x
+
+
+def _auto_contrast(x: Tensor, value: Tensor) -> Tensor:
+    """Stretch each channel to 0 to 255; one of a single value stays."""
+    low = x.amin((2, 3)).cpu().double()[..., None]
+    span = x.amax((2, 3)).cpu().double()[..., None] - low
+    level = torch.arange(256.0, dtype=torch.float64)
+    scale = level[-1] / span  # float64 as in Pillow; with the number 255 torch would multiply by the reciprocal
+    stretched = (level * scale - low * scale).clamp(0, 255)
+    return _look_up(torch.where(span > 0, stretched, level), x)
+
+
+def _equalize(x: Tensor, value: Tensor) -> Tensor:
+    """Flatten the histogram of each channel; one too plain to be flattened stays."""
+    batch, channels, height, width = x.shape
+    first = torch.arange(0, batch * channels * 256, 256, device=x.device).view(batch, channels, 1, 1)
+    counts = torch.bincount((first + x).flatten(), minlength=batch * channels * 256).view(batch, channels, 256)
+    brightest = counts.gather(2, x.amax((2, 3))[..., None].long())
+    step = (height * width - brightest) // 255
+    below = counts.cumsum(2) - counts
+    level = torch.arange(256, device=x.device)
+    return _look_up(torch.where(step > 0, (below + step // 2) // step.clamp(min=1), level).clamp(max=255), x)
+
+
+Coordinate = tuple[Tensor, Tensor, Tensor]  # times the column, times the row, constant; each (B,)
+
+
+def _resample(x: Tensor, column: Coordinate, row: Coordinate) -> Tensor:
+    """Fetch each pixel from the column and row given as linear functions of its own, in 16.16 fixed point as Pillow."""
+    height, width = x.shape[2:]
+
+    def fixed(number: Tensor) -> Tensor:
+        return (number * 65536 + 0.5).floor().long().view(-1, 1, 1).to(x.device)
+
+    def source(by_column: Tensor, by_row: Tensor, constant: Tensor) -> Tensor:
+        start = fixed(constant + by_column * 0.5 + by_row * 0.5)  # pixels are taken at their middle
+        columns, rows = torch.arange(width, device=x.device), torch.arange(height, device=x.device)[:, None]
+        return (start + fixed(by_column) * columns + fixed(by_row) * rows) >> 16  # (B, H, W)
+
+    from_column, from_row = source(*column), source(*row)
+    inside = (from_column >= 0) & (from_column < width) & (from_row >= 0) & (from_row < height)
+    pixel = torch.where(inside, from_row * width + from_column, height * width)  # the one added below is black
+    index = pixel.flatten(1)[:, None].expand(-1, x.shape[1], -1)
+    return F.pad(x.flatten(2), (0, 1), value=0).gather(2, index).view(x.shape)
+
+
+def _blend(plain: Tensor, x: Tensor, factor: Tensor) -> Tensor:
+    """Move from `plain` (factor 0) to `x` (factor 1) and on beyond it, in float32 as Pillow."""
+    start = plain.float()
+    return (start + _per_image(factor, x) * (x.float() - start)).clamp_(0, 255).to(torch.uint8)
+
+
+def _greyscale(x: Tensor) -> Tensor:
+    if x.shape[1] == 1:
+        return x.int()
+    red, green, blue = x.int().unbind(1)
+    return ((red * 19595 + green * 38470 + blue * 7471 + 32768) // 65536)[:, None]
+
+
+def _per_image(value: Tensor, x: Tensor) -> Tensor:
+    return value.float().to(x.device).view(-1, 1, 1, 1)
+
+
+def _look_up(table: Tensor, x: Tensor) -> Tensor:
+    """Replace each byte by its entry in the table (B, C, 256) of its image and channel."""
+    return table.to(x).gather(2, x.flatten(2).long()).view(x.shape)
+
+
+class Operation(NamedTuple):
+    """An operation on images, and its value at a level from 0 to 9.
+
+    Its kind: "move" pixels, "blend" the image with a plainer one, or "replace" colours by others.
+    """
+
+    apply: Callable[[Tensor, Tensor], Tensor]
+    kind: Literal["move", "blend", "replace"]
+    value: Callable[[int], float] = float
+
+
+def _factor(level: int) -> float:
+    return level * 1.8 / 10 + 0.1
+
+
+SIDE = 32  # of the authors' images; on others a shift is the same part of the side
+MOVES: dict[str, Callable[[int], float]] = {  # value at a level, before its sign, which is drawn
+    "ShearX": lambda level: level * 0.3 / 10,
+    "ShearY": lambda level: level * 0.3 / 10,
+    "TranslateX": float,  # pixels
+    "TranslateY": float,
+    "Rotate": lambda level: 3 * level,  # degrees
+}
+COLOURS = {
+    "Color": Operation(_saturation, "blend", _factor),
+    "Contrast": Operation(_contrast, "blend", _factor),
+    "Brightness": Operation(_brightness, "blend", _factor),
+    "Sharpness": Operation(_sharpness, "blend", _factor),
+    "Posterize": Operation(_posterize, "replace", lambda level: 4 - level * 4 // 10),  # bits
+    "Solarize": Operation(_solarize, "replace", lambda level: 256 - level * 256 // 10),  # what is inverted from here on
+    "AutoContrast": Operation(_auto_contrast, "replace"),
+    "Equalize": Operation(_equalize, "replace"),
+    "Invert": Operation(_invert, "replace"),
+}
+OPERATIONS = (*MOVES, *COLOURS, "Cutout")
+
+# fmt: off
+CIFAR10_POLICY = (  # operation, probability, level; SOP and CORES have Color 6 after Brightness, AutoAugment's paper 8
+    (("Invert", 0.1, 7), ("Contrast", 0.2, 6)),         (("Rotate", 0.7, 2), ("TranslateX", 0.3, 9)),
+    (("Sharpness", 0.8, 1), ("Sharpness", 0.9, 3)),     (("ShearY", 0.5, 8), ("TranslateY", 0.7, 9)),
+    (("AutoContrast", 0.5, 8), ("Equalize", 0.9, 2)),   (("ShearY", 0.2, 7), ("Posterize", 0.3, 7)),
+    (("Color", 0.4, 3), ("Brightness", 0.6, 7)),        (("Sharpness", 0.3, 9), ("Brightness", 0.7, 9)),
+    (("Equalize", 0.6, 5), ("Equalize", 0.5, 1)),       (("Contrast", 0.6, 7), ("Sharpness", 0.6, 5)),
+    (("Color", 0.7, 7), ("TranslateX", 0.5, 8)),        (("Equalize", 0.3, 7), ("AutoContrast", 0.4, 8)),
+    (("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)),    (("Brightness", 0.9, 6), ("Color", 0.2, 6)),
+    (("Solarize", 0.5, 2), ("Invert", 0.0, 3)),         (("Equalize", 0.2, 0), ("AutoContrast", 0.6, 0)),
+    (("Equalize", 0.2, 8), ("Equalize", 0.6, 4)),       (("Color", 0.9, 9), ("Equalize", 0.6, 6)),
+    (("AutoContrast", 0.8, 4), ("Solarize", 0.2, 8)),   (("Brightness", 0.1, 3), ("Color", 0.7, 0)),
+    (("Solarize", 0.4, 5), ("AutoContrast", 0.9, 3)),   (("TranslateY", 0.9, 9), ("TranslateY", 0.7, 9)),
+    (("AutoContrast", 0.9, 2), ("Solarize", 0.8, 3)),   (("Equalize", 0.8, 8), ("Invert", 0.1, 3)),
+    (("TranslateY", 0.7, 9), ("AutoContrast", 0.9, 1)),
+)
+# fmt: on
+
+_VALUES = torch.tensor(  # by operation and level
+    [[value(level) for level in range(10)] for value in (*MOVES.values(), *(made.value for made in COLOURS.values()))],
+    dtype=torch.float64,
+)
+_POLICY = torch.tensor(
+    [[(OPERATIONS.index(name), probability, level) for name, probability, level in pair] for pair in CIFAR10_POLICY],
+    dtype=torch.float64,
+)

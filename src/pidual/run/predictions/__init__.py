@@ -1,0 +1,394 @@
+"""Predictions: what the model says about every annotation, one row each, kept in one Parquet file.
+
+    row               int64       position in the annotation table
+    item              category
+    annotator         category    pseudonym; only where annotators are known
+    given_label       category    the label in the table
+    predicted_label   category    the label the model finds most likely, from the input alone
+    predicted_probability float32 its probability, in [0, 1]
+    consensus_label   category    the most likely label of the item, from the input and all answers to it
+    consensus_quality float32     its probability, in [0, 1]
+    label_quality     float32     in [0, 1], high = the given label looks right: the probability that it is, by input
+                                  and all answers to the item
+    given_probability float32     in [0, 1], probability of the given label, from the input alone
+    given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
+    is_label_issue    bool        the given label looks wrong: its quality is low, and it does not rest on one answer
+    rests_on_own_answer bool      its quality is low too, but it is the consensus of several answers, by its own vote
+    gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
+                                  items the probability that the answer did not come from the truth
+    noise_label       category    the label the noise network finds most likely; Pi-DUAL only
+    ...               float32     other methods' own scores (`pidual methods`), high = the label looks wrong
+    split             category    train, valid or test
+    y                 category    clean label; only where it was given
+    ...               the PI columns; one that has a name from above is called pi_<name>
+    reason            str         why the label looks wrong, or rests on its own answer; "" where it does neither, and
+                                  of more than 200,000 for those of highest quality
+    reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
+                                  (reason_label), the item's other labels and its input (reason_votes), the annotator
+                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi); where there are
+                                  any. In `reason`, what weighs most comes first
+
+Label columns hold every class as a category, also one that no row uses, and integers stay integers.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...data import SPLITS
+from ...errors import RunError, UsageError
+from ..schemas import DAMAGED
+from .columns import (
+    ANNOTATOR_CLASSES_COLUMNS,
+    ANNOTATORS_COLUMNS,
+    ITEMS_COLUMNS,
+    LABEL_COLUMNS,
+    OWN_COLUMNS,
+    PREDICTIONS_COLUMNS,
+    PREVIEWS_COLUMNS,
+    REASON_PARTS,
+    SHARE,
+    THUMBNAILS_COLUMNS,
+    TOP_LABELS,
+    Column,
+)
+from .parquet import column_names, label_column, n_rows, read_frame, read_with_notes, take_rows, write_frame
+
+__all__ = [
+    "ANNOTATORS_COLUMNS",
+    "ANNOTATOR_CLASSES_COLUMNS",
+    "ITEMS_COLUMNS",
+    "OWN_COLUMNS",
+    "PREVIEWS_COLUMNS",
+    "REASON_PARTS",
+    "SHARE",
+    "SPLITS",
+    "THUMBNAILS_COLUMNS",
+    "TOP_LABELS",
+    "Column",
+    "Predictions",
+    "column_names",
+    "join_parts",
+    "label_column",
+    "n_rows",
+    "read_frame",
+    "take_rows",
+    "write_frame",
+]
+
+Codes = npt.NDArray[np.integer[Any]]
+
+
+class Predictions:
+    """One row per annotation: given label, prediction, quality and what else the method says about it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The columns listed in the module's docstring; `build` makes it from arrays.
+    classes : list of str or int
+        All classes, in the order of their codes.
+    pi_columns : list of str
+        The PI columns of `frame`, under their names in `frame`.
+    has_input : bool
+        Whether items have an input; without one, the predicted label is the most frequent class for all of them.
+    """
+
+    def __init__(
+        self, frame: pd.DataFrame, classes: Sequence[Any], pi_columns: Iterable[str] = (), *, has_input: bool = True
+    ):
+        self.frame = frame
+        self.classes = list(classes)
+        self.pi_columns = list(pi_columns)
+        self.has_input = has_input
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        return f"Predictions({len(self):,} annotations, {len(self.classes)} classes, {self.n_issues:,} issues)"
+
+    @classmethod
+    def build(
+        cls,
+        annotations: pd.DataFrame,
+        classes: Sequence[Any],
+        *,
+        predicted: npt.ArrayLike,
+        predicted_probability: npt.ArrayLike,
+        label_quality: npt.ArrayLike,
+        consensus: npt.ArrayLike | None = None,
+        consensus_quality: npt.ArrayLike | None = None,
+        given_probability: npt.ArrayLike | None = None,
+        given_margin: npt.ArrayLike | None = None,
+        gate: npt.ArrayLike | None = None,
+        noise: npt.ArrayLike | None = None,
+        scores: Mapping[str, npt.ArrayLike] | None = None,
+        split: Sequence[str] | npt.NDArray[Any] | pd.Series | None = None,
+        pi_columns: Iterable[str] = (),
+        has_input: bool = True,
+    ) -> "Predictions":
+        """Put a table and the model's answers together, with no label marked as an issue yet.
+
+        Parameters
+        ----------
+        annotations : pandas.DataFrame
+            The frame of an AnnotationTable: item, label, maybe annotator and y, and the PI columns.
+        classes : list of str or int
+            Class names in the order of the codes.
+        predicted, noise : int array (N,)
+            Codes of the labels that the prediction network, and the noise network, find most likely.
+        predicted_probability, label_quality : array (N,)
+            Probability of the predicted label, and that the given one is right.
+        consensus : int array (N,), optional
+            Codes of the labels that input and all answers to the item find most likely.
+        consensus_quality : array (N,), optional
+            Their probability; needed with `consensus`.
+        given_probability, given_margin : array (N,), optional
+            Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
+        gate : array (N,), optional
+            Gate of every annotation.
+        scores : mapping of name to array (N,), optional
+            Further scores of the method, high = the label looks wrong; NaN where there is none.
+        split : array (N,) of str, optional
+            train, valid or test; all train when not given.
+        pi_columns : list of str
+            PI columns of `annotations` to carry along; "annotator" is always carried.
+        has_input : bool
+            Whether items have an input.
+        """
+        n, scores = len(annotations), dict(scores or {})
+        answers = {
+            "predicted_label": predicted,
+            "predicted_probability": predicted_probability,
+            "consensus_label": consensus,
+            "consensus_quality": consensus_quality,
+            "label_quality": label_quality,
+            "given_probability": given_probability,
+            "given_margin": given_margin,
+            "is_label_issue": np.zeros(n),
+            "rests_on_own_answer": np.zeros(n),
+            "gate": gate,
+            "noise_label": noise,
+        }
+        columns: dict[str, Any] = {"row": np.arange(n, dtype=np.int64)}
+        columns |= {name: _as_category(annotations[name]) for name in ("item", "annotator") if name in annotations}
+        columns["given_label"] = pd.Categorical(annotations["label"], categories=list(classes))
+        columns |= {name: _answer(name, values, n, classes) for name, values in answers.items() if values is not None}
+        columns |= {name: np.asarray(values, np.float32) for name, values in scores.items()}
+        columns["split"] = _splits(split, n)
+        if "y" in annotations:
+            columns["y"] = _as_category(annotations["y"])
+        renamed = _pi_names([name for name in pi_columns if name != "annotator"], {*OWN_COLUMNS, *scores})
+        columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
+        columns["reason"] = pd.Series("", index=range(n), dtype="str")
+        frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})
+        return cls(frame, classes, renamed.values(), has_input=has_input)
+
+    @classmethod
+    def read(cls, path: str | Path, columns: Sequence[str] | None = None) -> "Predictions":
+        """Read a predictions.parquet, or only some of its columns."""
+        frame, notes = read_with_notes(Path(path), columns, PREDICTIONS_COLUMNS)
+        labels = notes["categories"]
+        classes = labels["given_label"]
+        for name in ("predicted_label", "noise_label", "y", "consensus_label"):
+            if name in notes["pi_columns"]:
+                continue
+            if labels.get(name, classes)[: len(classes) if name == "y" else None] != classes:
+                raise RunError(f"{path} cannot be used: {name} has other classes than given_label; {DAMAGED}.")
+        if "row" in frame and not np.array_equal(frame["row"], np.arange(len(frame))):
+            raise RunError(f"{path} cannot be used: its rows are not numbered from 0 in order; {DAMAGED}.")
+        if "split" in frame and not {*frame["split"].cat.categories} <= {*SPLITS}:
+            raise RunError(f"{path} cannot be used: split must be one of {', '.join(SPLITS)}; {DAMAGED}.")
+        pi_columns = [c for c in notes["pi_columns"] if c in frame]
+        made = cls(frame, classes, pi_columns, has_input=notes.get("has_input", True))
+        if made.has_consensus and "consensus_quality" not in {*frame, *column_names(path)}:
+            raise RunError(f"{path} cannot be used: it has consensus_label but no consensus_quality; {DAMAGED}.")
+        return made
+
+    def write(self, path: str | Path) -> None:
+        """Write to a Parquet file that is there in full or not at all."""
+        write_frame(path, self.frame, pi_columns=self.pi_columns, has_input=self.has_input)
+
+    def with_issues(
+        self,
+        is_issue: npt.ArrayLike,
+        reasons: Mapping[str, Sequence[str]] | None = None,
+        explained: npt.ArrayLike | None = None,
+        resting: npt.ArrayLike | None = None,
+    ) -> "Predictions":
+        """The same predictions with these annotations marked as issues.
+
+        Parameters
+        ----------
+        is_issue : bool array (N,)
+        reasons : mapping of name to list of str, optional
+            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say. A part
+            called "whole" is the reason as one text; without it, the parts are joined as they come.
+        explained : bool array (N,), optional
+            Which annotations the reasons are of; all issues by default.
+        resting : bool array (N,), optional
+            Annotations to mark as resting on their own answer; none by default.
+        """
+        is_issue, own = np.asarray(is_issue, dtype=bool), {name: t for name, t in (reasons or {}).items() if any(t)}
+        explained = is_issue if explained is None else np.asarray(explained, dtype=bool)
+        whole = own.pop("whole", None)
+        parts = {f"reason_{name}": texts for name, texts in own.items()}
+        for texts in (reasons or {}).values():
+            if len(texts) != np.count_nonzero(explained):
+                raise UsageError(f"{np.count_nonzero(explained)} issues need as many reasons, but got {len(texts)}.")
+        frame = self.frame.drop(columns=self.reason_parts)
+        frame["is_label_issue"] = is_issue
+        frame["rests_on_own_answer"] = np.zeros(len(self), bool) if resting is None else np.asarray(resting, bool)
+        joined = whole or [join_parts(row) for row in zip(*parts.values(), strict=True)]
+        for name, texts in {"reason": joined, **parts}.items():
+            column = np.full(len(self), "", dtype=object)
+            column[explained] = texts or ""
+            frame[name] = pd.Series(column, dtype="str").array
+        return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "Predictions":
+        """Of these annotations alone."""
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
+
+    def issues(self) -> pd.DataFrame:
+        """The rows that look wrong, most suspicious (lowest label_quality) first; reasons are whole sentences."""
+        frame = self.frame.drop(columns=self.reason_parts)
+        return frame[self.is_issue].sort_values("label_quality", kind="stable")
+
+    @property
+    def reason_parts(self) -> list[str]:
+        """Columns with the parts of the reasons."""
+        return [name for name in REASON_PARTS if name in self.frame and name not in self.pi_columns]
+
+    @property
+    def n_issues(self) -> int:
+        """How many labels look wrong."""
+        return int(np.count_nonzero(self.is_issue))
+
+    @property
+    def is_issue(self) -> npt.NDArray[np.bool_]:
+        """Which labels look wrong (N,)."""
+        return self.frame["is_label_issue"].to_numpy(dtype=bool)
+
+    @property
+    def is_resting(self) -> npt.NDArray[np.bool_]:
+        """Which labels rest on their own answer (N,): the consensus of several confirms them, but by their own vote."""
+        if "rests_on_own_answer" not in self.frame:  # an older run
+            return np.zeros(len(self), bool)
+        return self.frame["rests_on_own_answer"].to_numpy(dtype=bool)
+
+    @property
+    def given(self) -> Codes:
+        """Codes of the given labels (N,)."""
+        return self._codes("given_label")
+
+    @property
+    def predicted(self) -> Codes:
+        """Codes of the predicted labels (N,)."""
+        return self._codes("predicted_label")
+
+    @property
+    def suggested(self) -> Codes:
+        """Codes of the replacements for wrong labels: the consensus, or of an older run the predicted."""
+        return self._codes("consensus_label") if self.has_consensus else self.predicted
+
+    @property
+    def suggested_probability(self) -> npt.NDArray[np.float32]:
+        """Probability of the suggested labels (N,), in [0, 1]."""
+        name = "consensus_quality" if self.has_consensus else "predicted_probability"
+        return self.frame[name].to_numpy(dtype=np.float32)
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether items have a consensus; those of older runs have it in items.parquet alone."""
+        return "consensus_label" in self.frame and "consensus_label" not in self.pi_columns
+
+    @property
+    def item(self) -> Codes:
+        """Codes of the items (N,)."""
+        return self._codes("item")
+
+    @property
+    def annotator(self) -> Codes | None:
+        """Codes of the annotators (N,), or None where they are not known."""
+        return self._codes("annotator") if "annotator" in self.frame else None
+
+    @property
+    def y(self) -> Codes | None:
+        """Codes of the clean labels (N,), -1 where unknown, or None; codes of `classes` come first."""
+        return self._codes("y") if "y" in self.frame else None
+
+    @property
+    def is_checked(self) -> npt.NDArray[np.bool_]:
+        """Annotations (N,) whose clean label is known, but those of test items: what detection is measured on."""
+        known = np.zeros(len(self), bool) if self.y is None else self.y >= 0
+        return np.asarray(known & (self.frame["split"] != "test").to_numpy())
+
+    @property
+    def label_quality(self) -> npt.NDArray[np.float32]:
+        """Quality of the given labels (N,), in [0, 1], low = likely wrong."""
+        return self.frame["label_quality"].to_numpy(dtype=np.float32)
+
+    @property
+    def predicted_probability(self) -> npt.NDArray[np.float32]:
+        """Probability of the predicted labels (N,), in [0, 1]."""
+        return self.frame["predicted_probability"].to_numpy(dtype=np.float32)
+
+    @property
+    def gate(self) -> npt.NDArray[np.float32] | None:
+        """Gate (N,), in [0, 1], high = likely wrong; None for methods without one."""
+        return self.frame["gate"].to_numpy(dtype=np.float32) if "gate" in self.frame else None
+
+    def _codes(self, column: str) -> Codes:
+        return cast(Codes, self.frame[column].cat.codes.to_numpy())
+
+
+def join_parts(parts: Iterable[str]) -> str:
+    """Parts of a reason as one text."""
+    return " ".join(part for part in parts if part)
+
+
+def _pi_names(columns: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """What PI columns are called here: pi_<name> where the name is taken, with one more pi_ where that is one too."""
+    used, names = {*taken, *columns}, {}
+    for column in columns:
+        names[column] = column
+        while column in taken and names[column] in used:
+            names[column] = f"pi_{names[column]}"
+        used.add(names[column])
+    return names
+
+
+def _splits(split: Any, n: int) -> Any:
+    return label_column(np.zeros(n), SPLITS) if split is None else pd.Categorical(split, categories=pd.Index(SPLITS))
+
+
+def _as_category(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    return column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("category")
+
+
+def _compact(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Text as categories, everything else as it is."""
+    is_text = not isinstance(column.dtype, pd.CategoricalDtype) and pd.api.types.is_string_dtype(column.dtype)
+    return column.astype("category") if is_text else column
+
+
+def _bare(column: Any) -> Any:
+    """The values of a column without its index, so that columns meet by position."""
+    return column.array if isinstance(column, pd.Series) else column
+
+
+def _answer(name: str, values: npt.ArrayLike, n: int, classes: Sequence[Any]) -> Any:
+    """A column of what the model says: labels from their codes, true or false, or numbers."""
+    if name in LABEL_COLUMNS:
+        return label_column(values, classes)
+    array = np.asarray(values, dtype=bool if PREDICTIONS_COLUMNS[name].kind == "flag" else np.float32)
+    if array.shape != (n,):
+        raise UsageError(f"{name} needs one value for each of the {n} annotations, but its shape is {array.shape}.")
+    return array

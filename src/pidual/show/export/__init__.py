@@ -1,0 +1,230 @@
+"""Out of a run: the table with its labels corrected, soft labels, tasks for a labelling tool, the network.
+
+decide          which labels change, and to what
+cells           a text file with single cells changed, every other byte as it was
+label_studio    tasks with predictions, doubtful items first
+hugging_face    a dataset of Hugging Face
+names           whose pseudonym is whose
+network         the prediction network as ONNX or as a state dict, with a `snippet` that loads it; these need torch
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...data import keys, long_frame
+from ...data.reopen import reopen_table
+from ...data.roles import Roles
+from ...data.sources import Source
+from ...data.sources.csv_file import CsvFile
+from ...data.sources.json_lines import JsonLines
+from ...data.sources.parquet import ParquetFile
+from ...errors import RunError, UsageError
+from ...errors.messages import quoted
+from ...files import replacing
+from ...files.spreadsheet import write_csv
+from ...run.files import RunFiles
+from .cells import Cell, Edit, edit_csv, edit_json_lines
+from .decide import decide
+from .hugging_face import write_dataset
+from .label_studio import write_tasks
+
+FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
+_SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
+__all__ = ["FORMATS", "changes_path", "decide", "export_run", "export_soft", "open_table", "snippet_path"]
+
+
+def export_run(
+    run: RunFiles, out: str | Path, to: str, *, sure: float = 0.0, table: str | Path | None = None
+) -> pd.DataFrame:
+    """Write the table of a run with the labels that look wrong replaced by the consensus, or tasks for Label Studio.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    out : str or Path
+        The file to write. What was changed is written beside it (`changes_path`), but for `label-studio`.
+    to : str
+        One of `FORMATS`. A table in the format it was read from has the same rows, order, columns and ids, and differs
+        in the changed labels alone, in text files byte for byte. In another format it is the long table of
+        `pidual data import`. `hf` (extra `hf`) is a directory that `datasets.load_from_disk` reads, with the old label
+        and the source of each.
+    sure : float
+        Labels of items whose consensus is less likely than this stay as they are.
+    table : str or Path, optional
+        Where the table is, if not where the run read it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The changes, as `decide` makes them, with the annotators as the table names them and the `place` in the file.
+    """
+    if to not in FORMATS:
+        raise UsageError(f"There is no format {quoted(to)} to export to; use one of {', '.join(FORMATS)}.")
+    if not 0 <= sure <= 1:
+        raise UsageError(f"sure must be between 0 and 1, not {sure}.")
+    out = Path(out)
+    source, roles = open_table(run, table)
+    if out.resolve() == Path(source.name).resolve():
+        raise UsageError(f"{out} is the table itself; write to another file.")
+    if to == "label-studio":
+        write_tasks(run, source, roles, out)
+        return pd.DataFrame()
+    changes = decide(run, sure)
+    edits = _edits(source, roles, run, changes)
+    changes = _described(source, roles, changes[np.array([edit is not None for edit in edits], bool)])
+    made = [edit for edit in edits if edit is not None]
+    file = source.file
+    listed = changes
+    if "table_row" in run.predictions.frame:
+        listed = changes.assign(row=run.predictions.frame["table_row"].to_numpy()[changes["row"]])
+    with replacing(changes_path(out)) as listing:  # written first, so that both files are there in the end, or neither
+        write_csv(listed, listing)
+        if to == "hf":
+            write_dataset(run, _long(source, roles, run, changes), changes, out)
+        elif not isinstance(file, _SAME[to]):
+            with replacing(out) as temporary:
+                _write_frame(_long(source, roles, run, changes), temporary, to)
+        else:
+            _write_edited(file, made, out)
+    return listed
+
+
+def _write_edited(file: Source, made: list[Edit], out: Path) -> None:
+    """The file with single cells changed."""
+    with replacing(out) as temporary:
+        if isinstance(file, ParquetFile):
+            _write_parquet(file, made, temporary)
+        elif isinstance(file, CsvFile):
+            edit_csv(Path(file.name), temporary, file.columns, file.delimiter, made)
+        else:
+            edit_json_lines(Path(file.name), temporary, made)
+
+
+def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
+    """Write the posterior of every item, to train on in place of labels.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    out : str or Path
+        The file to write.
+    to : "csv", "parquet" or "jsonl"
+
+    Returns
+    -------
+    pandas.DataFrame
+        `item` and p_<class> for every class, in the order of the run's classes; with more than 20 classes, `top_1`,
+        `top_1_probability` and so on of the five most likely ones, as a run keeps no more.
+    """
+    items = run.items
+    posterior = [name for name in items.columns if name.startswith(("p_", "top_"))]
+    if not posterior:
+        raise RunError(f"{run.path} has no posterior: an older pidual wrote it; fit again.")
+    soft = items[["item", *posterior]]
+    with replacing(Path(out)) as temporary:
+        _write_frame(soft, temporary, to)
+    return soft
+
+
+def changes_path(out: Path) -> Path:
+    """The file beside an exported table that lists what was changed."""
+    return out.with_name(f"{out.stem}.changes.csv")
+
+
+def snippet_path(out: Path) -> Path:
+    """The Python file beside an exported state dict that loads it."""
+    return out.with_name(f"{out.stem}.py")
+
+
+def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
+    """The table of a run, opened as the run read it, and which column is what; an error if it is not the same."""
+    about = run.config.get("source", {})
+    path, read = table or about.get("table"), about.get("read") or {}
+    if path is None or not Path(path).exists():
+        raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
+    given = run.predictions.frame.set_index("row")["given_label"].sort_index()
+    found = reopen_table(path, read, given, run.config["data"]["n_rows"])
+    if found is None:
+        raise _other(path, run)
+    return found
+
+
+def _other(path: str | Path, run: RunFiles) -> RunError:
+    return RunError(
+        f"{path} does not hold the labels that {run.path} was made of, or has changed since; give the table as it was "
+        "with table= (--table)."
+    )
+
+
+def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> list[Edit | None]:
+    """Which cell of the file becomes like which other one; None for a label that has no cell of its own.
+
+    Of several spellings of a class in the file, that of the class itself is written.
+    """
+    given = run.predictions.frame["given_label"].astype(str).to_numpy()
+    held = keys(source, roles.label, source.read([roles.label])[roles.label])
+    written = np.array([str(name) for name in held.names.to_pylist()], dtype=object)[held.codes]
+    like: dict[str, tuple[Cell, str]] = {}
+    for label in changes["new_label"].astype(str).unique():
+        rows = np.flatnonzero(given == label)
+        for row in rows[np.argsort(written[rows] != label, kind="stable")].tolist():
+            if (cell := source.cell(row, roles.label)) is not None:
+                like[label] = cell, written[row]
+                break
+    found: list[Edit | None] = []
+    for row, new in zip(changes["row"].tolist(), changes["new_label"].astype(str), strict=True):
+        cell = source.cell(row, roles.label)
+        found.append(Edit(cell, like[new][0], written[row], like[new][1]) if cell and new in like else None)
+    return found
+
+
+def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFrame:
+    """The changes with annotators as the table names them: the export is its owner's."""
+    if roles.annotator is None or "annotator" not in changes:
+        return changes
+    names = source.read([roles.annotator])[roles.annotator].take(pa.array(changes["row"].to_numpy(np.int64)))
+    return changes.assign(annotator=names.to_pylist())
+
+
+def _long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> pd.DataFrame:
+    """The long table of `pidual data import`, with ids as they are."""
+    item, label, annotator, y, split = roles[:5]
+    frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
+    labels, given = frame["label"].to_numpy(object), run.predictions.frame["given_label"].astype(str).to_numpy()
+    order = np.argsort(labels.astype(str) != given, kind="stable")[::-1]  # last, and so found: spelled as the class is
+    first = dict(zip(given[order].tolist(), order.tolist(), strict=True))
+    labels[changes["row"]] = [labels[first[label]] for label in changes["new_label"].astype(str)]
+    frame["label"] = pd.Series(labels, dtype=frame["label"].dtype)
+    return frame
+
+
+def _write_frame(frame: pd.DataFrame, out: Path, to: str) -> None:
+    if to == "csv":
+        write_csv(frame, out)
+    elif to == "parquet":
+        frame.to_parquet(out, index=False)
+    else:
+        frame.to_json(out, orient="records", lines=True, force_ascii=False, date_format="iso", double_precision=15)
+
+
+def _write_parquet(file: ParquetFile, edits: list[Edit], out: Path) -> None:
+    """The Parquet file with some cells changed; types and metadata stay."""
+    before: Any = pq.read_table(file.name)
+    table = before
+    for column in dict.fromkeys(edit.cell[1] for edit in edits):
+        mine = [edit for edit in edits if edit.cell[1] == column]
+        likes = list(dict.fromkeys([column, *(edit.like[1] for edit in mine)]))
+        place = table.schema.get_field_index(column)
+        kind = table.schema.field(place).type
+        pool = pa.chunked_array([chunk for like in likes for chunk in before.column(like).cast(kind).chunks], kind)
+        index = np.arange(len(table))
+        index[[edit.cell[0] for edit in mine]] = [likes.index(e.like[1]) * len(table) + e.like[0] for e in mine]
+        table = table.set_column(place, table.schema.field(place), pool.take(pa.array(index)))
+    pq.write_table(table, out)

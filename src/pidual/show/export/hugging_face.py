@@ -1,0 +1,91 @@
+"""The table with its labels corrected as a dataset of Hugging Face, which `datasets.load_from_disk` reads."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...errors import RunError, UsageError
+from ...files import replacing_folder
+from ...run.files import RunFiles
+
+INFO = "dataset_info.json"
+BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
+
+
+def check_place(out: Path) -> None:
+    """Refuse to replace anything but a dataset."""
+    if out.exists() and not (out / INFO).is_file():
+        raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
+
+
+def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out: Path) -> None:
+    """Write a dataset: every column of the table, the label corrected, and where it came from.
+
+    Parameters
+    ----------
+    run : RunFiles
+        The run.
+    frame : DataFrame
+        Its table, one row per annotation.
+    changes : DataFrame
+        What was changed, as `decide` has it.
+    out : Path
+        The directory.
+    """
+    try:
+        from datasets import ClassLabel, Dataset
+    except ImportError as error:
+        raise UsageError(
+            f"A dataset of Hugging Face needs the package datasets ({error}); `pip install 'pidual[hf]'` installs it."
+        ) from error
+    check_place(out)
+    names = [str(name) for name in run.predictions.classes]
+    with without_progress_bars():
+        made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
+        made = made.cast_column("label", ClassLabel(names=names))
+        try:
+            with replacing_folder(out) as new:
+                made.save_to_disk(str(new))
+        except OSError as error:
+            raise RunError(f"Cannot write {out} ({error.strerror or error}); choose another place.") from error
+
+
+@contextlib.contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Let `datasets` show no bars of its own, unless the user has set its environment variable for them."""
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    if are_progress_bars_disabled() or BARS in os.environ:
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
+
+
+def with_sources(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
+    """The table with four columns more: given_label, label_source, label_quality and consensus_quality.
+
+    The source is "given" for a label that stays, else that of the change. A column of the table that has one of these
+    names is called table_<name>. Labels are the names of the classes, however the table spells them (2.0 for 2).
+    """
+    about = run.predictions.frame.set_index("row")
+    given, changed = about["given_label"].astype(str), changes["row"].to_numpy(np.int64)
+    label, source = given.to_numpy(object).copy(), np.full(len(frame), "given", object)
+    label[changed], source[changed] = changes["new_label"].astype(str), changes["source"].astype(str)
+    more: dict[str, Any] = {
+        "given_label": given,
+        "label_source": source,
+        "label_quality": about["label_quality"],
+        "consensus_quality": about["consensus_quality"],
+    }
+    frame = frame.rename(columns={name: f"table_{name}" for name in frame.columns if name in more})
+    frame = frame.assign(label=label)
+    return frame.assign(**{name: pd.Series(values, index=frame.index) for name, values in more.items()})

@@ -1,0 +1,124 @@
+"""Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
+
+They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
+decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...data.reopen import item_columns
+from ...data.roles import Roles
+from ...data.sources import Source
+from ...files import replacing
+from ...run.decisions import read_decisions
+from ...run.files import RunFiles
+
+
+def write_tasks(
+    run: RunFiles,
+    source: Source,
+    roles: Roles,
+    out: Path,
+    *,
+    only: Sequence[str] | None = None,
+    more: Mapping[str, Sequence[Any]] | None = None,
+) -> None:
+    """Write a task for each item of a run.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    source, roles : Source, Roles
+        Its table.
+    out : Path
+        The JSON file.
+    only : sequence of str, optional
+        The items to write, in this order, instead of all.
+    more : mapping, optional
+        Further fields of these items, by name.
+    """
+    rows = run.predictions.frame[["row", "item", "given_label", "label_quality"]].sort_values("row")
+    each = rows.groupby(rows["item"].astype(str), sort=False)
+    about = each.agg(row=("row", "first"), quality=("label_quality", "min"))
+    about["given"] = each["given_label"].agg(lambda labels: ", ".join(map(str, labels)))
+    items = run.items.set_index(run.items["item"].astype(str))
+    about = about.join(items[["consensus_label", "consensus_quality"]])
+    about["reviewed"] = reviewed_labels(run)
+    about = about.assign(is_reviewed=about["reviewed"].notna()).sort_values(["is_reviewed", "quality"], kind="stable")
+    if only is not None:
+        about = about.loc[list(only)]
+    fields = _fields(source, roles, about["row"].to_numpy())
+    tags = _tags(source, list(fields))
+    version = f"pidual {run.config['method']} {run.summary.get('run_id', '')}".strip()
+    with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for number, (item, task) in enumerate(zip(about.index, about.to_dict("records"), strict=True)):
+            data = {name: values[number] for name, values in fields.items()}
+            data |= {
+                "pidual_item": item,
+                "label_quality": round(float(task["quality"]), 4),
+                "given_labels": task["given"],
+            }
+            data |= {name: values[number] for name, values in (more or {}).items()}
+            score = round(float(task["consensus_quality"]), 4)
+            result = _result("consensus", tags, str(task["consensus_label"]))
+            made: dict[str, Any] = {"data": data}
+            made["predictions"] = [{"model_version": version, "score": score, "result": [result]}]
+            if task["is_reviewed"]:
+                result = _result("reviewed", tags, task["reviewed"])
+                made["annotations"] = [{"result": [result], "ground_truth": True, "was_cancelled": False}]
+            file.write(",\n " if number else "\n ")
+            json.dump(made, file, ensure_ascii=False, allow_nan=False)
+        file.write("\n]\n")
+
+
+def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
+    """The classes of items that reviewers decided on, by item; not where decisions on an item contradict each other."""
+    reviews = read_decisions(run)
+    items = run.predictions.frame["item"].astype(str)
+    told = reviews.dropna(subset=["label"]).assign(item=lambda rows: items.loc[rows["row"]].to_numpy())
+    labels = told.groupby("item")["label"].agg(["first", "nunique"])
+    return labels.loc[labels["nunique"] == 1, "first"].astype(object)
+
+
+def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
+    """A label as a result of the control that it belongs to."""
+    value: dict[str, Any] = {"choices": [label]}
+    if tags["type"] == "taxonomy":
+        value = {"taxonomy": [label.split(" / ")]}
+    elif tags["type"] == "rating":
+        value = {"rating": int(float(label)) if float(label).is_integer() else float(label)}
+    elif tags["type"] == "pairwise":
+        value = {"selected": label}
+    return {"id": name, **tags, "value": value}
+
+
+def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
+    """What is known about the items, each by one of its rows."""
+    return {
+        called: [_plain(value) for value in pd.Series(source.read([name])[name].to_pandas()).astype(object).iloc[rows]]
+        for called, name in item_columns(source, roles)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; what is missing, or no number, is null."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or value is pd.NaT or (isinstance(value, float) and not np.isfinite(value)):
+        return None
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _tags(source: Source, fields: list[str]) -> dict[str, str]:
+    """The control that the labels belong to, what it is about, and of what type it is."""
+    control = next((name for name, column in source.aliases.items() if column == "label"), "label")
+    guess = source.guess
+    shown = next((name for name in (guess and guess.text, guess and guess.image, *fields) if name), "text")
+    return {"from_name": control, "to_name": shown.removeprefix("data_"), "type": "choices", **source.tags}

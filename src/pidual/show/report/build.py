@@ -1,0 +1,128 @@
+"""Build report.html from the files of a run directory, and from nothing else."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...errors import RunError
+from ...errors.messages import printable
+from ...files import write_text
+from ...run.files import RunFiles
+from ...run.predictions import Predictions
+from .amounts import amounts, evaluation, histograms
+from .classes import classes
+from .headline import headline
+from .making import curves, made_by, pi_effects, pi_health, settings
+from .people import agreement, annotators, by_class
+from .suspects import suspects
+from .words import FILTERS, Context
+
+COUNTED = (
+    *("given_label", "predicted_label", "predicted_probability", "consensus_label", "consensus_quality"),
+    *("label_quality", "is_label_issue", "rests_on_own_answer", "gate", "y"),
+)
+
+
+def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
+    """Write report.html into a run directory; no other file is changed.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run. Of its thumbnails 2 MB at most are shown beside the suspects.
+    max_suspects : int
+        How many of the labels that look wrong are listed.
+
+    Returns
+    -------
+    Path
+        The page: one file that opens offline, without scripts.
+    """
+    predictions = _read_counted(run)
+    summary = run.summary
+    context: Context = {
+        **headline(run, predictions),
+        "has_gate": predictions.gate is not None,
+        "suggestion": "Consensus" if predictions.has_consensus else "Model says",
+        "has_consensus": predictions.has_consensus,
+        "by_answers": _by_answers(summary),
+        "suspects": suspects(run, predictions, max_suspects),
+        "amounts": amounts(run, predictions),
+        "histograms": histograms(predictions),
+        "evaluation": evaluation(summary.get("evaluation"), gate=predictions.gate is not None),
+        "annotators": annotators(run.annotators),
+        "by_class": by_class(run.annotators, run.annotator_classes),
+        "agreement": agreement(summary),
+        "classes": classes(summary, predictions),
+        "pi_health": pi_health(summary),
+        "pi_effects": pi_effects(summary),
+        "curves": curves(run),
+        "restarted": len({epoch.get("attempt") for epoch in run.history}) > 1,
+        "made_by": made_by(run),
+        "settings": settings(run.config),
+    }
+    context["suspects"]["has"]["gate"] &= context["has_gate"]
+    target = run.path / "report.html"
+    write_text(target, _template().render(context | {"sections": _sections(context)}))
+    return target
+
+
+def _read_counted(run: RunFiles) -> Predictions:
+    """The columns of the predictions that are counted; or say what the run lacks."""
+    path = run.path
+    if not (path / "predictions.parquet").is_file():
+        raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
+    if not (path / "summary.json").is_file():
+        raise RunError(f"{path} has no summary.json; it is not a finished run, so fit again.")
+    predictions = run.read_predictions([name for name in COUNTED if name != "gate" or _has_gate_network(run)])
+    if run.summary["n_issues"] != predictions.n_issues:
+        raise RunError(
+            f"{path / 'summary.json'} counts {run.summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
+            f"marks {predictions.n_issues:,}; the directory is damaged, so fit again."
+        )
+    return predictions
+
+
+def _has_gate_network(run: RunFiles) -> bool:
+    """Whether the method has a gate; what others call so is the label quality again."""
+    return str(run.config.get("method", "")).startswith("pi_dual")
+
+
+def _by_answers(summary: Context) -> bool:
+    """Whether label_quality is by the input and all answers; in older runs it may be by the input alone."""
+    return bool(summary.get("label_quality", "posterior" if "noise" in summary else "confidence") == "posterior")
+
+
+def _sections(context: Context) -> list[tuple[str, str]]:
+    """Id and name of the sections that the page has, for its navigation."""
+    there = [
+        ("suspects", "Suspects", True),
+        ("amounts", "How many", context["amounts"]),
+        ("evaluation", "Evaluation", context["evaluation"]),
+        ("annotators", "Annotators", context["annotators"]),
+        ("classes", "Classes", True),
+        ("pi", "PI", context["pi_health"] or context["pi_effects"]),
+        ("scores", "Scores", True),
+        ("training", "Training", context["curves"]),
+        ("settings", "Settings", True),
+    ]
+    return [(name, title) for name, title, shown in there if shown]
+
+
+@cache
+def _template() -> Any:
+    """The template of the page, which takes longer to compile than to fill in."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    templates = FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8")
+    environment = Environment(
+        loader=templates,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: type(value)(printable(value, keep="\n\t")) if isinstance(value, str) else value,
+    )
+    environment.filters |= {**FILTERS, "svg": Markup}
+    return environment.get_template("report.html")

@@ -1,0 +1,97 @@
+"""Classes: which are mistaken for which, how often, and what to do about it."""
+
+from typing import Any
+
+import numpy as np
+
+from ...run.predictions import Predictions
+from .words import Array, Context, clean, number, records, section, texts
+
+MAX_PAIRS = 8
+MAX_ADVICE = 10
+MAX_HEAT_CLASSES = 12
+MAX_TRANSITION_CLASSES = 20
+
+
+def classes(summary: Context, predictions: Predictions) -> Context:
+    """Advice, frequent confusions and a matrix: as the run estimated them, else as labels were flagged."""
+    estimated = section(summary, "classes")
+    pairs = _estimated_pairs(estimated.get("pairs"))
+    return {
+        "advice": texts(estimated.get("advice"))[:MAX_ADVICE],
+        "estimated": pairs[:MAX_PAIRS],
+        "n_estimated": len(pairs),
+        "transitions": _transitions(estimated),
+        **_corrections(predictions),
+    }
+
+
+def _estimated_pairs(entries: object) -> list[Context]:
+    """Which class is given in place of which, and how often that is expected."""
+    found = [
+        {
+            "true": clean(str(pair.get("true"))),
+            "given": clean(str(pair.get("given"))),
+            "count": number(pair.get("count")) or 0.0,
+            "share": number(pair.get("share")),
+        }
+        for pair in records(entries)
+    ]
+    return _with_widths(sorted(found, key=lambda pair: -pair["count"]))
+
+
+def _with_widths(pairs: list[Context]) -> list[Context]:
+    most = max((pair["count"] for pair in pairs), default=0) or 1
+    return [pair | {"width": 100 * pair["count"] / most} for pair in pairs]
+
+
+def _transitions(estimated: Context) -> Context | None:
+    """P(given | true) as a matrix, a row for every true class."""
+    names, matrix = estimated.get("names"), estimated.get("transitions")
+    if not isinstance(names, list) or not isinstance(matrix, list) or not names:
+        return None
+    square = len(matrix) == len(names) and all(isinstance(row, list) and len(row) == len(names) for row in matrix)
+    if len(names) > MAX_TRANSITION_CLASSES or not square:
+        return None
+    share = np.array([[number(value) or 0.0 for value in row] for row in matrix])
+    return _matrix(share, [str(name) for name in names])
+
+
+def _matrix(share: Array, names: list[Any]) -> Context:
+    k = len(names)
+    strongest = max(float(np.where(np.eye(k, dtype=bool), 0, share).max()), 1e-9)
+    rows = [
+        {
+            "name": clean(names[i]),
+            "cells": [
+                {"share": float(share[i, j]), "same": i == j, "strength": round(float(share[i, j]) / strongest, 3)}
+                for j in range(k)
+            ],
+        }
+        for i in range(k)
+    ]
+    return {"classes": [clean(name) for name in names], "rows": rows}
+
+
+def _corrections(p: Predictions) -> Context:
+    """Which given labels would be replaced by which."""
+    k = len(p.classes)
+    given, predicted = p.given.astype(np.int64), p.suggested.astype(np.int64)
+    flagged = p.is_issue & (given != predicted)
+    keys, counts = np.unique(given[flagged] * k + predicted[flagged], return_counts=True)
+    n_given = np.bincount(given, minlength=k)
+    top = np.argsort(-counts, kind="stable")[:MAX_PAIRS]
+    pairs = [
+        {
+            "given": clean(p.classes[key // k]),
+            "suggested": clean(p.classes[key % k]),
+            "count": int(n),
+            "share": float(n / n_given[key // k]),
+        }
+        for key, n in zip(keys[top].tolist(), counts[top].tolist(), strict=True)
+    ]
+    heat = None
+    if k <= MAX_HEAT_CLASSES:
+        table = np.bincount(given * k + predicted, minlength=k * k).reshape(k, k)
+        heat = _matrix(table / np.maximum(n_given, 1)[:, None], p.classes)
+    return {"pairs": _with_widths(pairs), "n_pairs": len(keys), "heat": heat}

@@ -1,0 +1,282 @@
+"""The labels of a run in the order of looking, and what is known about each.
+
+Of every label a few numbers are kept in memory. Its texts are in a file of their own, which has no name, and are read
+when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
+"""
+
+import base64
+import contextlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...detect.calibrated import spread_sample
+from ...metrics import finite_or_none, wilson_interval
+from ...run.decisions import DECISIONS, Store
+from ...run.files import RunFiles
+from ...run.predictions import column_names
+
+SHOWS = ("undecided", "decided", "all")
+NUMBERS = ("row", "item", "annotator", "given_label", "predicted_label", "consensus_label")
+TEXTS = ("item", "annotator", "reason", "predicted_probability", "consensus_quality")
+BATCH = 1 << 12  # rows of which the texts are read to show one of them
+MAX_ANSWERS = 30  # others to the same item that are shown
+MAX_TEXT = 2_000  # characters of anything that is shown
+MAX_PEOPLE = 20  # annotators that a search finds
+
+Record = dict[str, Any]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which labels to look at.
+
+    Parameters
+    ----------
+    show : str
+        One of `SHOWS`.
+    label : int, optional
+        The code of the given label.
+    annotator : int, optional
+        The code of the annotator.
+    low, high : float
+        The quality, both ends included.
+    everything : bool
+        Also labels that do not look wrong.
+    resting : bool
+        Instead of those that look wrong, labels that rest on their own answer.
+    """
+
+    show: str = "undecided"
+    label: int | None = None
+    annotator: int | None = None
+    low: float = 0.0
+    high: float = 1.0
+    everything: bool = False
+    resting: bool = False
+
+
+class Suspects:
+    """The labels of a run, those most worth a look (1 - label_quality) first, and what was decided on them.
+
+    A label's *place* is where it is in this order.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A finished run.
+    store : Store
+        Its decisions.
+    sample : int
+        This many labels, spread over those that look wrong and half as many beyond, come first: see
+        `detect.calibrated.spread_sample`. 0 shows the worst first.
+    """
+
+    def __init__(self, run: RunFiles, store: Store, sample: int = 0):
+        path, self.store = run.path / "predictions.parquet", store
+        read = run.read_predictions([*NUMBERS, "label_quality", "is_label_issue", "rests_on_own_answer"])
+        self.classes = [str(name) for name in read.classes]
+        self.people = _names(read.frame["annotator"]) if read.annotator is not None else None
+        self.order = np.argsort(read.label_quality, kind="stable").astype(np.int32)
+        self.place = np.empty(len(self.order), np.int32)
+        self.place[self.order] = np.arange(len(self.order), dtype=np.int32)
+        self.quality, self.issue = read.label_quality[self.order], read.is_issue[self.order]
+        self.resting = read.is_resting[self.order]
+        self.sample = self.place[spread_sample(read.label_quality, read.is_issue, sample)] if sample else None
+        self.given, self.predicted = read.given[self.order], read.predicted[self.order]
+        self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
+        self.has_inputs = run.config["data"]["x"] != "none"
+        self.annotator = read.annotator[self.order] if read.annotator is not None else None
+        self.item = read.item.astype(np.int32)
+        self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
+        self.items = self.item[self.by_item]
+        del read
+        self.texts, self.starts = _copied(path, [name for name in TEXTS if name in column_names(path)])
+        pa.default_memory_pool().release_unused()
+        self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
+        self.previews = _previews(run)
+        self.state = np.zeros(len(self.order), np.int8)  # 0: undecided, else 1 + which of DECISIONS
+        for decision in store.latest():
+            self._set(decision.row)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def sync(self, *, wait: bool = True) -> None:
+        """Take in what was written since, also by other servers of the same run; see `Store.sync`."""
+        for row in self.store.sync(wait=wait):
+            self._set(row)
+
+    def place_of(self, row: int) -> int | None:
+        """The place of a row of the table; None where the run has none."""
+        return int(self.place[row]) if 0 <= row < len(self) else None
+
+    def chosen(self, wanted: Filter) -> Mask:
+        """Which places a filter leaves, whether decided or not."""
+        first = int(np.searchsorted(self.quality, np.float32(wanted.low), "left"))
+        last = int(np.searchsorted(self.quality, np.float32(wanted.high), "right"))
+        mask = np.zeros(len(self), bool)
+        group = self.resting if wanted.resting else self.issue
+        mask[first:last] = True if wanted.everything else group[first:last]
+        if wanted.label is not None:
+            mask &= self.given == wanted.label
+        if wanted.annotator is not None and self.annotator is not None:
+            mask &= self.annotator == wanted.annotator
+        return mask
+
+    def find(self, wanted: Filter, mask: Mask, start: int, *, back: bool = False, taken: list[int]) -> int | None:
+        """The next place from `start` on, or the last one before it; at an end it goes on from the other.
+
+        Places that are `taken`, by reviewers who look at them now, come only when no other is left.
+        """
+        shown = mask if wanted.show == "all" else mask & ((self.state > 0) == (wanted.show == "decided"))
+        free = shown.copy()
+        free[taken] = False
+        for open_ in (*self._first(wanted, taken), free, shown):
+            parts = (open_[:start][::-1], open_[start:][::-1]) if back else (open_[start:], open_[:start])
+            for part, offset in zip(parts, (start - 1, len(self) - 1) if back else (start, 0), strict=True):
+                if len(part) and part[at := int(part.argmax())]:
+                    return offset - at if back else offset + at
+        return None
+
+    def progress(self, wanted: Filter, mask: Mask) -> Record:
+        """How many of the chosen labels are decided, and which share of those decided was wrong.
+
+        Of the sample, where there is one and it comes first, how many are: it goes beyond the list.
+        """
+        kept, changed, unsure = (int(np.count_nonzero(mask & (self.state == code))) for code in (1, 2, 3))
+        total, told = int(np.count_nonzero(mask)), kept + changed
+        low, high = wilson_interval(changed, told)
+        precision = {"share": changed / told, "low": float(low), "high": float(high)} if told else None
+        decided = {"kept": kept, "changed": changed, "unsure": unsure, "decided": told + unsure}
+        sample = None
+        if self.sample is not None and wanted == Filter(wanted.show):
+            sample = {"total": len(self.sample), "decided": int(np.count_nonzero(self.state[self.sample]))}
+        return {"total": total, "undecided": total - told - unsure, **decided, "precision": precision, "sample": sample}
+
+    def describe(self, place: int) -> Record:
+        """All that a reviewer is shown of a label."""
+        position = int(self.order[place])
+        texts = self._texts(position)
+        item = str(texts["item"])
+        decision = self.store.get(position)
+        probability = texts.get("consensus_quality") if self.has_consensus else texts["predicted_probability"]
+        return {
+            "row": position,
+            "place": place,
+            "item": _cut(item),
+            "annotator": _cut(texts.get("annotator")),
+            "given": int(self.given[place]),
+            "suggested": int(self.suggested[place]),
+            "suggested_probability": finite_or_none(probability),
+            "by_consensus": self.has_consensus,
+            "predicted": int(self.predicted[place]),
+            "predicted_probability": finite_or_none(texts["predicted_probability"]),
+            "quality": finite_or_none(self.quality[place]),
+            "looks_wrong": bool(self.issue[place]),
+            "rests": bool(self.resting[place]),
+            "reason": _cut(texts["reason"]),
+            "picture": self.pictures.get(item),
+            **self.previews.get(position, {"text": None, "unusual": []}),
+            **self._answers(position),
+            "decided": None if decision is None else asdict(decision),
+        }
+
+    def item_name(self, position: int) -> str:
+        """What the item of a label is called."""
+        return str(self._texts(position)["item"])
+
+    def _first(self, wanted: Filter, taken: list[int]) -> list[Mask]:
+        """The labels of the sample that nobody has decided on or looks at, where nothing is filtered."""
+        if self.sample is None or wanted != Filter():
+            return []
+        mask = np.zeros(len(self), bool)
+        mask[self.sample] = self.state[self.sample] == 0
+        mask[taken] = False
+        return [mask]
+
+    def find_people(self, text: str) -> list[str]:
+        """Annotators whose names hold this text."""
+        if self.people is None:
+            return []
+        found = self.people.filter(pc.match_substring(self.people, text, ignore_case=True))
+        return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
+
+    def person(self, name: str) -> int | None:
+        """The code of an annotator."""
+        code = -1 if self.people is None else pc.index(self.people, pa.scalar(name, self.people.type)).as_py()
+        return None if code < 0 else int(code)
+
+    def _answers(self, position: int) -> Record:
+        """The other answers to the same item."""
+        first, last = np.searchsorted(self.items, [self.item[position], self.item[position] + 1])
+        others = self.by_item[first:last]
+        others = others[others != position]
+        places = self.place[others[:MAX_ANSWERS]]
+        people: list[Any] = [None] * len(places)
+        if self.people is not None and self.annotator is not None:
+            people = self.people.take(pa.array(self.annotator[places].astype(np.int64))).to_pylist()
+        labels = self.given[places].tolist()
+        answers = [{"label": label, "annotator": _cut(who)} for label, who in zip(labels, people, strict=True)]
+        return {"answers": answers, "more_answers": max(0, len(others) - MAX_ANSWERS)}
+
+    def _texts(self, position: int) -> Record:
+        number = int(np.searchsorted(self.starts, position, "right")) - 1
+        (record,) = self.texts.get_batch(number).slice(position - self.starts[number], 1).to_pylist()
+        return dict(record)
+
+    def _set(self, row: int) -> None:
+        decision = self.store.get(row)
+        self.state[self.place[row]] = 1 + DECISIONS.index(decision.decision) if decision else 0
+
+
+def _cut(text: Any) -> str | None:
+    """Text of limited length."""
+    if text is None:
+        return None
+    text = str(text)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
+
+def _names(column: Any) -> pa.Array:
+    return pa.array([str(name) for name in column.cat.categories], pa.string())
+
+
+def _copied(path: Path, columns: list[str]) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Columns of a Parquet file as batches in a file without a name, and where each of them begins."""
+    with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
+        copy, sizes = str(Path(folder) / "texts.arrow"), [0]
+        with pq.ParquetFile(path) as source, contextlib.ExitStack() as stack:
+            writer: Any = None
+            for batch in source.iter_batches(batch_size=BATCH, columns=columns, use_threads=False):
+                arrays = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in batch.columns]
+                plain = pa.record_batch(arrays, names=batch.schema.names)
+                writer = writer or stack.enter_context(pa.ipc.new_file(copy, plain.schema))
+                writer.write_batch(plain)
+                sizes.append(len(plain))
+        return pa.ipc.open_file(pa.OSFile(copy)), np.cumsum(sizes[:-1])
+
+
+def _previews(run: RunFiles) -> dict[int, Record]:
+    """The text of a row's item, or those of its columns that are unusual."""
+    found: dict[int, Record] = {}
+    for record in run.previews.to_dict("records"):
+        about = found.setdefault(int(record["row"]), {"text": None, "unusual": []})
+        if record["text"]:
+            about["text"] = _cut(record["text"])
+        elif (value := finite_or_none(record["value"])) is not None:
+            about["unusual"].append({"column": _cut(record["column"]), "value": value, **_usual(record)})
+    return found
+
+
+def _usual(record: Mapping[Any, Any]) -> Record:
+    return {name: finite_or_none(record[name]) for name in ("low", "high")}

@@ -1,0 +1,50 @@
+"""`pidual demo` and the table of its results in README.md."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from command_line import run_cli
+
+from pidual.cli import digits_demo as demo
+from pidual.learn.engine.progress import Progress
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def published():
+    """Accuracy and AUC in README.md, by rounded share of wrong labels and method."""
+    rows = re.findall(r"^\| (\d+)% \| `(\w+)` \| ([\d.]+)% \| ([\d.]+) \|$", README, re.MULTILINE)
+    return {(int(noise), method): (float(accuracy) / 100, float(auc)) for noise, method, accuracy, auc in rows}
+
+
+def test_one_fit_of_the_demo(tmp_path):
+    run = demo.fit_digits(demo.load_digits_pi("high"), tmp_path / "run", "pi_dual", 0, Progress())
+    assert run.summary["evaluation"]["detection_auc"] == pytest.approx(published()[73, "pi_dual"][1], abs=0.005)
+    page = (run.path / "report.html").read_text()
+    assert "data:image/png" in page
+    assert "· Digits-PI, 73% wrong</title>" in page
+
+
+def test_the_table_is_for_reading(tmp_path, monkeypatch):
+    row = {"dataset": "digits_pi_low", "noise_rate": 0.44, "method": "ce", "test_accuracy": 0.82, "detection_auc": 0.9}
+    rows = [row | {"gate_auc": None, "seconds": 3.2}]
+    monkeypatch.setattr(demo, "run_demo", lambda out, **options: (rows, out / "report.html"))
+    code, out, _ = run_cli(["demo", "--out", tmp_path])
+    assert code == 0
+    shown = next(line for line in out.splitlines() if "digits_pi_low" in line)
+    assert re.findall(r"[\w.%]+(?: s)?", shown) == ["digits_pi_low", "44.0%", "ce", "82.0%", "0.900", "3 s"]
+    assert out.endswith(f"Report: {tmp_path / 'report.html'}\n")
+
+
+@pytest.mark.slow
+def test_the_demo_gives_what_readme_says(tmp_path):
+    code, out, _ = run_cli(["demo", "--out", tmp_path, "--json", "--quiet"])
+    assert code == 0
+    rows = json.loads(out)
+    assert len(rows) == len(published()) == 6
+    for row in rows:
+        accuracy, auc = published()[round(100 * row["noise_rate"]), row["method"]]
+        assert row["test_accuracy"] == pytest.approx(accuracy, abs=0.01)
+        assert row["detection_auc"] == pytest.approx(auc, abs=0.005)

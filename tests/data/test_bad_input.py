@@ -1,0 +1,596 @@
+"""What a user gets wrong: one sentence on stderr that says what and where, no traceback, and nothing written."""
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run_cli, write_crowd, write_pictures
+
+from pidual.run.predictions import read_frame
+
+FIT = ("--quiet",)
+
+
+def fit(folder, *options, table="labels.csv", x="x.npy"):
+    return run_cli(["fit", folder / table, *(["--x", folder / x] if x else []), "--out", folder / "run", *options])
+
+
+def refused(answer, exit_code, *parts):
+    """Check that a command said one sentence with these parts, printed nothing else and failed with this exit code."""
+    code, out, err = answer
+    assert code == exit_code, err
+    assert out == ""
+    assert "Traceback" not in err
+    lines = err.strip().splitlines()
+    if lines[0].startswith("Usage: "):  # click's own: the usage line, a hint, then the error
+        lines = lines[-1:]
+    assert len(lines) == 1, err
+    assert lines[0].startswith("Error: ")
+    assert lines[0].endswith((".", "?", "?)")), err
+    for part in map(str, parts):
+        assert part in lines[0], err
+
+
+def refused_and_nothing_written(folder, answer, exit_code, *parts):
+    refused(answer, exit_code, *parts)
+    assert not (folder / "run").exists()
+
+
+def change(folder, function):
+    """Write labels.csv again after `function` has changed its frame."""
+    frame = pd.read_csv(folder / "labels.csv")
+    changed = function(frame)
+    (frame if changed is None else changed).to_csv(folder / "labels.csv", index=False)
+
+
+def set_cell(row, column, value):
+    def function(frame):
+        frame[column] = frame[column].astype(object)
+        frame.loc[row, column] = value
+
+    return function
+
+
+# --- the table ---
+
+
+def test_no_such_file(crowd_files):
+    answer = fit(crowd_files, table="nothing.csv")
+    refused_and_nothing_written(crowd_files, answer, 2, crowd_files / "nothing.csv", "does not exist", "check the path")
+    answer = fit(crowd_files, x="nothing.npy")
+    refused_and_nothing_written(crowd_files, answer, 2, crowd_files / "nothing.npy", "does not exist", "check the path")
+
+
+def test_no_inputs(crowd_files):
+    refused_and_nothing_written(crowd_files, fit(crowd_files, x=None), 2, "--x", "--x-columns", "--x-text")
+
+
+def test_a_file_that_is_no_table(crowd_files):
+    answer = fit(crowd_files, table="x.npy")
+    refused_and_nothing_written(crowd_files, answer, 2, "'.npy'", ".csv", ".parquet", ".jsonl")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--label", "lable"], ["no column 'lable'", "did you mean 'label'?", "item, label, annotator, seconds, y"]),
+        (["--pi", "annotator,secnds"], ["no column 'secnds'", "privileged information", "did you mean 'seconds'?"]),
+        (["--split", "part"], ["no column 'part'", "split", "Its columns:"]),
+        (["--annotator", "who"], ["no column 'who'", "annotator"]),
+        (["--item", "seconds", "--pi", "seconds"], ["column 'seconds'", "used twice", "item", "pi"]),
+        (["--pi", "y"], ["'y'", "rename the column"]),
+        (["--pi", "annotator,seconds:time"], ["'seconds'", "'time'", "category, number, duration"]),
+    ],
+)
+def test_columns_that_are_not_there_or_cannot_be_used(crowd_files, options, parts):
+    refused_and_nothing_written(crowd_files, fit(crowd_files, *options), 2, *parts)
+
+
+def test_a_table_without_labels(crowd_files):
+    change(crowd_files, lambda frame: frame.drop(columns="label"))
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 2, "no column 'label'", "--label", "item, annotator")
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (lambda frame: frame.iloc[:0], ["has no rows"]),
+        (lambda frame: frame.assign(label="cat"), ["column 'label'", "every label is 'cat'", "two classes"]),
+        (set_cell(5, "label", "emu"), ["line 7", "column 'label'", "'emu'", "one row only", "merge it"]),
+        (lambda frame: frame.assign(label=None), ["line 2", "column 'label'", "label is missing", "delete the row"]),
+        (set_cell([5, 8], "label", "None"), ["line 7", "'None' is read as missing; rename", "1 more rows"]),
+        (set_cell(5, "annotator", None), ["line 7", "column 'annotator'", "annotator is missing"]),
+        (set_cell(5, "item", None), ["line 7", "column 'item'", "item is missing"]),
+        (lambda frame: frame.assign(split="trian"), ["line 2", "'trian'", "train, valid or test"]),
+        (lambda frame: frame.assign(split="test"), ["no row with split 'train'"]),
+        (lambda frame: frame.assign(item=frame["item"] + 55), ["no input for 55 of the 60 items", ": 60, 61, 62"]),
+    ],
+)
+def test_contents_that_cannot_be_used(crowd_files, function, parts):
+    change(crowd_files, function)
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, crowd_files / "labels.csv", *parts)
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"", ["is empty", "header line"]),
+        (b"item,label\n1,c\xe4t\n2,dog\n", ["line 2", "0xe4", "not UTF-8", "save the file as UTF-8"]),
+        (b"item,label\n1,cat\n2,dog,7,8\n3,dog\n", ["line 3", "4 cells", "header has 2"]),
+        (b'item,label\n1,cat\n2,"dog\n3,dog\n', ["quote", "after line 2", "never closed"]),
+    ],
+)
+def test_files_that_cannot_be_read(crowd_files, content, parts):
+    (crowd_files / "labels.csv").write_bytes(content)
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, crowd_files / "labels.csv", *parts)
+
+
+def test_truncated_parquet(crowd_files):
+    pd.read_csv(crowd_files / "labels.csv").to_parquet(crowd_files / "labels.parquet")
+    content = (crowd_files / "labels.parquet").read_bytes()
+    (crowd_files / "labels.parquet").write_bytes(content[:500])
+    answer = fit(crowd_files, table="labels.parquet")
+    refused_and_nothing_written(crowd_files, answer, 1, "labels.parquet", "cannot be read as Parquet", "write it again")
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [("", ["'seconds'", "empty in every row"]), (3.5, ["'seconds'", "the same value in every row"])],
+)
+def test_pi_that_says_nothing_is_left_out_with_a_warning(crowd_files, values, parts):
+    change(crowd_files, lambda frame: frame.assign(seconds=values))
+    code, _, err = fit(crowd_files, "--pi", "annotator,seconds", *FIT)
+    assert code == 0
+    assert err.startswith("Warning: ")
+    assert len(err.splitlines()) == 1
+    (said,) = json.loads((crowd_files / "run" / "summary.json").read_text())["warnings"]
+    assert all(part in err and part in said for part in parts)
+    pi = json.loads((crowd_files / "run" / "config.json").read_text())["data"]["pi"]
+    assert [column["name"] for column in pi] == ["annotator"]
+    assert "the same value" in (crowd_files / "run" / "report.html").read_text() or values == ""
+
+
+def test_without_pi_there_is_a_warning(crowd_files):
+    code, _, err = fit(crowd_files, "--method", "pi_dual", "--pi", "", "--epochs", "2", *FIT)
+    assert code == 0
+    assert "no privileged information" in err
+
+
+# --- the inputs ---
+
+
+def write_x(folder, function=lambda frame: None):
+    """x.csv with a column item, after `function` has changed its frame."""
+    frame = pd.DataFrame(np.load(folder / "x.npy"), columns=list("abcd"))
+    frame.insert(0, "item", frame.index)
+    changed = function(frame)
+    (frame if changed is None else changed).to_csv(folder / "x.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (lambda x: pd.concat([x, x.iloc[3:4]]), ["line 62", "column 'item'", "3 was named before", "line 5"]),
+        (set_cell(4, "b", "inf"), ["line 6", "column 'b'", "inf", "replace"]),
+        (lambda x: x.iloc[:50], ["no input for 10 of the 60 items", "50, 51, 52, 53, 54 and 5 more"]),
+        (lambda x: x[["item"]].assign(name="x"), ["no numeric column", "item, name", "--x-columns", "--x-text"]),
+        (lambda x: x.assign(item=None), ["line 2", "column 'item'", "item is missing"]),
+    ],
+)
+def test_columns_that_cannot_be_inputs(crowd_files, function, parts):
+    write_x(crowd_files, function)
+    refused_and_nothing_written(crowd_files, fit(crowd_files, x="x.csv"), 1, crowd_files / "x.csv", *parts)
+
+
+def test_text_among_numbers(crowd_files):
+    write_x(crowd_files, set_cell(4, "b", "oops"))
+    answer = fit(crowd_files, "--x-columns", "a,b", x="x.csv")
+    refused_and_nothing_written(crowd_files, answer, 1, "line 6", "column 'b'", "'oops' is not a number")
+    code, _, err = fit(crowd_files, *FIT, x="x.csv")
+    assert code == 0
+    assert "Warning: b of " in err  # a column left out must not go unsaid
+    assert "not every value is a number" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "parts"),
+    [((slice(None), 2), np.nan, ["column 2", "leave the column out"]), ((0, 1), -np.inf, ["row 0", "-inf"])],
+)
+def test_arrays_with_values_that_are_no_numbers(crowd_files, place, value, parts):
+    x = np.load(crowd_files / "x.npy")
+    x[place] = value
+    np.save(crowd_files / "x.npy", x)
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, crowd_files / "x.npy", *parts)
+
+
+def test_an_array_too_short_and_one_too_long(crowd_files):
+    x = np.load(crowd_files / "x.npy")
+    np.save(crowd_files / "short.npy", x[:50])
+    answer = fit(crowd_files, x="short.npy")
+    refused_and_nothing_written(crowd_files, answer, 1, "no input for 10 of the 60 items", "50, 51", "it has 50 rows")
+    np.save(crowd_files / "long.npy", np.concatenate([x, x[:5]]))
+    code, _, err = fit(crowd_files, *FIT, x="long.npy")
+    assert code == 0
+    assert "Warning: 5 of 65 rows of" in err
+    assert "5 of 65 rows" in (crowd_files / "run" / "summary.json").read_text()
+
+
+def test_a_file_that_is_no_array(crowd_files):
+    (crowd_files / "x.npy").write_bytes(b"\x93NUMPY\x01")
+    refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "x.npy", "cannot be read", "numpy.save")
+    np.savez(crowd_files / "x.npz", features=np.ones((60, 4)))
+    refused_and_nothing_written(crowd_files, fit(crowd_files, x="x.npz"), 2, "no array 'x'", "features")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--x-columns", "a,b"], ["x.npy has no columns", "--x-columns"]),
+        (["--x-text", "note"], ["x.npy has no columns", "--x-text"]),
+        (["--image-size", "8"], ["x.npy is not a folder of images", "--image-size"]),
+        (["--image-size", "0"], ["--image-size", "0 is not in the range"]),
+    ],
+)
+def test_options_that_mean_nothing_for_an_array(crowd_files, options, parts):
+    refused_and_nothing_written(crowd_files, fit(crowd_files, *options), 2, *parts)
+
+
+def test_columns_and_text_at_once(crowd_files):
+    write_x(crowd_files)
+    answer = fit(crowd_files, "--x-columns", "a", "--x-text", "b", x="x.csv")
+    refused_and_nothing_written(crowd_files, answer, 2, "--x-columns", "--x-text", "not both")
+
+
+def test_columns_that_differ_within_an_item(crowd_files):
+    answer = fit(crowd_files, "--x-columns", "seconds", x=None)
+    refused_and_nothing_written(
+        crowd_files, answer, 1, "line 3", "column 'seconds'", "the same in all rows of its item", "--pi is the place"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (lambda old: old[: len(old) // 2], ["cannot be read as an image", "truncated", "replace or remove"]),
+        (lambda old: b"no image", ["cannot be read as an image", "cannot identify"]),
+        (lambda old: None, ["no input for 1 of the 24 items", "'p03'", "names are such as 'p00.png'"]),
+    ],
+)
+def test_pictures_that_cannot_be_read(tmp_path, content, parts):
+    write_pictures(tmp_path)
+    path = tmp_path / "pictures" / "p03.png"
+    new = content(path.read_bytes())
+    path.unlink() if new is None else path.write_bytes(new)
+    answer = fit(tmp_path, table="pictures.csv", x="pictures")
+    refused_and_nothing_written(tmp_path, answer, 1, tmp_path / "pictures", *parts)
+
+
+def test_pictures_of_several_sizes_and_a_folder_without_any(tmp_path):
+    write_pictures(tmp_path)
+    shutil.copy(write_pictures_of_size(tmp_path / "big", 20), tmp_path / "pictures" / "p03.png")
+    answer = fit(tmp_path, table="pictures.csv", x="pictures")
+    refused_and_nothing_written(tmp_path, answer, 1, "p03.png is 20x20", "12x12", "--image-size")
+    (tmp_path / "none").mkdir()
+    answer = fit(tmp_path, table="pictures.csv", x="none")
+    refused_and_nothing_written(tmp_path, answer, 1, tmp_path / "none", "no images", ".png")
+
+
+def write_pictures_of_size(folder, size):
+    folder.mkdir()
+    return write_pictures(folder, n_items=1, size=size) / "pictures" / "p00.png"
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--method", "pidual"], ["no method 'pidual'", "ce", "pi_dual"]),
+        (["--set", "width"], ["'width' is not of the form KEY=VALUE"]),
+        (["--set", "lr=abc"], ["lr must be a number", "'abc'"]),
+        (["--set", "epochs=0"], ["epochs must be a whole number of at least 1", "0"]),
+        (["--set", "batch_size=1.5"], ["batch_size must be a whole number", "1.5"]),
+        (["--set", "schedule=cosin"], ["schedule must be one of cosine, steps, constant", "'cosin'"]),
+        (["--set", "clip=-1"], ["clip must be above 0 or none", "-1"]),
+        (["--set", "seed=3"], ["--seed"]),
+        (["--set", "lr=0.1", "--lr", "0.2"], ["lr is given twice", "--lr", "--set"]),
+        (["--seed", "-1"], ["seed must be a whole number of at least 0", "-1"]),
+        (["--epochs", "-2"], ["epochs must be a whole number of at least 1", "-2"]),
+        (["--epochs", "two"], ["--epochs", "'two' is not a valid integer"]),
+        (["--setting", "papr"], ["'papr' is not one of 'default', 'paper'"]),
+        (["--valid-fraction", "1"], ["valid_fraction must be at least 0 and below 1", "1.0"]),
+        (["--save-every", "-1"], ["--save-every", "-1"]),
+        (["--lable", "label"], ["No such option", "--lable"]),
+        (["--force", "--resume"], ["--force", "--resume", "one of them"]),
+    ],
+)
+def test_options_that_cannot_be(crowd_files, options, parts):
+    refused_and_nothing_written(crowd_files, fit(crowd_files, *options), 2, *parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--network", "mpl"], ["no network 'mpl'", "mlp, small_cnn"]),
+        (["--network", "small_cnn"], ["'small_cnn'", "images"]),
+        (["--set", "widht=3"], ["no option 'widht'"]),
+        (["--set", "network.widht=3"], ["no option 'widht'", "width"]),
+        (["--set", "clip=abc"], ["clip", "'abc'"]),
+        (["--set", "milestones=3"], ["milestones", "3"]),
+        (["--method", "pi_dual", "--set", "width=-3"], ["width", "-3"]),
+        (["--method", "pi_dual", "--set", "width=abc"], ["width", "'abc'"]),
+        (["--method", "pi_dual", "--set", "width=2.5"], ["width", "2.5"]),
+        (["--method", "pi_dual", "--set", "random_pi=-1"], ["random_pi", "-1"]),
+        (["--method", "pi_dual", "--set", "pi_weight_decay=maybe"], ["pi_weight_decay", "'maybe'"]),
+        (["--set", "random_pi=4"], ["'latent_truth' has no option 'random_pi'", "folds"]),
+        (["--set", "folds=0"], ["folds", "from 1 to 100", "0"]),
+        (["--set", "folds=101"], ["folds", "from 1 to 100", "101"]),
+        (["--set", "folds=many"], ["folds", "'many'"]),
+        (["--set", "folds=2.5"], ["folds", "2.5"]),
+        (["--set", "network.width=-3"], ["width", "-3"]),
+        (["--set", "network.depth=-1"], ["depth", "-1"]),
+        (["--set", "network.dropout=2.5"], ["dropout", "2.5"]),
+        (["--set", "precision=33"], ["precision", "33"]),
+        (["--accelerator", "abacus"], ["accelerator", "abacus", "cpu"]),
+    ],
+)
+def test_options_of_networks_and_devices_that_cannot_be(crowd_files, options, parts):
+    trained = [] if {"--network", "--method"} & {*options} else ["--network", "mlp"]
+    refused_and_nothing_written(crowd_files, fit(crowd_files, *trained, *options), 2, *parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--epochs", "2"], "epochs"),
+        (["--batch-size", "8"], "batch_size"),
+        (["--lr", "0.1"], "lr"),
+        (["--set", "folds=3"], "folds"),
+        (["--set", "network.width=8"], "network.width"),
+        (["--set", "widht=3"], "widht"),
+    ],
+)
+def test_options_of_training_where_nothing_is_trained(crowd_files, options, name):
+    parts = (f"no '{name}' to set", "worked out, not trained", "--network mlp")
+    refused_and_nothing_written(crowd_files, fit(crowd_files, *options), 2, *parts)
+
+
+def test_no_such_command():
+    refused(run_cli(["fitt"]), 2, "No such command 'fitt'")
+
+
+# --- the run directory ---
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """labels.csv, x.npy and a finished run of them; not to be changed."""
+    folder = write_crowd(tmp_path_factory.mktemp("finished"))
+    with contextlib.chdir(folder):
+        code, _, err = fit(Path(), *FIT)
+    assert code == 0, err
+    return folder
+
+
+@pytest.fixture
+def own(finished, tmp_path, monkeypatch):
+    """The current folder, with a copy of `finished` that a test may change."""
+    monkeypatch.chdir(shutil.copytree(finished, tmp_path / "own"))
+    return Path()
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_is_there_is_not_overwritten(own):
+    before = contents(own / "run")
+    refused(fit(own, *FIT), 1, own / "run", "already holds a run", "--resume", "--force", "--out")
+    assert contents(own / "run") == before
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_that_is_no_run_is_not_touched(crowd_files, force):
+    (crowd_files / "run").mkdir()
+    (crowd_files / "run" / "thesis.txt").write_text("years of work")
+    refused(fit(crowd_files, *force), 1, crowd_files / "run", "not a run directory", "--out")
+    assert contents(crowd_files / "run") == {crowd_files / "run" / "thesis.txt": b"years of work"}
+
+
+def test_a_folder_with_the_config_of_something_else_is_not_touched(crowd_files):
+    (crowd_files / "run").mkdir()
+    (crowd_files / "run" / "config.json").write_text('{"model_type": "bert"}')
+    refused(fit(crowd_files, "--force"), 1, crowd_files / "run", "not a run directory", "--out")
+    assert contents(crowd_files / "run") == {crowd_files / "run" / "config.json": b'{"model_type": "bert"}'}
+
+
+def test_a_file_in_the_place_of_the_run(crowd_files):
+    (crowd_files / "run").write_text("a file")
+    refused(fit(crowd_files), 1, crowd_files / "run", "not a run directory", "--out")
+    assert (crowd_files / "run").read_text() == "a file"
+
+
+def test_a_place_that_cannot_be_written(crowd_files):
+    (crowd_files / "file").write_text("a file")
+    args = ["fit", crowd_files / "labels.csv", "--x", crowd_files / "x.npy"]
+    refused(run_cli([*args, "--out", crowd_files / "file" / "run"]), 1, "Cannot write", "Not a directory", "--out")
+    if os.geteuid() == 0:  # nothing is closed to root but what the kernel keeps
+        refused(run_cli([*args, "--out", "/proc/run"]), 1, "Cannot write to /proc/run", "--out")
+    else:
+        (crowd_files / "closed").mkdir(mode=0o500)
+        refused(run_cli([*args, "--out", crowd_files / "closed" / "run"]), 1, "Cannot write", "Permission denied")
+
+
+def test_a_place_for_the_key_that_cannot_be_written(crowd_files):
+    answer = fit(crowd_files, "--key-file", crowd_files / "nowhere" / "key")
+    refused_and_nothing_written(crowd_files, answer, 2, crowd_files / "nowhere" / "key", "--key-file", "--keep-ids")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--seed", "4"], ["seed", "0", "4"]),
+        (["--method", "ce"], ["method", "'latent_truth'", "'ce'"]),
+        (["--network", "mlp"], ["was started with", "and now it is"]),
+        (["--setting", "paper"], ["method", "'latent_truth'", "'pi_dual'"]),
+        (["--method", "latent_truth", "--setting", "paper"], ["setting", "'default'", "'paper'"]),
+        (["--valid-fraction", "0.3"], ["n_train"]),
+        (["--pi", "seconds"], []),
+    ],
+)
+def test_resume_with_other_options(own, options, parts):
+    before = contents(own / "run")
+    refused(fit(own, "--quiet", "--resume", *options), 1, own / "run", "resume with the data and", *parts)
+    assert contents(own / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--epochs", "3"], ["epochs", "2", "3"]),
+        (["--epochs", "2", "--set", "width=7"], ["width", "7"]),
+        (["--epochs", "2", "--batch-size", "7"], ["batch_size", "7"]),
+    ],
+)
+def test_resume_with_other_options_of_training(crowd_files, options, parts):
+    words = ["--method", "pi_dual", "--quiet"]
+    assert fit(crowd_files, *words, "--epochs", 2)[0] == 0
+    before = contents(crowd_files / "run")
+    answer = fit(crowd_files, *words, "--resume", *options)
+    refused(answer, 1, crowd_files / "run", "resume with the data and", *parts)
+    assert contents(crowd_files / "run") == before
+
+
+def test_resume_with_other_data(own):
+    before = contents(own / "run")
+    labels = (own / "labels.csv").read_bytes()
+    change(own, lambda frame: frame.iloc[::-1])
+    refused(fit(own, "--resume", *FIT), 1, own / "run", "resume with the data and")
+    (own / "labels.csv").write_bytes(labels)
+    np.save(own / "x.npy", np.load(own / "x.npy") + 1)
+    refused(fit(own, "--resume", *FIT), 1, own / "run", "resume with the data and")
+    assert contents(own / "run") == before
+
+
+def test_resume_of_a_damaged_run(own):
+    (own / "run" / "config.json").write_text('{"pidual": "0.1.0", ')
+    refused(fit(own, "--resume", *FIT), 1, own / "run" / "config.json", "damaged")
+    assert (own / "run" / "predictions.parquet").exists()
+
+
+def test_resume_from_a_damaged_state(own):
+    (own / "run" / "summary.json").unlink()  # a finished run needs no state
+    (own / "run" / "state" / "state.safetensors").write_bytes(b"123")
+    code, out, err = fit(own, "--resume", *FIT)
+    warning, *error = err.splitlines(keepends=True)
+    assert "not used: seconds" in warning
+    refused((code, out, "".join(error)), 1, "state.safetensors", "damaged")
+
+
+@pytest.mark.parametrize("command", [["predict", "RUN", "X"], ["detect", "RUN"], ["report", "RUN"]])
+def test_commands_on_what_is_no_finished_run(own, command):
+    def run(path):
+        return run_cli([path if word == "RUN" else own / "x.npy" if word == "X" else word for word in command])
+
+    refused(run(own), 1, own, "not a run directory", "pidual fit")
+    refused(run(own / "nothing"), 1, own / "nothing", "not a run directory", "pidual fit")
+    (own / "run" / "summary.json").unlink()
+    refused(run(own / "run"), 1, own / "run", "not finished", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("config.json", ["detect", "RUN"]),
+        ("model.json", ["predict", "RUN", "X"]),
+        ("model.safetensors", ["predict", "RUN", "X"]),
+        ("predictions.parquet", ["detect", "RUN"]),
+        pytest.param("predictions.parquet", ["report", "RUN"]),
+        ("summary.json", ["report", "RUN"]),
+    ],
+)
+def test_commands_on_a_damaged_run(own, name, command):
+    words = [own / "run" if word == "RUN" else own / "x.npy" if word == "X" else word for word in command]
+    (own / "run" / name).write_bytes(b"{")
+    refused(run_cli(words), 1, own / "run", name)
+
+
+# --- predict and detect ---
+
+
+def test_inputs_of_another_width(finished, tmp_path):
+    np.save(tmp_path / "wide.npy", np.zeros((5, 7), np.float32))
+    answer = run_cli(["predict", finished / "run", tmp_path / "wide.npy"])
+    refused(answer, 1, tmp_path / "wide.npy", "7 features", "trained with 4")
+    refused(run_cli(["predict", finished / "run", tmp_path / "no.npy"]), 2, tmp_path / "no.npy", "does not exist")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "exit_code", "parts"),
+    [
+        ("y.csv", "y\ncat\ndog\n", 1, ["2 labels for 60 inputs"]),
+        ("y.csv", "item,y\n1,cat\n2,dog\n", 1, ["no label for 58 of 60 inputs", "'0'"]),
+        ("y.csv", "item,y\n1,cat\n1,dog\n", 1, ["more than one clean label", "'1'"]),
+        ("y.csv", "clean\n" + "cat\n" * 60, 2, ["no column 'y' or 'label'", "clean"]),
+        ("y.csv", "y,z\n,1\n" + "cat,1\n" * 59, 1, ["no label in row 0"]),
+        ("y.npy", "", 2, ["'.npy'", ".csv"]),
+        ("", "", 2, ["y.csv does not exist"]),
+    ],
+)
+def test_clean_labels_that_cannot_be_used(finished, tmp_path, name, content, exit_code, parts):
+    path = tmp_path / (name or "y.csv")
+    if name:
+        path.write_text(content)
+    answer = run_cli(["predict", finished / "run", finished / "x.npy", "--y", path])
+    refused(answer, exit_code, path, *parts)
+
+
+@pytest.mark.parametrize("command", [["predict", "run", "x.npy"], ["detect", "run"]])
+def test_results_that_cannot_be_written(own, tmp_path, command):
+    before = contents(own / "run")
+    endings = ".csv, .parquet or .json" if command[0] == "detect" else ".csv or .parquet"
+    refused(run_cli([*command, "--out", tmp_path / "p.xlsx"]), 2, f"p.xlsx must end in {endings}")
+    refused(run_cli([*command, "--out", tmp_path / "no" / "p.csv"]), 1, tmp_path / "no" / "p.csv", "Cannot write")
+    assert contents(own / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--cutoff", "abc"], ["--cutoff takes auto, reviewed or a number between 0 and 1", "'abc'"]),
+        (["--cutoff", "2"], ["2.0", "between 0 and 1"]),
+        (["--cutoff", "nan"], ["nan", "between 0 and 1"]),
+        (["--budget", "0"], ["--budget", "0 is not in the range"]),
+        (["--budget", "3", "--cutoff", "0.2"], ["cutoff and budget both choose what to list"]),
+        (["--per-class", "0"], ["--per-class", "20", "5%", "'0'"]),
+        (["--per-class", "2.5"], ["--per-class", "'2.5'"]),
+        (["--per-class", "100%"], ["--per-class", "'100%'"]),
+        (["--by", "nobody"], ["no annotator 'nobody'"]),
+        (["--out", "issues.txt"], [".csv, .parquet or .json"]),
+        (["--fail-over", "many"], ["--fail-over", "5% or 0.05", "'many'"]),
+        (["--fail-over", "5"], ["--fail-over", "5% or 0.05", "'5'"]),
+    ],
+)
+def test_cutoffs_that_cannot_be(own, options, parts):
+    before = contents(own / "run")
+    refused(run_cli(["detect", own / "run", *options]), 2, *parts)
+    assert contents(own / "run") == before
+
+
+def test_a_refused_fit_leaves_the_forced_run_in_place(own):
+    predictions = read_frame(own / "run" / "predictions.parquet")
+    for options in (["--force", "--set", "lr=abc"], ["--force", "--label", "lable"], ["--force", "--set", "width=-3"]):
+        refused(fit(own, *options), 2)
+    pd.testing.assert_frame_equal(read_frame(own / "run" / "predictions.parquet"), predictions)
+
+
+def test_batches_too_small_for_batch_normalisation(tmp_path):
+    write_pictures(tmp_path, size=1)
+    answer = fit(tmp_path, "--batch-size", 1, "--epochs", 1, "--quiet", table="pictures.csv", x="pictures")
+    refused(answer, 2, "too small", "--batch-size")

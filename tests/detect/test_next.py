@@ -1,0 +1,231 @@
+"""`pidual next`: which items to ask about again, and whom; `pidual simulate-review`."""
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run_cli, write_crowd, write_key
+
+from pidual.api.run import Run
+from pidual.detect.answer_gain import confusion_matrices, gains, gains_among_many
+from pidual.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs of a crowd: with who answered (`run`), without (`unknown`), and of 24 classes (`many`)."""
+    folder = write_crowd(tmp_path_factory.mktemp("crowd"))
+    frame = pd.read_csv(folder / "labels.csv")
+    frame[["item", "label"]].to_csv(folder / "unknown.csv", index=False)
+    rng = np.random.default_rng(0)
+    rows = [
+        (item, f"c{item % 24 if rng.random() < 0.7 else rng.integers(24):02}", f"w{who}")
+        for item in range(96)
+        for who in rng.permutation(30)[:2]
+    ]
+    pd.DataFrame(rows, columns=["item", "label", "annotator"]).to_csv(folder / "many.csv", index=False)
+    write_key(folder)
+    with contextlib.chdir(folder):
+        for table, out in (("labels.csv", "run"), ("unknown.csv", "unknown"), ("many.csv", "many")):
+            code, _, err = run_cli(["fit", table, "--no-x", "--quiet", "--out", out])
+            assert code == 0, err
+    return folder
+
+
+def pairs(run):
+    """Who has answered what."""
+    frame = run.predictions.frame
+    return set(zip(frame["item"].astype(str), frame["annotator"].astype(str), strict=True))
+
+
+def test_the_gain_is_that_of_the_run_s_own_numbers(folder):
+    run = Run.open(folder / "run")
+    listed = run.next_answers(5)
+    items = run.items.set_index(run.items["item"].astype(str))
+    on_class = run.annotator_classes.astype({"annotator": str, "true_class": str})
+    on_class = on_class.set_index(["annotator", "true_class"])["accuracy"]
+    transitions = np.array(run.summary["classes"]["transitions"])
+    for row in listed.itertuples():
+        p = items.loc[str(row.item), ["p_cat", "p_dog", "p_owl"]].to_numpy(float)
+        p /= p.sum()
+        accuracy = np.array([[on_class[row.annotator, name] for name in ("cat", "dog", "owl")]])
+        expected = gains(p[None], confusion_matrices(accuracy, transitions))[0, 0]
+        assert row.gain == pytest.approx(expected, rel=1e-4)
+        assert row.accuracy == pytest.approx(float(p @ accuracy[0]), rel=1e-4)
+        assert row.error == pytest.approx(1 - float(p @ p), rel=1e-4)
+        assert 0 < row.gain < row.error
+
+
+@pytest.mark.parametrize("name", ["run", "many"])
+def test_nobody_is_asked_twice_and_the_best_comes_first(folder, name):
+    run = Run.open(folder / name)
+    listed = run.next_answers(40)
+    assert len(listed) == 40
+    assert listed["item"].is_unique
+    assert listed["gain"].is_monotonic_decreasing
+    assert not pairs(run) & set(zip(listed["item"].astype(str), listed["annotator"].astype(str), strict=True))
+    pd.testing.assert_frame_equal(run.next_answers(7), listed.head(7))
+    assert (listed["gain"] <= listed["error"]).all()
+
+
+def test_an_annotator_has_no_more_than_the_limit(folder):
+    run = Run.open(folder / "run")
+    free, limited = run.next_answers(12), run.next_answers(12, per_annotator=3)
+    assert free["annotator"].value_counts().max() > 3 == limited["annotator"].value_counts().max()
+    assert limited["gain"].sum() < free["gain"].sum()
+    assert len(limited) == 12
+
+
+def test_who_answered_everything_is_not_asked(folder, tmp_path):
+    frame = pd.read_csv(folder / "labels.csv")
+    names = frame["annotator"].unique()[:3]
+    whole = pd.concat([frame.drop_duplicates("item").assign(annotator=name) for name in names])
+    whole["label"] = np.where(np.random.default_rng(0).random(len(whole)) < 0.3, "cat", whole["y"])
+    whole[["item", "label", "annotator"]].to_csv(tmp_path / "whole.csv", index=False)
+    write_key(tmp_path)
+    with contextlib.chdir(tmp_path):
+        assert run_cli(["fit", "whole.csv", "--no-x", "--quiet", "--out", "run"])[0] == 0
+    listed = Run.open(tmp_path / "run").next_answers(5)
+    assert len(listed) == 5
+    assert listed["annotator"].isna().all()  # somebody new
+
+
+def test_without_annotators_anybody_answers(folder):
+    listed = Run.open(folder / "unknown").next_answers(5)
+    assert "annotator" not in listed
+    assert (listed["gain"] > 0).all()
+
+
+def test_the_command_prints_a_table_or_writes_one(folder, tmp_path):
+    code, out, err = run_cli(["next", folder / "run", "--budget", 4])
+    assert (code, err.startswith("4 of 60 items; ")) == (0, True)
+    printed = pd.read_csv(io.StringIO(out))
+    expected = Run.open(folder / "run").next_answers(4)
+    assert list(printed) == list(expected)
+    assert printed["item"].tolist() == expected["item"].tolist()
+    assert run_cli(["next", folder / "run", "--budget", 4, "--out", tmp_path / "a.parquet"])[0] == 0
+    assert pd.read_parquet(tmp_path / "a.parquet")["item"].tolist() == expected["item"].tolist()
+    words = ["next", folder / "run", "--budget", 4, "--table", folder / "labels.csv", "--out", tmp_path / "tasks.json"]
+    assert run_cli(words)[0] == 0
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"]["pidual_item"] for task in tasks] == expected["item"].astype(str).tolist()
+    assert [task["data"]["pidual_ask"] for task in tasks] == expected["annotator"].astype(str).tolist()
+    assert "annotator" not in (tmp_path / "tasks.json").read_text()
+    assert run_cli([*words[:-1], tmp_path / "named.json", "--names"])[0] == 0
+    named = [task["data"]["pidual_ask"] for task in json.loads((tmp_path / "named.json").read_text())]
+    answered = pd.read_csv(folder / "labels.csv").groupby("annotator")["item"].agg(set)
+    for task, name in zip(tasks, named, strict=True):
+        assert int(task["data"]["pidual_item"]) not in answered[name]
+    assert "must end in" in run_cli(["next", folder / "run", "--budget", 4, "--out", tmp_path / "a.txt"])[2]
+
+
+def brute_force_gain(p, confusion):
+    """By how much an answer lowers the Brier score that p expects of itself: every answer, every class."""
+    before = sum(p[k] * sum((p[j] - (j == k)) ** 2 for j in range(len(p))) for k in range(len(p)))
+    after = 0.0
+    for answer in range(len(p)):
+        joint = [p[k] * confusion[k][answer] for k in range(len(p))]
+        if sum(joint) == 0:
+            continue
+        q = [value / sum(joint) for value in joint]
+        after += sum(joint[k] * sum((q[j] - (j == k)) ** 2 for j in range(len(p))) for k in range(len(p)))
+    return before - after
+
+
+def test_the_gain_is_that_of_every_answer_and_class_one_by_one():
+    rng = np.random.default_rng(0)
+    p, accuracy = rng.dirichlet(np.full(4, 0.5), 20), rng.random((3, 4))
+    confusions = confusion_matrices(accuracy, rng.dirichlet(np.ones(4), 4))
+    found = gains(p, confusions)
+    expected = [[brute_force_gain(each, confusion) for confusion in confusions] for each in p]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_gain_among_many_classes_is_that_of_every_answer_and_class_one_by_one():
+    rng = np.random.default_rng(1)
+    k, t = 9, 3
+    accuracy, elsewhere = rng.random((2, t)), rng.random(2)
+    for _ in range(10):
+        top = rng.dirichlet(np.ones(t + 1))[:t]
+        p = np.append(top, np.full(k - t, (1 - top.sum()) / (k - t)))
+        right = np.concatenate([accuracy, np.repeat(elsewhere[:, None], k - t, 1)], axis=1)
+        found = gains_among_many(top[None], accuracy[None], elsewhere, k)[0]
+        expected = [brute_force_gain(p, confusion) for confusion in confusion_matrices(right, None)]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_answers_are_chosen_by_their_gain_per_cost(folder, tmp_path):
+    run = Run.open(folder / "run")
+    free = run.next_answers(60)
+    names = run.annotators["annotator"].astype(str).tolist()
+    alike = run.next_answers(60, cost=dict.fromkeys(names, 1.0))
+    pd.testing.assert_frame_equal(alike.drop(columns="cost"), free)
+    first = str(free["annotator"][0])
+    cost = dict.fromkeys(names, 1.0) | {first: 1000.0}
+    listed = run.next_answers(10, cost=cost)
+    assert first not in listed["annotator"].astype(str).tolist()
+    assert listed["cost"].sum() <= 10
+    value = listed["gain"] / listed["cost"]
+    assert (value.diff().dropna() <= 1e-6).all()
+    cost = {name: 0.25 + 0.5 * number for number, name in enumerate(names)}
+    listed = run.next_answers(3, cost=cost)
+    assert listed["cost"].tolist() == [cost[name] for name in listed["annotator"].astype(str)]
+    assert 3 - max(cost.values()) < listed["cost"].sum() <= 3
+    by_hand = spend_by_hand(run, cost, 3)
+    assert listed["item"].astype(str).tolist() == by_hand
+    real = pd.DataFrame({"annotator": [f"person{n}@example.org" for n in range(2)], "cost": [2, 0.5]})
+    real.to_csv(tmp_path / "cost.csv", index=False)
+    words = ["next", folder / "run", "--budget", 3, "--table", folder / "labels.csv", "--cost"]
+    code, out, err = run_cli([*words, tmp_path / "cost.csv"])
+    assert (code, " items for " in err) == (0, True)
+    assert pd.read_csv(io.StringIO(out))["cost"].sum() <= 3
+    real.assign(annotator="nobody@example.org").to_csv(tmp_path / "cost.csv", index=False)
+    assert "nobody@example.org" in run_cli([*words, tmp_path / "cost.csv"])[2]
+    real.assign(cost="much").to_csv(tmp_path / "cost.csv", index=False)
+    assert "row 1: the cost is not a number" in run_cli([*words, tmp_path / "cost.csv"])[2]
+    with pytest.raises(UsageError, match="must be a number above 0, not -1"):
+        run.next_answers(3, cost={first: -1.0})
+
+
+def spend_by_hand(run, cost, budget):
+    """Items by the best gain per cost of anybody who may be asked, as long as the money lasts."""
+    items, done = run.items, pairs(run)
+    on_class = run.annotator_classes.astype({"annotator": str, "true_class": str})
+    on_class = on_class.set_index(["annotator", "true_class"])["accuracy"]
+    transitions = np.array(run.summary["classes"]["transitions"])
+    options = []
+    for item, *p in items[["item", "p_cat", "p_dog", "p_owl"]].astype({"item": str}).itertuples(index=False):
+        p = np.array(p, float) / sum(p)
+        worth = []
+        for name in cost:
+            if (item, name) not in done:
+                accuracy = np.array([[on_class[name, label] for label in ("cat", "dog", "owl")]])
+                gain = brute_force_gain(p, confusion_matrices(accuracy, transitions)[0])
+                worth.append((gain / cost[name], cost[name]))
+        options.append((*max(worth), item))
+    chosen = []
+    for _, price, item in sorted(options, key=lambda option: -option[0]):
+        budget -= price
+        if budget < -1e-9:
+            return chosen
+        chosen.append(item)
+    return chosen
+
+
+def test_a_budget_of_nothing_is_refused(folder):
+    with pytest.raises(UsageError, match="budget must be at least 1, not 0"):
+        Run.open(folder / "run").next_answers(0)
+
+
+def test_what_a_review_finds_is_counted(folder, tmp_path):
+    code, out, err = run_cli(["simulate-review", folder / "run"])
+    assert (code, err) == (0, "")
+    printed = pd.read_csv(io.StringIO(out))
+    assert printed["looked_at"].tolist() == [10, 20, 50, 100, 180]
+    assert (printed["found"] >= printed["at_random"]).all()
+    assert run_cli(["simulate-review", folder / "run", "--out", tmp_path / "a.csv"])[:2] == (0, "")
+    assert (tmp_path / "a.csv").read_text() == out
+    assert "Clean labels are not known here" in run_cli(["simulate-review", folder / "many"])[2]

@@ -1,0 +1,231 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from pidual.learn.batch import Rows
+from pidual.learn.engine import Training
+from pidual.learn.engine.batches import Batches
+from pidual.learn.nets import augment
+from pidual.learn.nets.augment import STRONG_POLICIES, resized_crop
+
+
+def test_an_epoch_is_a_permutation_and_epochs_differ(rows):
+    batches = Batches(rows, Training(batch_size=60))
+    seen = torch.cat([batch.index for batch in batches.epoch(batches.order(0))])
+    assert sorted(seen.tolist()) == list(range(240))
+    assert not torch.equal(batches.order(0), batches.order(1))
+    assert torch.equal(batches.order(1), Batches(rows, Training(batch_size=60)).order(1))
+
+
+def test_batches_carry_the_right_rows_and_random_pi(rows):
+    batches = Batches(rows, Training(batch_size=60), random_pi=3)
+    batch = next(iter(batches.epoch(batches.order(0))))
+    i = int(batch.index[5])
+    assert torch.equal(batch.x[5], rows.x[rows.x_row[i]])
+    assert batch.y_noisy[5] == rows.y_noisy[i]
+    assert torch.equal(batch.a.numbers[5, :2], rows.numbers[i])
+    assert torch.equal(batch.a.numbers[5, 2:], rows.random_pi(torch.tensor([i]), 3)[0])
+
+
+def test_random_pi_follows_the_table_row_through_subsets(rows):
+    part = rows.subset(np.array([200, 7, 31]))
+    assert torch.equal(part.random_pi(torch.tensor([1]), 4), rows.random_pi(torch.tensor([7]), 4))
+
+
+def test_processes_share_a_global_batch(rows):
+    whole = Batches(rows, Training(batch_size=60), random_pi=2)
+    parts = [Batches(rows, Training(batch_size=60), random_pi=2, rank=rank, world_size=2) for rank in (0, 1)]
+    for one, first, second in zip(*(list(b.epoch(b.order(2))) for b in (whole, *parts)), strict=True):
+        assert torch.equal(one.index, torch.cat([first.index, second.index]))
+        assert torch.equal(one.a.numbers, torch.cat([first.a.numbers, second.a.numbers]))
+
+
+def test_an_epoch_can_start_in_the_middle(rows):
+    batches = Batches(rows, Training(batch_size=60), random_pi=2)
+    everything = list(batches.epoch(batches.order(0)))
+    rest = list(batches.epoch(batches.order(0), 3))
+    assert len(rest) == 1
+    assert torch.equal(rest[0].a.numbers, everything[3].a.numbers)
+
+
+def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(rows):
+    assert Batches(rows, Training(batch_size=1000)).steps == 1
+    assert Batches(rows, Training(batch_size=1000)).batch_size == 240
+    assert Batches(rows, Training(batch_size=100)).steps == 2
+    assert Batches(rows, Training(batch_size=101), world_size=2).batch_size == 100
+
+
+class Squares:
+    """Inputs that are made when asked for."""
+
+    shape = (80, 5)
+
+    def __len__(self):
+        return 80
+
+    def take(self, rows):
+        return np.repeat(rows[:, None].astype(np.float32) ** 2, 5, axis=1)
+
+
+def test_lazy_inputs_come_through_a_loader_in_the_same_order(rows):
+    lazy = replace(rows, x=Squares())
+    for workers in (0, 1):
+        batches = Batches(lazy, Training(batch_size=60, loader_workers=workers), random_pi=2)
+        memory = Batches(rows, Training(batch_size=60), random_pi=2)
+        for one, two in zip(batches.epoch(batches.order(0)), memory.epoch(memory.order(0)), strict=True):
+            assert torch.equal(one.index, two.index)
+            assert torch.equal(one.a.numbers, two.a.numbers)
+            assert torch.equal(one.x[:, 0], lazy.x_row[one.index].float() ** 2)
+
+
+def images(n=64):
+    rng = np.random.default_rng(0)
+    return Rows.build(rng.integers(0, 255, (n, 3, 8, 8), dtype=np.uint8), np.arange(n), np.zeros(n, np.int64))
+
+
+def test_augmentation_is_a_function_of_the_step_and_shared_by_processes():
+    training = Training(batch_size=16, crop_pad=2, flip=True)
+    whole = Batches(images(), training, n_views=2)
+    batch = next(iter(whole.epoch(whole.order(0))))
+    views = whole.augment((batch.x,), 0, 0)
+    assert len(views) == 2
+    assert not torch.equal(*views)
+    assert torch.equal(views[0], whole.augment((batch.x,), 0, 0)[0])
+    assert not torch.equal(views[0], whole.augment((batch.x,), 0, 1)[0])
+    halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
+    parts = [half.augment((batch.x[8 * rank : 8 * rank + 8],), 0, 0)[0] for rank, half in enumerate(halves)]
+    assert torch.equal(torch.cat(parts), views[0])
+
+
+def test_no_augmentation_unless_asked():
+    batches = Batches(images(), Training(batch_size=16))
+    x = batches.rows.x[:16]
+    assert batches.augment((x,), 0, 0)[0] is x
+    cropped = Batches(images(), Training(batch_size=16, crop_pad=1)).augment((x,), 0, 0)[0]
+    inside = [
+        bool(
+            (cropped[i] == 0).all((0, 2)).any() or (cropped[i] == 0).all((0, 1)).any() or torch.equal(cropped[i], x[i])
+        )
+        for i in range(16)
+    ]
+    assert all(inside)  # shifted, never mirrored
+
+
+@pytest.mark.parametrize("policy", STRONG_POLICIES)
+def test_the_last_views_are_strongly_augmented(policy):
+    x = np.random.default_rng(0).integers(0, 256, (12, 3, 16, 16), dtype=np.uint8)
+    rows = Rows.build(x, np.arange(12), np.zeros(12, int))
+    training = Training(batch_size=12, crop_pad=2, flip=True)
+    whole = Batches(rows, training, n_views=2, strong_views=1, strong_policy=policy)
+    weak, strong = whole.augment((rows.x,), 1, 2)
+    assert torch.equal(weak, Batches(rows, training).augment((rows.x,), 1, 2)[0])
+    assert strong.dtype == torch.uint8
+    assert strong.shape == x.shape
+    mean = torch.from_numpy(x).float().mean((0, 2, 3)).round()
+    seen = 8 * 8 if policy == "autoaugment" else 6 * 6  # Cutout, cut off at most twice, and the crop takes two off that
+    assert all((image == mean.view(3, 1, 1)).all(0).sum() >= seen for image in strong)
+    again = Batches(rows, training, n_views=2, strong_views=1, strong_policy=policy)  # as after resuming
+    assert torch.equal(again.augment((rows.x,), 1, 2)[1], strong)
+    assert not torch.equal(again.augment((rows.x,), 1, 3)[1], strong)
+    halves = [
+        Batches(rows, training, 0, 2, 1, rank, 2, policy).augment((rows.x[6 * rank : 6 * rank + 6],), 1, 2)
+        for rank in (0, 1)
+    ]
+    assert torch.equal(torch.cat([half[1] for half in halves]), strong)
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [("autoaugment", ["auto_augment", "crop_flip", "cutout"]), ("uda", ["rand_augment", "cutout", "crop_flip"])],
+)
+def test_the_strong_policy_comes_before_crop_and_flip(policy, order, monkeypatch):
+    made = []
+
+    def watched(name):
+        function = getattr(augment, name)
+
+        def call(x, draws, **options):
+            made.append((name, x, draws, function(x, draws, **options)))
+            return made[-1][3]
+
+        return call
+
+    for name in order:
+        monkeypatch.setattr(f"pidual.learn.engine.batches.{name}", watched(name))
+    x = images().x[:16]
+    training = Training(batch_size=16, crop_pad=2, flip=True)
+    batches = Batches(images(), training, n_views=2, strong_views=1, strong_policy=policy)
+    weak, strong = batches.augment((x,), 0, 0)
+    assert [name for name, *_ in made] == ["crop_flip", *order]
+    (_, _, _, weak_made), *steps = made
+    assert weak_made is weak
+    for (_, _, _, before), (_, after, _, _) in pairwise([("", None, None, x), *steps]):
+        assert after is before
+    assert steps[-1][3] is strong
+    numbers = torch.cat([draws for _, _, draws, _ in steps], 1)
+    assert len(numbers.unique()) == numbers.numel()  # no number serves twice
+
+
+def test_vectors_have_views_but_no_augmentation(rows):
+    weak, strong = Batches(rows, Training(), n_views=2, strong_views=1).augment((rows.x,), 0, 0)
+    assert torch.equal(weak, rows.x)
+    assert torch.equal(strong, rows.x)
+
+
+def test_resized_crops_of_images_in_memory():
+    training = Training(batch_size=16, resized_crop=True)
+    whole = Batches(images(), training, n_views=2)
+    x = whole.rows.x[:16]
+    one, two = whole.augment((x,), 3, 1)
+    assert one.shape == x.shape
+    assert not torch.equal(one, two)
+    assert torch.equal(one, whole.augment((x,), 3, 1)[0])
+    assert not torch.equal(one, whole.augment((x,), 3, 2)[0])
+    halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
+    parts = [half.augment((x[8 * rank : 8 * rank + 8],), 3, 1)[1] for rank, half in enumerate(halves)]
+    assert torch.equal(torch.cat(parts), two)
+    scanned = whole.scan_views(x, 0, epoch=3)
+    assert torch.equal(scanned[0], whole.scan_views(x, 0, epoch=3)[0])
+    assert not torch.equal(*scanned)
+    flipped = Batches(images(), Training(batch_size=16, resized_crop=True, flip=True)).augment((x,), 0, 0)[0]
+    plain = Batches(images(), Training(batch_size=16, resized_crop=True)).augment((x,), 0, 0)[0]
+    mirrored = [torch.equal(a, b.flip(2)) for a, b in zip(flipped, plain, strict=True)]
+    same = [torch.equal(a, b) for a, b in zip(flipped, plain, strict=True)]
+    assert all(a or b for a, b in zip(mirrored, same, strict=True))
+    assert 0 < sum(mirrored) < 16
+
+
+class Photos(Squares):
+    """Images that are read in parts when asked for."""
+
+    shape = (80, 3, 8, 8)
+
+    def take(self, rows):
+        return np.stack([np.random.default_rng(row).integers(0, 256, (3, 8, 8), np.uint8) for row in rows])
+
+    def crops(self, rows, draws):
+        return np.stack([resized_crop(torch.from_numpy(self.take(rows)), torch.from_numpy(view)) for view in draws])
+
+
+def test_lazy_images_are_cropped_as_they_are_read(rows):
+    lazy = replace(rows, x=Photos())
+    memory = replace(rows, x=torch.from_numpy(Photos().take(np.arange(80))))
+
+    def epoch(rows, first=0, workers=0, **process):
+        training = Training(batch_size=60, resized_crop=True, flip=True, loader_workers=workers)
+        batches = Batches(rows, training, random_pi=2, n_views=2, **process)
+        made = batches.epoch(batches.order(1), first, epoch=1)
+        return [batch._replace(views=batches.augment(batch.views, 1, step)) for step, batch in enumerate(made, first)]
+
+    whole = epoch(memory)
+    assert len(whole) == 4
+    assert not torch.equal(*whole[0].views)
+    for other, first in ((epoch(lazy), 0), (epoch(lazy, workers=1), 0), (epoch(lazy, first=3), 3)):
+        for one, two in zip(other, whole[first:], strict=True):
+            assert torch.equal(one.a.numbers, two.a.numbers)
+            assert all(torch.equal(a, b) for a, b in zip(one.views, two.views, strict=True))
+    halves = [epoch(lazy, rank=rank, world_size=2)[2].views[1] for rank in (0, 1)]
+    assert torch.equal(torch.cat(halves), whole[2].views[1])

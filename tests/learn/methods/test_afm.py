@@ -1,0 +1,214 @@
+"""AFM against plain loops over inputs and stored draws."""
+
+import math
+
+import pytest
+import torch
+from small_networks import Smooth
+from torch import nn
+from toy import Largest
+
+from pidual.learn.batch import PI, Batch, Spec
+from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine.predict import evaluate
+from pidual.learn.methods import AFM
+from pidual.learn.methods.parts import monte_carlo
+from pidual.learn.nets import MLP
+
+D, K, W, S, B = 5, 4, 6, 9, 7
+SIZES, NUMBERS = (3, 2), 2
+SPEC = Spec(100, K, SIZES, NUMBERS)
+ROWS_SPEC = Spec(240, 3, (6,), 2)  # of the `rows` fixture
+
+
+def random_rows(n, dtype):
+    codes = torch.stack([torch.randint(0, size, (n,), dtype=torch.int32) for size in SIZES], 1)
+    return PI(codes, torch.randn(n, NUMBERS, dtype=dtype))
+
+
+def build(dtype=torch.float64, **options):
+    """A small method with random weights and random stored draws."""
+    method = AFM(Smooth(D, K), SPEC, **{"width": W, "draws": S, **options}).to(dtype).eval()
+    for parameter in method.parameters():
+        nn.init.normal_(parameter)
+    drawn = random_rows(len(method.codes), dtype)
+    method.codes.copy_(drawn.codes)
+    method.numbers.copy_(drawn.numbers)
+    return method
+
+
+def make_batch(dtype=torch.float64):
+    x, y = torch.randn(B, 3, dtype=dtype), torch.randint(0, K, (B,))
+    return Batch.of_rows(torch.arange(B), (x,), y, random_rows(B, dtype), torch.rand(B, dtype=dtype) + 0.5)
+
+
+def tower_by_hand(method, x, codes, numbers):
+    """Logits of one input with one row of PI."""
+    tower = method.tower
+    hot = [float(code == c) for code, size in zip(codes, tower.first.sizes, strict=True) for c in range(size)]
+    a = torch.tensor(hot + numbers.tolist(), dtype=numbers.dtype)
+    phi = method.f.features(x[None])[0]
+    h1 = (torch.cat([tower.first.table, tower.first.dense]).T @ a + tower.first.bias).clamp(min=0)
+    h2 = (tower.second.weight @ torch.cat([phi, h1]) + tower.second.bias).clamp(min=0)
+    return tower.third.weight @ torch.cat([phi, h2]) + tower.third.bias
+
+
+@torch.no_grad()
+def marginal_by_loops(method, x):
+    answers = []
+    for x_i in x:
+        p = torch.zeros(method.tower.third.out_features, dtype=torch.float64)
+        for codes, numbers in zip(method.codes, method.numbers, strict=True):
+            z = tower_by_hand(method, x_i, codes, numbers).double()
+            powers = (z - z.max()).exp()
+            p += powers / powers.sum()
+        answers.append(p / len(method.codes))
+    return torch.stack(answers)
+
+
+def test_loss_equals_plain_loops():
+    method, batch = build(), make_batch()
+    total = 0.0
+    for i in range(B):
+        z = tower_by_hand(method, batch.x[i], batch.a.codes[i], batch.a.numbers[i]).tolist()
+        loss = math.log(sum(math.exp(value) for value in z)) - z[int(batch.y_noisy[i])]
+        total += batch.weight[i].item() * loss
+    assert method(batch)["loss"].item() == pytest.approx(total / B, abs=1e-10)
+
+
+def test_nothing_is_detached_and_f_s_head_gets_no_gradient():
+    method, batch = build(), make_batch()
+    method(batch)["loss"].backward()
+    for name, parameter in method.named_parameters():
+        if name.startswith("f.head."):
+            assert parameter.grad is None
+        else:
+            assert bool((parameter.grad != 0).any()), name
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, S])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_prediction_is_the_mean_over_draws_of_the_probabilities(monkeypatch, at_a_time, dtype):
+    monkeypatch.setattr(monte_carlo, "BLOCK", B * W * at_a_time)
+    method, x = build(dtype), torch.randn(B, 3, dtype=dtype)
+    with torch.no_grad():
+        log_p = method.logits(x)
+    p, expected = log_p.softmax(1), marginal_by_loops(method, x)
+    assert torch.allclose(p.double(), expected, rtol=0, atol=1e-6)
+    assert torch.allclose(log_p.exp().double(), expected, rtol=0, atol=1e-6)
+    assert not torch.allclose(p[0], method.f(x).softmax(1)[0], atol=0.01)
+
+
+def test_answers_differ_with_the_draws_and_not_with_their_order():
+    method, x = build(), torch.randn(B, 3, dtype=torch.float64)
+    before = method.logits(x)
+    method.codes.copy_(method.codes.flip(0).clone())
+    method.numbers.copy_(method.numbers.flip(0).clone())
+    assert torch.allclose(method.logits(x), before, rtol=0, atol=1e-12)
+    method.numbers[0] += 1
+    assert not torch.allclose(method.logits(x), before, atol=1e-4)
+
+
+def test_memory_of_a_prediction_does_not_grow_with_inputs_times_draws(monkeypatch):
+    monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
+    n_draws, size = 1000, 64
+    method, x = build(torch.float32, draws=n_draws), torch.randn(size, 3)
+    with torch.no_grad(), Largest() as largest:
+        method.logits(x)
+    assert largest.numel <= max(n_draws * W, 2**12)  # B x S x (D + W) would be 704,000
+
+
+# the draws, and training by the engine
+
+
+def build_for_rows(draws=50):
+    return AFM(MLP(5, 3, width=8, depth=1), ROWS_SPEC, width=8, draws=draws)
+
+
+def scan_of(rows):
+    return lambda function, *, with_x=True: function(rows.select(torch.arange(len(rows)), with_x=with_x))
+
+
+def as_tuples(codes, numbers):
+    return [tuple(row) for row in torch.cat([codes.double(), numbers.double()], 1).tolist()]
+
+
+def test_draws_are_whole_rows_of_the_training_pi(rows):
+    train, valid = rows.subset(torch.arange(120)), rows.subset(torch.arange(120, 240))
+    training = Training(epochs=1, batch_size=40, lr=0.05)
+    method = fit(lambda: build_for_rows(2000), train, valid, training, fabric=make_fabric("cpu")).method
+    drawn = as_tuples(method.codes, method.numbers)
+    assert len(drawn) == 2000
+    assert set(drawn) == set(as_tuples(train.codes, train.numbers))  # numbers are all different: columns stay together
+    counts = torch.tensor([drawn.count(row) for row in set(drawn)])
+    assert 1 <= counts.min() <= counts.max() <= 40  # 16.7 expected of each
+
+
+def test_draws_are_made_before_the_first_epoch_and_never_again(rows):
+    method = build_for_rows()
+    assert method.begin_epoch(0, scan_of(rows)) is False
+    codes, numbers = method.codes.clone(), method.numbers.clone()
+    others = rows.subset(torch.arange(239, -1, -1))
+    for epoch in (1, 2, 50):
+        assert method.begin_epoch(epoch, scan_of(others)) is False
+    assert torch.equal(method.codes, codes)
+    assert torch.equal(method.numbers, numbers)
+
+
+def test_draws_are_saved_with_the_weights(rows):
+    method = build_for_rows().eval()
+    method.begin_epoch(0, scan_of(rows))
+    again = build_for_rows().eval()
+    again.load_state_dict(method.state_dict())
+    assert as_tuples(again.codes, again.numbers) == as_tuples(method.codes, method.numbers)
+    assert torch.equal(again.logits(rows.x), method.logits(rows.x))
+
+
+def test_validation_is_marginalised(rows):
+    train, valid = rows.subset(torch.arange(200)), rows.subset(torch.arange(200, 240))
+    training = Training(epochs=3, batch_size=40, lr=0.1)
+    fitted = fit(lambda: build_for_rows(20), train, valid, training, fabric=make_fabric("cpu"))
+    record = fitted.history[fitted.selected_epoch]
+    p = marginal_by_loops(fitted.method, valid.x[valid.x_row])
+    right = sum(int(p[i].argmax() == valid.y_noisy[i]) for i in range(40))
+    loss = -sum(math.log(p[i, valid.y_noisy[i]]) for i in range(40)) / 40
+    assert record["valid_accuracy"] == right / 40
+    assert record["valid_loss"] == pytest.approx(loss, abs=1e-6)
+    assert evaluate(fitted.method, valid, make_fabric("cpu")) == (record["valid_accuracy"], record["valid_loss"])
+
+
+def test_f_s_head_is_not_trained(rows):
+    first = {}
+
+    def make():
+        method = build_for_rows()
+        first.update({name: value.clone() for name, value in method.f.state_dict().items()})
+        return method
+
+    training = Training(epochs=2, batch_size=40, lr=0.1, weight_decay=0.1)
+    last = fit(make, rows, None, training, fabric=make_fabric("cpu")).method.f.state_dict()
+    assert {name for name in first if torch.equal(first[name], last[name])} == {"head.weight", "head.bias"}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_weight_decay_spares_the_hidden_layers_of_the_tower_unless_asked(asked):
+    method = build(pi_weight_decay=asked)
+    decay = {id(p): group.get("weight_decay", "the run's") for group in method.param_groups() for p in group["params"]}
+    assert sum(len(group["params"]) for group in method.param_groups()) == len(decay)
+    for name, parameter in method.named_parameters():
+        if not name.startswith("f.head."):
+            hidden = name.startswith(("tower.first.", "tower.second."))
+            assert decay.pop(id(parameter)) == (0 if hidden and not asked else "the run's"), name
+    assert not decay
+
+
+def test_parameter_and_state_counts():
+    method = build()
+    p = sum(SIZES) + NUMBERS
+    tower = sum(parameter.numel() for parameter in method.tower.parameters())
+    assert tower == (p + 1) * W + (D + W + 1) * W + (D + W + 1) * K
+    assert method.random_pi == 0
+    assert {name: tuple(value.shape) for name, value in method.named_buffers(recurse=False)} == {
+        "codes": (S, len(SIZES)),
+        "numbers": (S, NUMBERS),
+    }

@@ -1,0 +1,170 @@
+"""CORES*: what CORES records, the second stage by plain loops, and both stages in the engine."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from contract import TRAINING, make_rows
+from torch import nn
+from torch.nn import functional as F
+from toy import batch_of_views
+
+from pidual.errors import UsageError
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.methods import CORES
+from pidual.learn.methods.cores_star import CORESStar
+from pidual.learn.nets import MLP
+
+N, K, B = 20, 4, 6
+
+
+def make(dropped=(), epochs=100, **options):
+    """The network passes x on: the tests' inputs are logits."""
+    method = CORESStar(nn.Identity(), Spec(N, K, epochs=epochs), **options)
+    method.before.looks_wrong[list(dropped)] = True
+    return method
+
+
+def random_batch(weight=None):
+    views = tuple(torch.randn(B, K).requires_grad_() for _ in range(2))
+    return batch_of_views(torch.arange(B), views, torch.randint(0, K, (B,)), weight)
+
+
+def softmax(f):
+    e = [math.exp(value - max(f)) for value in f]
+    return [value / sum(e) for value in e]
+
+
+def mean(values, weight):
+    return sum(w * value for w, value in zip(weight, values, strict=True)) / sum(weight) if weight else 0.0
+
+
+def loss_by_loops(weak, strong, y, w, dropped):
+    kept_terms, kept_weight, dropped_terms, dropped_weight = [], [], [], []
+    for i in range(B):
+        t, p = softmax(weak[i]), softmax(strong[i])
+        if i in dropped:
+            dropped_terms.append(sum(t[k] * math.log(t[k] / p[k]) for k in range(K)))
+            dropped_weight.append(w[i])
+        else:
+            kept_terms.append(-math.log(p[y[i]]))
+            kept_weight.append(w[i])
+    return mean(kept_terms, kept_weight) + 0.9 * mean(dropped_terms, dropped_weight)
+
+
+@pytest.mark.parametrize("dropped", [(1, 4), (), tuple(range(B))])
+def test_loss_and_gradients_equal_plain_loops(dropped):
+    method, batch = make(dropped), random_batch(0.5 + torch.rand(B))
+    logs = method(batch)
+    logs["loss"].backward()
+    weak, strong = (view.tolist() for view in batch.views)
+    y, w = batch.y_noisy.tolist(), batch.weight.tolist()
+    assert logs["loss"].item() == pytest.approx(loss_by_loops(weak, strong, y, w, dropped), abs=1e-5)
+    assert logs["kept"].item() == pytest.approx(1 - len(dropped) / B)
+    assert not batch.views[0].grad.any()  # a fixed target
+    for i, k in itertools.product(range(B), range(K)):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = [list(row) for row in strong]
+            moved[i][k] += step
+            ends.append(loss_by_loops(weak, moved, y, w, dropped))
+        assert batch.views[1].grad[i, k].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
+
+
+def test_labels_of_dropped_rows_do_not_matter():
+    method, batch = make((1, 4)), random_batch()
+    y = batch.y_noisy.clone()
+    y[[1, 4]] = (y[[1, 4]] + 1) % K
+    assert torch.equal(method(batch._replace(y_noisy=y))["loss"], method(batch)["loss"])
+
+
+def test_where_nothing_is_dropped_it_is_cross_entropy_of_the_strong_view():
+    batch = random_batch()
+    assert torch.allclose(make()(batch)["loss"], F.cross_entropy(batch.views[1], batch.y_noisy), atol=1e-6)
+
+
+@pytest.mark.parametrize("dropped", [(), tuple(range(B))])
+def test_rows_without_weight_give_zero(dropped):
+    loss = make(dropped)(random_batch(torch.zeros(B)))["loss"]
+    loss.backward()
+    assert loss.item() == 0
+
+
+@pytest.mark.parametrize(("epochs", "options", "recorded_in"), [
+    (100, {}, 40), (1, {}, 0), (4, {}, 1), (5, {}, 2), (35, {}, 14), (200, {}, 80),
+    (10, {"record_at": 0.9}, 9), (10, {"record_at": 1.0}, 9), (10, {"record_at": 0.0}, 0),
+])  # fmt: skip
+def test_cores_records_the_sign_of_its_score_in_one_epoch(epochs, options, recorded_in):
+    """Also where the sieve is not on yet; and rows that the epoch does not visit look right."""
+    cores = make(epochs=epochs, **options).before
+    labels = torch.arange(N) % K
+    recorded = []
+    for epoch in range(epochs):
+        cores.begin_epoch(epoch, lambda function, *, with_x=True, augmented=False: labels)
+        logits = torch.randn(N - 2, K)
+        before = cores.looks_wrong.clone()
+        cores(batch_of_views(torch.arange(N - 2), (logits,), labels[: N - 2]))
+        if not torch.equal(cores.looks_wrong, before):
+            recorded.append(epoch)
+            for i, (f, y) in enumerate(zip(logits.tolist(), labels.tolist(), strict=False)):
+                assert bool(cores.looks_wrong[i]) == (f[y] < sum(f) / K)  # CE_i - mean_k l_ik = mean_k f_k - f_y
+            assert not cores.looks_wrong[N - 2 :].any()
+    assert recorded == [recorded_in]
+
+
+def test_cores_records_when_alone_too():
+    assert CORES(nn.Identity(), Spec(N, K)).record_in == 40
+
+
+def test_options_reach_cores_and_are_checked():
+    before = make(beta=3.0, ramp=(0.0, 0.5), sieve_from=0.2).before
+    assert (before.final_beta, before.ramp, before.sieve_after) == (3.0, (0.0, 50.0), 20.0)
+    for option, value in (("consistency", -1.0), ("record_at", 1.5)):
+        with pytest.raises(UsageError, match=f"{option} must be"):
+            make(**{option: value})
+
+
+def build(rows, n_classes=3):
+    spec = Spec(len(rows), n_classes, epochs=TRAINING.epochs)
+    return lambda: CORESStar(MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), spec)
+
+
+def stop_after(n):
+    steps = itertools.count(1)
+    return lambda: next(steps) == n
+
+
+def test_what_was_recorded_does_not_depend_on_the_epoch_that_validation_would_choose(rows):
+    """And it holds more wrong labels than chance would."""
+    none_right = rows.subset(torch.arange(240))
+    none_right.y_noisy.copy_((none_right.y_noisy + 1) % 3)  # validation prefers the first epoch
+    fitted = fit(build(rows), rows, none_right, TRAINING)
+    again = fit(build(rows), rows, rows, TRAINING)
+    dropped = fitted.method.before.looks_wrong
+    assert torch.equal(dropped, again.method.before.looks_wrong)
+    spammer = rows.codes[:, 0] < 2  # two of six annotators guess
+    assert 0 < dropped.sum() < 120
+    assert dropped[spammer].float().mean() > 2 * dropped[~spammer].float().mean()
+
+
+def test_both_stages_resume_bitwise(rows, tmp_path):
+    whole = fit(build(rows), rows, rows, TRAINING)
+    for steps in (9, 26):  # in the first stage, while it records, then in the second
+        with pytest.raises(Interrupted):
+            fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=stop_after(steps))
+    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
+    assert whole.last["before.looks_wrong"].any()
+
+
+@pytest.mark.parametrize("labels", ["one class only", "at random"])
+def test_fifty_rows_of_two_classes(labels):
+    rows = make_rows()
+    y = np.random.default_rng(0).integers(0, 2 if labels == "at random" else 1, 50)
+    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), y)
+    fitted = fit(build(rows, 2), rows, None, Training(epochs=4, batch_size=4, lr=0.05, guard="off"))
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -1,0 +1,163 @@
+"""Distillation-PI: the student's loss by plain loops, a teacher that stands still, and both stages in the engine."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from contract import TRAINING, make_rows
+from torch import nn
+from torch.nn import functional as F
+
+from pidual.data.pi import EncodedPI
+from pidual.errors import UsageError
+from pidual.learn.batch import PI, Batch, Rows, Spec
+from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.methods.afm import AFM
+from pidual.learn.methods.distill_pi import DistillPI
+from pidual.learn.nets import MLP
+
+N, K, B = 30, 3, 7
+SPEC = Spec(N, K, (4,), 2)
+
+
+def make(dropout=0.0, **options):
+    method = DistillPI(MLP(5, K, width=8, depth=1, dropout=dropout), SPEC, **{"width": 6, **options})
+    for parameter in method.parameters():
+        nn.init.normal_(parameter)
+    return method.train()
+
+
+def make_batch():
+    a = PI(torch.randint(0, 4, (B, 1), dtype=torch.int32), torch.randn(B, 2))
+    return Batch.of_rows(torch.arange(B), (torch.randn(B, 5),), torch.randint(0, K, (B,)), a, 0.5 + torch.rand(B))
+
+
+def softmax(f):
+    e = [math.exp(value - max(f)) for value in f]
+    return [value / sum(e) for value in e]
+
+
+def teacher_logits(method, batch):
+    teacher = method.before
+    with torch.no_grad():
+        return teacher.tower(teacher.f.features(batch.x), batch.a).tolist()
+
+
+@pytest.mark.parametrize(("lam", "temperature"), [(0.5, 1.0), (0.3, 3.0), (1.0, 0.5)])
+def test_loss_and_gradient_equal_plain_loops(lam, temperature):
+    method, batch = make(lam=lam, temperature=temperature), make_batch()
+    with torch.no_grad():
+        logits = method.f(batch.x).tolist()
+    total, by_bias = 0.0, [0.0] * K
+    for f, g, y, w in zip(
+        logits, teacher_logits(method, batch), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True
+    ):
+        p, t = softmax(f), softmax([value / temperature for value in g])
+        total += w * (1 - lam) * -math.log(p[y])
+        for k in range(K):
+            total += w * lam * -t[k] * math.log(p[k])
+            by_bias[k] += w * (p[k] - (1 - lam) * (k == y) - lam * t[k]) / B  # d/df_k: no factor T^2
+    loss = method(batch)["loss"]
+    loss.backward()
+    assert loss.item() == pytest.approx(total / B, abs=1e-5)
+    assert method.f.head.bias.grad.tolist() == pytest.approx(by_bias, abs=1e-5)
+
+
+def test_without_the_teachers_share_it_is_cross_entropy():
+    method, batch = make(lam=0.0), make_batch()
+    expected = batch.mean(F.cross_entropy(method.f(batch.x), batch.y_noisy, reduction="none"))
+    assert torch.allclose(method(batch)["loss"], expected, atol=1e-6)
+
+
+def test_with_the_teachers_share_alone_labels_do_not_matter():
+    method, batch = make(lam=1.0), make_batch()
+    other = batch._replace(y_noisy=(batch.y_noisy + 1) % K)
+    assert torch.equal(method(batch)["loss"], method(other)["loss"])
+
+
+def test_the_teacher_gets_no_gradient_and_sees_the_rows_own_pi():
+    method, batch = make(), make_batch()
+    loss = method(batch)["loss"]
+    loss.backward()
+    assert all(parameter.grad is None for parameter in method.before.parameters())
+    assert all(parameter.grad is not None for parameter in method.f.parameters())
+    other = batch._replace(a=PI((batch.a.codes + 1) % 4, batch.a.numbers))
+    assert not torch.equal(method(other)["loss"], loss)
+
+
+def test_the_teacher_stays_in_evaluation_mode():
+    method, batch = make(dropout=0.5), make_batch()
+    assert method.training
+    assert method.f.training
+    assert not any(part.training for part in method.before.modules())
+    assert torch.equal(method.before.with_pi(batch), method.before.with_pi(batch))  # no dropout
+    assert not torch.equal(method(batch)["loss"], method(batch)["loss"])  # the student has it
+
+
+def test_prediction_is_the_students():
+    method, batch = make(), make_batch()
+    assert torch.equal(method.logits(batch.x), method.f(batch.x))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"lam": 1.5}, "lam must be"), ({"temperature": 0.0}, "temperature must be above 0"), ({"width": 0}, "width")],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        make(**options)
+
+
+def test_a_network_without_features_is_refused():
+    with pytest.raises(UsageError, match="head"):
+        DistillPI(nn.Linear(5, K), SPEC)
+
+
+def build(rows, n_classes=3, cardinalities=(6,)):
+    spec = rows.spec(n_classes, cardinalities)
+    return lambda: DistillPI(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec, width=16)
+
+
+def stop_after(n):
+    steps = itertools.count(1)
+    return lambda: next(steps) == n
+
+
+def test_the_teacher_is_an_afm_fitted_first_and_does_not_move_afterwards(rows):
+    fitted = fit(build(rows), rows, rows, TRAINING)
+    teacher = fit(lambda: build(rows)().before, rows, rows, TRAINING)
+    assert type(teacher.method) is AFM
+    state = fitted.method.before.state_dict()
+    assert all(torch.equal(value, state[key]) for key, value in teacher.method.state_dict().items())
+    assert [record.get("stage") for record in fitted.history] == ["first stage"] * 4 + [None] * 4
+    losses = [record["loss"] for record in fitted.history]
+    assert losses[3] < losses[0]
+    assert losses[7] < losses[4]
+
+
+def test_both_stages_resume_bitwise(rows, tmp_path):
+    whole = fit(build(rows), rows, rows, TRAINING)
+    for steps in (11, 24):  # in the first stage, then in the second
+        with pytest.raises(Interrupted):
+            fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=stop_after(steps))
+    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
+
+
+def test_fifty_rows_of_two_classes_with_unknown_annotators():
+    rows = make_rows()
+    pi = EncodedPI(np.full((50, 1), -1, np.int32), np.zeros((50, 0), np.float32))
+    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), np.zeros(50, np.int64), pi)
+    fitted = fit(build(rows, 2, (1,)), rows, None, Training(epochs=3, batch_size=64, lr=0.05, guard="off"))
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_teachers_tower_decays_where_asked_to(asked):
+    teacher = make(pi_weight_decay=asked).before
+    spared = {id(p) for group in teacher.param_groups() if group.get("weight_decay") == 0.0 for p in group["params"]}
+    hidden = [*teacher.tower.first.parameters(), *teacher.tower.second.parameters()]
+    assert spared == (set() if asked else {id(parameter) for parameter in hidden})

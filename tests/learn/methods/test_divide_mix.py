@@ -1,0 +1,346 @@
+"""DivideMix: division, targets and loss against plain loops; who divides for whom; and when."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from contract import SPEC, TRAINING, everything, make_rows, resumed
+from small_networks import Linear
+from torch.nn import functional as F
+from toy import batch_of_views
+
+from pidual.learn.batch import Spec
+from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.methods import divide_mix
+from pidual.learn.methods.divide_mix import DivideMix, half
+from pidual.learn.methods.parts.selection import clean_posterior
+from pidual.learn.nets import MLP, SmallCNN
+
+N, K, B, T = 24, 4, 8, 0.5
+
+
+def make(epochs=300, **options):
+    return DivideMix(Linear(K), Spec(N, K, epochs=epochs), **options)
+
+
+def begin(method, epoch, x, labels):
+    """Start an epoch as the engine does."""
+
+    def scan(function, *, with_x=True, augmented=False):
+        assert not augmented
+        method.eval()
+        with torch.no_grad():
+            values = function(batch_of_views(torch.arange(len(labels)), (x,), labels))
+        method.train()
+        return values
+
+    assert not method.begin_epoch(epoch, scan)
+
+
+def divided(method, w, epoch=100):
+    """The method in an epoch that has begun with these posteriors (by f, by g)."""
+    method.epoch = epoch
+    method.w.copy_(w)
+    method.labelled.copy_((w > method.threshold).flip(0))
+    method.progress.copy_(torch.tensor([0, 4 * N]))
+    return method
+
+
+def softmax(f):
+    e = [math.exp(value - max(f)) for value in f]
+    return [value / sum(e) for value in e]
+
+
+def predict(weight, x):
+    return softmax([sum(a * b for a, b in zip(row, x, strict=True)) for row in weight])
+
+
+def targets_by_loops(net, partner, views, y, w):
+    """For one network: refined where the partner's w is above a half, guessed by both elsewhere, sharpened."""
+    targets = []
+    for one, two, label, w_i in zip(*views, y, w, strict=True):
+        own = [predict(net, view) for view in (one, two)]
+        all_four = own + [predict(partner, view) for view in (one, two)]
+        if w_i > 0.5:
+            q = [w_i * (k == label) + (1 - w_i) * (own[0][k] + own[1][k]) / 2 for k in range(K)]
+        else:
+            q = [sum(p[k] for p in all_four) / 4 for k in range(K)]
+        sharp = [value ** (1 / T) for value in q]
+        targets.append([value / sum(sharp) for value in sharp])
+    return targets
+
+
+def terms_by_loops(net, x, targets, w, weight, share, other):
+    """L_x, L_u, L_pen of one network on views one after the other, mixed."""
+    n = len(w)
+    loss_x = loss_u = n_x = n_u = 0.0
+    mean_p = [0.0] * K
+    for i in range(2 * n):
+        mixed = [share * a + (1 - share) * b for a, b in zip(x[i], x[other[i]], strict=True)]
+        q = [share * a + (1 - share) * b for a, b in zip(targets[i], targets[other[i]], strict=True)]
+        p = predict(net, mixed)
+        mean_p = [a + b / (2 * n) for a, b in zip(mean_p, p, strict=True)]
+        if w[i % n] > 0.5:
+            loss_x -= weight[i % n] * sum(q[k] * math.log(p[k]) for k in range(K))
+            n_x += weight[i % n]
+        else:
+            loss_u += weight[i % n] * sum((p[k] - q[k]) ** 2 for k in range(K)) / K
+            n_u += weight[i % n]
+    return loss_x / n_x, loss_u / n_u, sum(math.log(1 / K / value) / K for value in mean_p)
+
+
+def fixed_mixup(monkeypatch, share=0.7):
+    """Mixing with a known weight and known partners; the returned list collects these."""
+    others = []
+
+    def mixup(x, targets, alpha):
+        assert alpha == 4.0
+        other = torch.randperm(len(x))
+        others.append(other.tolist())
+        return share * x + (1 - share) * x[other], share * targets + (1 - share) * targets[other], other, share
+
+    monkeypatch.setattr(divide_mix, "mixup", mixup)
+    return others
+
+
+@pytest.mark.parametrize(("epochs", "warmup"), [(300, 10), (30, 1), (5, 1), (1, 1)])
+def test_phases_are_the_authors_shares_of_the_run(epochs, warmup):
+    method, labels, phases = make(epochs), torch.arange(N) % K, []
+    for epoch in range(min(epochs, 14)):
+        begin(method, epoch, torch.randn(N, K), labels)
+        phases.append(method.phase)
+    assert phases == ["warm-up"] * min(warmup, epochs) + ["semi-supervised"] * (len(phases) - warmup)
+
+
+def test_the_networks_begin_apart():
+    method = make()
+    assert not torch.equal(method.f.head.weight, method.g.head.weight)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_warm_up_is_cross_entropy_and_for_asymmetric_noise_negative_entropy(asymmetric):
+    method = make(asymmetric=asymmetric)
+    views, y, weight = torch.randn(2, B, K), torch.randint(0, K, (B,)), torch.rand(B) + 0.5
+    total = 0.0
+    for net, view in zip((method.f, method.g), views, strict=True):
+        for x, label, w in zip(view.tolist(), y.tolist(), weight.tolist(), strict=True):
+            p = predict(net.head.weight.tolist(), x)
+            total -= w * math.log(p[label]) / B
+            total += asymmetric * w * sum(value * math.log(value) for value in p) / B
+    assert method(batch_of_views(torch.arange(B), views, y, weight))["loss"].item() == pytest.approx(total, abs=1e-5)
+
+
+def test_each_network_divides_the_rows_for_the_other():
+    method, x, labels = make(), 3 * torch.randn(N, K), torch.arange(N) % K
+    begin(method, 10, x, labels)
+    for k, net in enumerate((method.f, method.g)):
+        losses = [
+            -math.log(predict(net.head.weight.tolist(), row)[y])
+            for row, y in zip(x.tolist(), labels.tolist(), strict=True)
+        ]
+        w = clean_posterior(torch.tensor(losses))
+        assert torch.allclose(method.w[k], w, atol=1e-3)
+        assert torch.equal(method.labelled[1 - k], method.w[k] > 0.5)
+        assert 0 < method.labelled[1 - k].sum() < N
+    assert not torch.equal(method.labelled[0], method.labelled[1])
+    assert all(mode == (False, False) for net in (method.f, method.g) for mode in net.seen)
+
+
+def test_loss_equals_plain_loops(monkeypatch):
+    method = divided(make(lam=25.0), torch.rand(2, N), epoch=18)
+    others = fixed_mixup(monkeypatch)
+    index, y, weight = torch.randperm(N)[:B], torch.randint(0, K, (B,)), torch.rand(B) + 0.5
+    views = torch.randn(2, B, K)
+    logs = method(batch_of_views(index, views, y, weight))
+    f, g = method.f.head.weight.tolist(), method.g.head.weight.tolist()
+    expected = [0.0] * 3
+    for k, (net, partner) in enumerate([(f, g), (g, f)]):
+        own = slice(k, None, 2)  # every second row is for f, the others for g
+        w = method.w[1 - k][index[own]].tolist()
+        assert min(w) < 0.5 < max(w)
+        parts = views[:, own].tolist()
+        targets = targets_by_loops(net, partner, parts, y[own].tolist(), w)
+        terms = terms_by_loops(net, parts[0] + parts[1], targets * 2, w, weight[own].tolist(), 0.7, others[k])
+        expected = [a + b for a, b in zip(expected, terms, strict=True)]
+    loss_x, loss_u, penalty = expected
+    assert logs["loss_labelled"].item() == pytest.approx(loss_x, abs=1e-5)
+    assert logs["loss_unlabelled"].item() == pytest.approx(loss_u, abs=1e-5)
+    assert logs["loss"].item() == pytest.approx(loss_x + 25 * (18 - 10) / 16 * loss_u + penalty, abs=1e-4)
+
+
+def test_targets_of_a_batch_made_by_hand():
+    method = make()
+    method.f.head.load_state_dict({"weight": torch.eye(K)})
+    method.g.head.load_state_dict({"weight": torch.zeros(K, K)})
+    divided(method, torch.tensor([[0.1, 0.2], [0.8, 0.3]]).repeat(1, N // 2))  # g trusts even rows, f none
+    p = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]])
+    batch = batch_of_views([0, 1], (p.log(), p.log()), [2, 2])
+
+    def sharp(q):
+        return [value**2 / sum(v**2 for v in q) for value in q]
+
+    trusted = sharp([0.2 * 0.7, 0.2 * 0.1, 0.8 + 0.2 * 0.1, 0.2 * 0.1])
+    guessed = sharp([(value + 0.25) / 2 for value in p[1].tolist()])
+    assert method.targets(0, batch)[0].tolist() == pytest.approx(trusted, abs=1e-6)
+    assert method.targets(0, batch)[1].tolist() == pytest.approx(guessed, abs=1e-6)
+    both = sharp([(value + 0.25) / 2 for value in p[0].tolist()])
+    assert method.targets(1, batch)[0].tolist() == pytest.approx(both, abs=1e-6)  # f trusts no row
+
+
+def test_penalty_is_zero_for_balanced_predictions_and_grows_with_imbalance():
+    method = divided(make(alpha=0.0), torch.ones(2, N))
+    method.f.head.load_state_dict({"weight": torch.eye(K)})
+    balanced = 3 * torch.eye(K)
+    assert method.terms(0, batch_of_views(range(K), (balanced, balanced), range(K)))[2].item() == pytest.approx(
+        0, abs=1e-6
+    )
+    one_sided = balanced[:1].repeat(K, 1)
+    p = softmax(one_sided[0].tolist())
+    expected = -sum(math.log(K * value) for value in p) / K
+    found = method.terms(0, batch_of_views(range(K), (one_sided, one_sided), range(K)))[2]
+    assert found.item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_partner_guesses_in_evaluation_mode_and_the_trained_network_in_training_mode():
+    method = divided(make(), torch.rand(2, N))
+    method.f.seen.clear(), method.g.seen.clear()
+    method.terms(0, batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+    assert method.f.seen == [(False, True), (True, True)]  # (gradient, training)
+    assert method.g.seen == [(False, False)]
+    assert method.g.training
+
+
+def test_targets_carry_no_gradient_and_each_network_learns_from_its_own_half(monkeypatch):
+    method = divided(make(lam=0.0), torch.ones(2, N))
+    monkeypatch.setattr(divide_mix, "mixup", lambda x, targets, alpha: (x, targets, torch.arange(len(x)), 1.0))
+    views, y = torch.randn(2, B, K), torch.randint(0, K, (B,))
+    method(batch_of_views(torch.arange(B), views, y))["loss"].backward()
+    for k, net in enumerate((method.f, method.g)):
+        weight = net.head.weight.detach().clone().requires_grad_()
+        log_p = (views[:, k::2] @ weight.T).log_softmax(2)  # w = 1: the targets are the labels
+        loss = -(F.one_hot(y[k::2], K) * log_p).sum(2).mean() - (K * log_p.exp().mean((0, 1))).log().mean()
+        loss.backward()
+        assert torch.allclose(net.head.weight.grad, weight.grad, atol=1e-5)
+
+
+def test_weight_of_unlabelled_rows_grows_within_the_epoch():
+    method = divided(make(lam=25.0), torch.rand(2, N), epoch=12)
+    seen = []
+    for _ in range(4 * N // B):
+        seen.append(method.unlabelled_weight())
+        method(batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+    assert seen == pytest.approx([25 * (2 + step / 12) / 16 for step in range(12)])
+    method.epoch = 200
+    assert method.unlabelled_weight() == 25.0
+    assert method.lam * 0 == divided(make(), torch.rand(2, N), epoch=10).unlabelled_weight()
+
+
+def test_rows_come_labelled_and_unlabelled_for_either_network_in_turn():
+    method, order = divided(make(), torch.rand(2, N)), torch.randperm(N)
+    rows = method.epoch_rows(100, order).view(-1, 4).T
+    assert method.labelled[0][rows[0]].all()
+    assert method.labelled[1][rows[1]].all()
+    assert not method.labelled[0][rows[2]].any()
+    assert not method.labelled[1][rows[3]].any()
+    for part, members in zip(rows, [*method.labelled, *~method.labelled], strict=True):
+        assert set(part.tolist()) == set(members.nonzero()[:, 0].tolist())
+
+
+def test_an_epoch_is_a_pass_over_the_larger_labelled_set_but_no_shorter_than_all_rows():
+    method, x, labels = make(), 3 * torch.randn(N, K), torch.arange(N) % K
+    begin(method, 10, x, labels)
+    largest = int(method.labelled.sum(1).max())
+    assert len(method.epoch_rows(10, torch.randperm(N))) == 4 * max(largest, N // 4) == int(method.progress[1])
+
+
+def test_halves_take_every_second_row():
+    batch = batch_of_views(torch.arange(5), torch.randn(2, 5, K), torch.arange(5) % K)
+    assert half(batch, 0).index.tolist() == [0, 2, 4]
+    assert half(batch, 1).y_noisy.tolist() == [1, 3]
+    assert torch.equal(half(batch, 1).views[1], batch.views[1][1::2])
+    single = batch_of_views([3], torch.randn(2, 1, K), [0])
+    assert half(single, 1).index.tolist() == [3]
+
+
+def test_where_no_row_is_trusted_the_likelier_half_is():
+    method, x, labels = make(threshold=1.0), 3 * torch.randn(N, K), torch.arange(N) % K
+    begin(method, 10, x, labels)
+    for k in (0, 1):
+        assert N / 2 <= method.labelled[k].sum() < N
+        w = method.w[1 - k]
+        assert w[method.labelled[k]].min() >= w[~method.labelled[k]].max()
+
+
+def test_where_all_rows_are_trusted_there_is_no_unlabelled_term():
+    method = make()
+    begin(method, 10, torch.zeros(N, K), torch.arange(N) % K)  # all losses the same
+    assert method.labelled.all()
+    rows = method.epoch_rows(10, torch.randperm(N))
+    assert rows.bincount(minlength=N).tolist() == [4] * N
+    logs = method(batch_of_views(rows[:B], torch.randn(2, B, K), rows[:B] % K))
+    assert logs["loss_unlabelled"] == 0
+    assert torch.isfinite(logs["loss"])
+
+
+def test_predicts_the_sum_of_logits():
+    method, x = make().eval(), torch.randn(5, K)
+    assert torch.allclose(method.logits(x), x @ method.f.head.weight.T + x @ method.g.head.weight.T, atol=1e-6)
+
+
+def test_native_score_is_the_mean_posterior_of_noise():
+    method = make()
+    w = torch.rand(2, N)
+    method.w.copy_(w)
+    columns = method.per_row(batch_of_views([4, -1, 0], (), [0, 1, 2]), torch.randn(3, K))
+    assert set(columns) == set(DivideMix.scores[1:])
+    found = columns["noise_posterior"]
+    assert found.isnan().tolist() == [False, True, False]
+    assert found[0].item() == pytest.approx(1 - (w[0, 4] + w[1, 4]).item() / 2)
+
+
+def build():
+    return DivideMix(MLP(5, 3, width=16, depth=1), SPEC)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+
+
+@pytest.mark.parametrize("stop_at", [3, 6, 11, 30])
+def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
+    again = resumed(build, tmp_path, stop_at)
+    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
+
+
+def test_learns_and_finds_the_wrong_labels():
+    rows = make_rows()
+    training = Training(epochs=12, batch_size=40, lr=0.05, seed=0, select="last")
+    fitted = fit(lambda: DivideMix(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=12)), rows, rows, training)
+    assert fitted.history[-1]["valid_accuracy"] > 0.7
+    disagrees = fitted.method.logits(rows.take_x(rows.x_row)).argmax(1) != rows.y_noisy
+    noise = 1 - fitted.method.w.mean(0)
+    assert noise[disagrees].mean() > noise[~disagrees].mean() + 0.5
+
+
+def test_batch_normalisation():
+    rows = make_rows()
+    images = replace(rows, x=torch.randn(80, 3, 8, 8))
+    training = Training(epochs=3, batch_size=16, lr=0.01)
+    fitted = fit(lambda: DivideMix(SmallCNN(3, width=2), Spec(240, 3, epochs=3)), images, None, training)
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)
+
+
+@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize(("n", "n_classes", "batch_size"), [(50, 2, 256), (50, 1, 7), (3, 2, 2), (1, 2, 4)])
+def test_degenerate_data(epochs, n, n_classes, batch_size):
+    rows = make_rows()
+    rows = replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
+
+    def tiny():
+        return DivideMix(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
+
+    training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
+    fitted = fit(tiny, rows, None, training, fabric=make_fabric("cpu"))
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)

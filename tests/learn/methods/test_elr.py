@@ -1,0 +1,200 @@
+"""ELR against plain loops written from its equation, over steps that come back to the same rows."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from toy import batch_of, finite_difference
+
+from pidual.learn.batch import Spec
+from pidual.learn.methods import ELR
+
+N, K, B = 12, 4, 5
+SPEC = Spec(N, K)
+BETA, LAM = 0.7, 3.0
+
+
+def make(**options):
+    """The network passes x on: the tests' inputs are logits."""
+    return ELR(nn.Identity(), SPEC, **{"beta": BETA, "lam": LAM, **options})
+
+
+def random_steps(n_steps, scale=3.0):
+    """Random batches of random logits; with 5 of 12 rows a step, rows return."""
+    for _ in range(n_steps):
+        logits = (scale * torch.randn(B, K)).requires_grad_()
+        yield batch_of(torch.randperm(N)[:B], logits, torch.randint(0, K, (B,)), 0.5 + torch.rand(B))
+
+
+def clamped(f):
+    top = max(f)
+    e = [math.exp(value - top) for value in f]
+    return [min(max(value / sum(e), 1e-4), 1 - 1e-4) for value in e]
+
+
+def moved_target(t, f, beta=BETA):
+    p = clamped(f)
+    return [beta * t_k + (1 - beta) * p_k / sum(p) for t_k, p_k in zip(t, p, strict=True)]
+
+
+def loss_by_loops(logits, y, targets, weight, lam=LAM):
+    """Given the targets, already moved."""
+    total = 0.0
+    for f, label, t, w in zip(logits, y, targets, weight, strict=True):
+        top = max(f)
+        cross_entropy = top + math.log(sum(math.exp(value - top) for value in f)) - f[label]
+        inner = sum(t_k * p_k for t_k, p_k in zip(t, clamped(f), strict=True))
+        total += w * (cross_entropy + lam * math.log(1 - inner))
+    return total / len(logits)
+
+
+def follow_by_loops(method, batch, table):
+    """One step of the method and of the loops: (logs, what the loops say the loss is as a function of the logits)."""
+    logits, index = batch.x.tolist(), batch.index.tolist()
+    for i, f in zip(index, logits, strict=True):
+        table[i] = moved_target(table[i], f)
+    targets = [list(table[i]) for i in index]
+    logs = method(batch)
+    return logs, lambda logits: loss_by_loops(logits, batch.y_noisy.tolist(), targets, batch.weight.tolist())
+
+
+def test_loss_and_targets_equal_plain_loops_over_repeated_visits():
+    method, table = make(), [[0.0] * K for _ in range(N)]
+    visits = torch.zeros(N, dtype=torch.int64)
+    below = 0
+    for batch in random_steps(10):
+        visits[batch.index] += 1
+        below += int((batch.x.softmax(1) < 1e-4).sum())
+        logs, loss = follow_by_loops(method, batch, table)
+        assert logs["loss"].item() == pytest.approx(loss(batch.x.tolist()), abs=1e-5)
+        assert torch.allclose(method.targets.values, torch.tensor(table), atol=1e-6)
+    assert visits.max() >= 3  # the steps above do return to rows
+    assert below > 0  # and do reach the clamp
+
+
+def test_gradients_equal_finite_differences_with_the_target_held_fixed():
+    method, table = make(), [[0.0] * K for _ in range(N)]
+    for batch in random_steps(4):
+        logs, loss = follow_by_loops(method, batch, table)
+        logs["loss"].backward()
+        rows = batch.x.tolist()
+        expected = [[finite_difference(loss, rows, i, k) for k in range(K)] for i in range(B)]
+        assert torch.allclose(batch.x.grad, torch.tensor(expected), atol=1e-5)
+
+
+def test_target_begins_at_zero_and_includes_the_present_prediction():
+    method = make(lam=1.0)
+    p = [0.1, 0.2, 0.3, 0.4]
+    loss = method(batch_of([3], torch.tensor([p]).log(), [0]))["loss"]
+    t = [(1 - BETA) * value for value in p]
+    inner = sum(t_k * p_k for t_k, p_k in zip(t, p, strict=True))
+    assert method.targets[torch.tensor([3])][0].tolist() == pytest.approx(t, abs=1e-6)
+    assert loss.item() == pytest.approx(-math.log(0.1) + math.log(1 - inner), abs=1e-6)
+
+
+def test_targets_sum_to_one_minus_beta_to_the_number_of_visits():
+    method = make()
+    for visits in range(1, 6):
+        method(batch_of([3], 3 * torch.randn(1, K), [0]))
+        assert float(method.targets.values[3].sum()) == pytest.approx(1 - BETA**visits, abs=1e-6)
+
+
+def test_probabilities_are_clamped_before_they_are_normalised():
+    method = make()
+    method(batch_of([0], torch.tensor([[40.0, 0.0, 0.0, 0.0]]), [0]))
+    total = (1 - 1e-4) + 3 * 1e-4
+    expected = [(1 - BETA) * (1 - 1e-4) / total] + [(1 - BETA) * 1e-4 / total] * 3
+    assert method.targets.values[0].tolist() == pytest.approx(expected, abs=1e-7)
+    assert expected[0] != pytest.approx((1 - BETA) * (1 - 1e-4), abs=1e-5)  # what the other order would give
+
+
+def test_clamp_blocks_the_gradient_of_the_pull_but_not_of_cross_entropy():
+    logits = torch.tensor([[40.0, 0.0, 0.0, 0.0]], requires_grad=True)
+    make()(batch_of([0], logits, [1]))["loss"].backward()
+    assert torch.allclose(logits.grad, torch.tensor([[1.0, -1.0, 0.0, 0.0]]), atol=1e-6)
+
+
+def test_target_carries_no_gradient():
+    method = make()
+    for batch in random_steps(2):
+        method(batch)
+        assert not method.targets.values.requires_grad
+        assert not method.targets[batch.index].requires_grad
+    assert list(method.parameters()) == []
+    assert method.state_dict() == {}
+
+
+def test_pull_lowers_the_loss_more_the_more_the_prediction_agrees_with_the_target():
+    method = make()
+    logits = torch.tensor([[3.0, 0.0, 0.0, 0.0]])
+    pulls = [float(method(batch_of([0], logits, [0]))["pull"]) for _ in range(4)]
+    assert 0 > pulls[0] > pulls[1] > pulls[2] > pulls[3]
+
+
+def test_lam_zero_is_cross_entropy_exactly():
+    method = make(lam=0.0)
+    for batch in random_steps(4, scale=15.0):
+        method(batch)["loss"].backward()
+        logits = batch.x.detach().requires_grad_()
+        expected = (F.cross_entropy(logits, batch.y_noisy, reduction="none") * batch.weight).mean()
+        expected.backward()
+        assert torch.equal(method(batch)["loss"], expected)
+        assert torch.equal(batch.x.grad, logits.grad)
+
+
+def test_rows_outside_the_batch_keep_their_target():
+    method = make()
+    for batch in random_steps(6):
+        before = method.targets.values.clone()
+        method(batch)
+        outside = torch.ones(N, dtype=torch.bool)
+        outside[batch.index] = False
+        assert torch.equal(method.targets.values[outside], before[outside])
+        assert bool((method.targets.values[~outside] != before[~outside]).any(1).all())
+
+
+def test_weights_weigh_rows_and_leave_targets_alone():
+    whole, single = make(), make()
+    logits, y = torch.randn(B, K), torch.randint(0, K, (B,))
+    alone = whole(batch_of(torch.arange(B), logits, y, torch.eye(B)[2] * B))["loss"]
+    assert torch.allclose(alone, single(batch_of([2], logits[2:3], y[2:3]))["loss"], atol=1e-6)
+    equal = make()
+    equal(batch_of(torch.arange(B), logits, y))
+    assert torch.equal(whole.targets.values, equal.targets.values)
+
+
+def test_native_score_is_one_minus_the_share_of_the_given_label_in_the_target():
+    method, table = make(), [[0.0] * K for _ in range(N)]
+    for batch in random_steps(12):
+        follow_by_loops(method, batch, table)
+    assert all(sum(t) > 0 for t in table)
+    y = torch.randint(0, K, (N,))
+    logits = torch.randn(N, K)
+    columns = method.per_row(batch_of(torch.arange(N), logits, y)._replace(views=()), logits)
+    expected = [1 - t[label] / sum(t) for t, label in zip(table, y.tolist(), strict=True)]
+    assert set(columns) == {"target_disagreement"} == set(ELR.scores[1:])
+    assert columns["target_disagreement"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_native_score_is_nan_for_rows_not_trained_on():
+    method = make()
+    method(batch_of(torch.arange(N), torch.randn(N, K), torch.zeros(N, dtype=torch.int64)))
+    logits = torch.randn(3, K)
+    columns = method.per_row(batch_of([4, -1, 0], logits, [0, 1, 2]), logits)
+    assert columns["target_disagreement"].isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float16", 1e-3), ("bfloat16", 8e-3)])
+def test_half_precision_targets_stay_near_the_exact_ones(dtype, error):
+    method, table = make(memory_dtype=dtype), [[0.0] * K for _ in range(N)]
+    for batch in random_steps(8):
+        logs, _ = follow_by_loops(method, batch, table)
+        assert torch.isfinite(logs["loss"])
+    assert torch.allclose(method.targets.values.float(), torch.tensor(table), atol=error)
+
+
+def test_defaults_are_the_authors_for_cifar_10():
+    method = ELR(nn.Identity(), SPEC)
+    assert (method.beta, method.lam) == (0.7, 3.0)

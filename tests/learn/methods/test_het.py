@@ -1,0 +1,286 @@
+"""HET and HET-XL against plain loops over inputs and draws, and in their limiting cases."""
+
+import copy
+import math
+
+import pytest
+import torch
+from small_networks import Smooth
+from torch import nn
+from toy import Largest
+
+from pidual.errors import UsageError
+from pidual.learn.batch import PI, Batch, Spec
+from pidual.learn.methods import HET, HETXL
+from pidual.learn.methods.parts import monte_carlo
+from pidual.learn.nets import ResNet50
+
+D, K, R, S, B = 5, 4, 2, 7, 6
+SPEC = Spec(100, K)
+BOTH = pytest.mark.parametrize("kind", [HET, HETXL])
+
+
+def build(kind, **options):
+    """A small method whose covariance and classes are far from trivial."""
+    method = kind(Smooth(D, K), SPEC, **{"rank": R, "draws": S, **options}).eval()
+    for parameter in method.parameters():
+        nn.init.normal_(parameter)
+    return method
+
+
+def in_double(method):
+    """The method in float64, draws included."""
+    method.double()
+    draw = method.draws.forward
+    method.draws.forward = lambda *widths: [values.double() for values in draw(*widths)]
+    return method
+
+
+def make_batch(dtype=torch.float32, size=B):
+    pi = PI(torch.zeros(size, 0, dtype=torch.int32), torch.zeros(size, 0))
+    x, y = torch.randn(size, 3, dtype=dtype), torch.randint(0, K, (size,))
+    return Batch.of_rows(torch.arange(size), (x,), y, pi, torch.rand(size, dtype=dtype) + 0.5)
+
+
+def softmax_by_hand(z):
+    powers = (z - z.max()).exp()
+    return powers / powers.sum()
+
+
+def temperature(method):
+    if isinstance(method, HET):
+        return method.tau
+    return 0.3 + (3.0 - 0.3) / (1 + math.exp(-method.rho.item()))
+
+
+def logits_of_draw(method, phi, e, e_diagonal):
+    """Noisy logits of one input for one draw: noise on the logits (HET) or on the features (HET-XL)."""
+    W, b = method.f.head.weight, method.f.head.bias
+    V = (method.factors.weight @ phi + method.factors.bias).reshape(-1, R)
+    d = (1 + (method.diagonal.weight @ phi + method.diagonal.bias).exp()).log() + 1e-3
+    noise = torch.stack([sum(V[k, r] * e[r] for r in range(R)) + d[k] * e_diagonal[k] for k in range(len(d))])
+    return W @ phi + b + noise if isinstance(method, HET) else W @ (phi + noise) + b
+
+
+def means_by_loops(method, x, draws):
+    """Mean over draws of the probabilities, before clipping."""
+    tau = temperature(method)
+    rows = []
+    for phi in method.f.features(x):
+        z = [logits_of_draw(method, phi, e, e_diagonal) for e, e_diagonal in zip(*draws, strict=True)]
+        rows.append(sum(softmax_by_hand(z_s / tau) for z_s in z) / len(z))
+    return torch.stack(rows)
+
+
+def probabilities_by_loops(method, x, draws):
+    clipped = means_by_loops(method, x, draws).clamp(1e-5, 1)
+    return clipped / clipped.sum(1, keepdim=True)
+
+
+def loss_by_loops(method, batch, draws):
+    p = probabilities_by_loops(method, batch.x, draws)
+    return sum(-math.log(p[i, int(batch.y_noisy[i])].item()) * batch.weight[i].item() for i in range(B)) / B
+
+
+def draws_of(method):
+    return method.draws(R, K if isinstance(method, HET) else D)
+
+
+@BOTH
+def test_probabilities_and_loss_equal_plain_loops(kind):
+    method, batch = in_double(build(kind)), make_batch(torch.float64)
+    draws = draws_of(method)
+    assert [tuple(values.shape) for values in draws] == [(S, R), (S, K if kind is HET else D)]
+    expected = probabilities_by_loops(method, batch.x, draws)
+    assert torch.allclose(method.logits(batch.x).softmax(1), expected, rtol=0, atol=1e-12)
+    assert method(batch)["loss"].item() == pytest.approx(loss_by_loops(method, batch, draws), abs=1e-12)
+
+
+@BOTH
+def test_probabilities_are_clipped_at_1e_5_and_renormalised(kind):
+    method = in_double(build(kind))
+    method.f.head.bias.data[1] = -60.0
+    batch = make_batch(torch.float64)
+    draws = draws_of(method)
+    assert bool((means_by_loops(method, batch.x, draws)[:, 1] < 1e-6).all())  # the clip acts
+    log_p = method.logits(batch.x)
+    assert torch.allclose(log_p[:, 1], torch.full((B,), math.log(1e-5), dtype=torch.float64))
+    assert torch.allclose(log_p.softmax(1), probabilities_by_loops(method, batch.x, draws), rtol=0, atol=1e-12)
+    assert method(batch)["loss"].item() == pytest.approx(loss_by_loops(method, batch, draws), abs=1e-12)
+
+
+@BOTH
+def test_every_training_step_uses_new_draws(kind):
+    method, batch = in_double(build(kind)).train(), make_batch(torch.float64)
+    losses = []
+    for _ in range(3):
+        coming = copy.deepcopy(method.draws)
+        draws = [values.double() for values in monte_carlo.Draws.forward(coming, R, K if kind is HET else D)]
+        losses.append(method(batch)["loss"].item())
+        assert losses[-1] == pytest.approx(loss_by_loops(method, batch, draws), abs=1e-12)
+    assert len(set(losses)) == 3
+
+
+def test_draws_are_independent_standard_normals():
+    draws = torch.cat(monte_carlo.Draws(20_000).train()(2, 3), 1)
+    assert torch.allclose(draws.mean(0), torch.zeros(5), atol=0.03)
+    assert torch.allclose(draws.T.cov(), torch.eye(5), atol=0.04)
+
+
+@BOTH
+def test_gradients_equal_finite_differences(kind):
+    method, batch = in_double(build(kind)), make_batch(torch.float64)
+    draws = draws_of(method)
+    method(batch)["loss"].backward()
+    with torch.no_grad():
+        for name, parameter in method.named_parameters():
+            at, step, flat = int(parameter.grad.abs().argmax()), 1e-5, parameter.data.view(-1)
+            start = flat[at].item()
+            flat[at] = start + step
+            above = loss_by_loops(method, batch, draws)
+            flat[at] = start - step
+            below = loss_by_loops(method, batch, draws)
+            flat[at] = start
+            slope = (above - below) / (2 * step)
+            assert abs(slope) > 1e-4, name
+            assert parameter.grad.view(-1)[at].item() == pytest.approx(slope, rel=1e-5, abs=1e-9), name
+
+
+@BOTH
+def test_without_covariance_it_is_the_softmax_of_the_mean_over_tau(kind):
+    method = build(kind, draws=500)
+    for layer in (method.factors, method.diagonal):
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    nn.init.constant_(method.diagonal.bias, -100.0)  # d at its floor of 1e-3
+    x = torch.randn(50, 3)
+    p, mu = method.logits(x).softmax(1), method.f(x)
+    assert torch.allclose(p, (mu / temperature(method)).softmax(1), atol=1e-3)
+    assert not torch.allclose(p, mu.softmax(1), atol=0.02)  # the temperature matters
+    assert not torch.equal(p, (mu / temperature(method)).softmax(1))  # the floor stays
+
+
+@BOTH
+def test_the_answer_to_an_input_does_not_depend_on_the_rest_of_the_batch(kind):
+    method, x = in_double(build(kind)), torch.randn(B, 3, dtype=torch.float64)
+    together = method.logits(x)
+    alone = torch.cat([method.logits(x[i : i + 1]) for i in range(B)])
+    assert torch.allclose(together, alone, rtol=0, atol=1e-12)
+    assert torch.allclose(together, method.logits(x.flip(0)).flip(0), rtol=0, atol=1e-12)
+
+
+@BOTH
+def test_draws_are_shared_by_the_batch_in_training(kind):
+    method = build(kind).train()
+    answers = method.logits(torch.randn(1, 3).expand(B, 3))
+    assert torch.allclose(answers, answers[:1].expand(B, K), atol=1e-6)
+
+
+@BOTH
+def test_predictions_are_repeatable_and_survive_training_steps_and_saving(kind):
+    method, x = build(kind), torch.randn(B, 3)
+    before = method.logits(x)
+    method.train()(make_batch())
+    assert torch.equal(method.eval().logits(x), before)
+    again = build(kind)
+    assert not torch.equal(again.logits(x), before)
+    again.load_state_dict(method.state_dict())
+    assert torch.equal(again.logits(x), before)
+
+
+@BOTH
+def test_pieces_do_not_change_the_answer(kind, monkeypatch):
+    method, batch = in_double(build(kind)), make_batch(torch.float64)
+    whole = method(batch)["loss"]
+    whole.backward()
+    gradients = [parameter.grad.clone() for parameter in method.parameters()]
+    method.zero_grad()
+    monkeypatch.setattr(monte_carlo, "BLOCK", B * D * 2)  # two or three draws at a time
+    pieces = method(batch)["loss"]
+    pieces.backward()
+    assert pieces.item() == pytest.approx(whole.item(), abs=1e-12)
+    for parameter, gradient in zip(method.parameters(), gradients, strict=True):
+        assert torch.allclose(parameter.grad, gradient, rtol=0, atol=1e-12)
+
+
+@BOTH
+def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatch):
+    monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
+    n_draws, size = 4000, 32
+    method, batch = build(kind, draws=n_draws).train(), make_batch(size=size)
+    saved = []
+
+    def pack(tensor):
+        saved.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), Largest() as largest:
+        method(batch)["loss"].backward()
+    width = K if kind is HET else D
+    assert largest.numel == n_draws * width  # the draws themselves
+    assert sum(saved) < 1.2 * n_draws * (R + width)  # they are kept for the gradient; S x B x K would be 512,000
+
+
+def test_two_classes_need_no_option():
+    assert HET(Smooth(D, 2), Spec(10, 2)).rank == 2
+    assert HET(Smooth(D, 5), Spec(10, 5)).rank == 3
+
+
+@BOTH
+def test_rank_is_at_least_one_and_at_most_what_it_is_the_rank_of(kind):
+    full = K if kind is HET else D
+    kind(Smooth(D, K), SPEC, rank=full)
+    for rank in (0, full + 1):
+        with pytest.raises(UsageError, match=rf"rank must be between 1 and .*{full}, not {rank}"):
+            kind(Smooth(D, K), SPEC, rank=rank)
+
+
+@BOTH
+def test_needs_draws_and_a_network_with_features_and_a_head(kind):
+    with pytest.raises(UsageError, match="draws must be at least 1, not 0"):
+        kind(Smooth(D, K), SPEC, rank=R, draws=0)
+    with pytest.raises(UsageError, match="linear `head`"):
+        kind(nn.Linear(3, K), SPEC, rank=R)
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_parameter_counts_of_the_paper():
+    with torch.device("meta"):
+        f, spec = ResNet50(), Spec(1, 1000)
+        het, het_xl = HET(f, spec, rank=15), HETXL(f, spec, rank=15)
+    assert count(f) == 25_557_032
+    assert count(het) - count(f) == 32_784_000
+    width = f.n_features
+    assert count(het_xl) - count(f) == (width + 1) * width * 15 + (width + 1) * width + 1
+
+
+def test_het_xl_adds_no_parameters_for_more_classes():
+    few, many = (HETXL(Smooth(D, n_classes), Spec(1, n_classes), rank=R) for n_classes in (K, 50))
+    assert count(few) - count(few.f) == count(many) - count(many.f) == (D + 1) * D * R + (D + 1) * D + 1
+
+
+# HET-XL's temperature
+
+
+def test_temperature_begins_half_way_and_stays_within_its_bounds():
+    method = HETXL(Smooth(D, K), SPEC, rank=R)
+    assert method.tau().item() == pytest.approx(1.65)
+    for rho, tau in ((-200.0, 0.3), (200.0, 3.0)):
+        nn.init.constant_(method.rho, rho)
+        assert method.tau().item() == pytest.approx(tau)
+    other = HETXL(Smooth(D, K), SPEC, rank=R, tau_min=1.0, tau_max=2.0)
+    assert other.tau().item() == pytest.approx(1.5)
+
+
+def test_temperature_is_logged_and_has_no_weight_decay():
+    method = build(HETXL)
+    assert method(make_batch())["tau"].item() == pytest.approx(temperature(method))
+    groups = method.param_groups()
+    without = [parameter for group in groups if group.get("weight_decay") == 0 for parameter in group["params"]]
+    assert len(without) == 1
+    assert without[0] is method.rho
+    listed = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(listed) == sorted(id(parameter) for parameter in method.parameters())

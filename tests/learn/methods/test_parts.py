@@ -1,0 +1,404 @@
+"""What several methods share: the memory of a value per row, the mean over kept rows, Monte-Carlo draws."""
+
+import gc
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from pidual.errors import UsageError
+from pidual.learn.batch import PI, Batch
+from pidual.learn.methods.parts import memory as memory_module
+from pidual.learn.methods.parts import monte_carlo
+from pidual.learn.methods.parts.memory import SampleMemory
+from pidual.learn.methods.parts.monte_carlo import Draws, mean_probability
+from pidual.learn.methods.parts.processes import kept_mean
+
+ROWS, WIDTH = 11, 3
+DTYPES = ["float32", "float16", "bfloat16"]
+PLACES = ["memory", "disk"]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of three rows, so that eleven rows are four blocks and the last is not full."""
+    monkeypatch.setattr(memory_module, "BLOCK", 10)
+
+
+def filled(dtype="float32", where="memory"):
+    """A memory whose every number is another one."""
+    memory = SampleMemory(ROWS, WIDTH, dtype=dtype, where=where)
+    memory.update(torch.arange(ROWS), torch.arange(ROWS * WIDTH).view(ROWS, WIDTH) / 4)
+    return memory
+
+
+def a_batch(weight):
+    n = len(weight)
+    no_pi = PI(torch.zeros(n, 0, dtype=torch.int32), torch.zeros(n, 0))
+    return Batch.of_rows(torch.arange(n), (), torch.zeros(n, dtype=torch.int64), no_pi, weight)
+
+
+# --- SampleMemory: values ---
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_begins_with_zeros(where):
+    memory = SampleMemory(ROWS, WIDTH, where=where)
+    assert memory.values.shape == (ROWS, WIDTH)
+    assert not memory.values.any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("blocks", ["one", "several"])
+def test_memory_and_disk_draw_the_same_initial_values_from_one_seed(dtype, blocks, monkeypatch):
+    monkeypatch.setattr(memory_module, "BLOCK", {"one": memory_module.BLOCK, "several": 100}[blocks])
+    values = []
+    for where in PLACES:
+        torch.manual_seed(4)
+        values.append(SampleMemory(200, WIDTH, std=1e-8, dtype=dtype, where=where).values.clone())
+    assert torch.equal(*values)
+    assert values[0].double().std().item() == pytest.approx(1e-8, rel=0.15)
+    assert len(values[0].unique()) > 100  # no block repeats another
+
+
+def test_memory_and_disk_draw_the_same_values_for_two_memories_in_turn():
+    values = []
+    for where in PLACES:
+        torch.manual_seed(4)
+        one, two = (SampleMemory(ROWS, WIDTH, std=1.0, where=where) for _ in range(2))
+        values.append((one.values.clone(), two.values.clone()))
+    assert not torch.equal(*values[1])
+    assert torch.equal(values[0][1], values[1][1])
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_the_seed_decides_the_initial_values(where):
+    values = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        values.append(SampleMemory(ROWS, WIDTH, std=1.0, where=where).values.clone())
+    assert not torch.equal(*values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_memory_and_disk_hold_the_same_after_the_same_updates(dtype, small_blocks):
+    memory, disk = (SampleMemory(ROWS, WIDTH, dtype=dtype, where=where) for where in PLACES)
+    expected = torch.zeros(ROWS, WIDTH)
+    for _ in range(5):
+        index, values = torch.randperm(ROWS)[:4], torch.randn(4, WIDTH).bfloat16().float()  # exact in all of them
+        memory.update(index, values)
+        disk.update(index, values)
+        expected[index] = values
+    assert torch.equal(memory.values, disk.values)
+    assert torch.equal(memory.values, expected.to(memory.dtype))
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reads_float32_in_the_order_of_the_index(dtype, where):
+    rows = filled(dtype, where)[torch.tensor([7, 2, 7])]
+    assert rows.dtype == torch.float32
+    assert (4 * rows).tolist() == [[21, 22, 23], [6, 7, 8], [21, 22, 23]]
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_index_minus_one_reads_nan(where):
+    rows = filled(where=where)[torch.tensor([0, -1, 10])]
+    assert rows.isnan().tolist() == [[False] * WIDTH, [True] * WIDTH, [False] * WIDTH]
+
+
+def test_what_is_read_is_a_copy():
+    memory = filled()
+    memory[torch.tensor([3])].fill_(-1)
+    assert memory.values[3].tolist() == [2.25, 2.5, 2.75]
+
+
+def test_no_gradient_is_kept():
+    memory = SampleMemory(ROWS, WIDTH)
+    memory.update(torch.tensor([1]), torch.ones(1, WIDTH, requires_grad=True) * 2)
+    assert not memory.values.requires_grad
+    assert not memory[torch.tensor([1])].requires_grad
+
+
+# --- SampleMemory: where it lies ---
+
+
+def test_unknown_dtype_is_refused():
+    with pytest.raises(UsageError, match=r"memory_dtype must be one of float32, float16, bfloat16, not 'int8'"):
+        SampleMemory(ROWS, WIDTH, dtype="int8")
+
+
+def test_unknown_place_is_refused():
+    with pytest.raises(UsageError, match="memory must be auto, memory or disk, not 'tape'"):
+        SampleMemory(ROWS, WIDTH, where="tape")
+
+
+def test_initial_values_that_the_dtype_cannot_hold_are_refused():
+    with pytest.raises(UsageError, match="float16 cannot hold initial values as small as 1e-08"):
+        SampleMemory(ROWS, WIDTH, std=1e-8, dtype="float16")
+
+
+@pytest.mark.parametrize(("limit", "on_disk"), [(ROWS * WIDTH * 4, False), (ROWS * WIDTH * 4 - 1, True)])
+def test_auto_goes_to_disk_above_the_limit(limit, on_disk, monkeypatch):
+    monkeypatch.setattr(memory_module, "DISK_ABOVE", limit)
+    memory = SampleMemory(ROWS, WIDTH)
+    memory.open()
+    assert (memory.path is not None) == on_disk
+
+
+@pytest.mark.parametrize("std", [0.0, 1.0])
+def test_file_has_the_size_of_the_rows_as_stored(std, tmp_path):
+    memory = SampleMemory(ROWS, WIDTH, std=std, dtype="bfloat16", where="disk")
+    memory.open(tmp_path / "deep" / "rows")
+    assert memory.path == tmp_path / "deep" / "rows"
+    assert memory.path.stat().st_size == ROWS * WIDTH * 2
+
+
+def test_updates_reach_the_file(tmp_path):
+    memory = SampleMemory(ROWS, WIDTH, where="disk")
+    memory.open(tmp_path / "rows")
+    memory.update(torch.tensor([10]), torch.tensor([[1.0, 2.0, 3.0]]))
+    stored = torch.frombuffer(bytearray((tmp_path / "rows").read_bytes()), dtype=torch.float32)
+    assert stored[-3:].tolist() == [1, 2, 3]
+    assert not stored[:-3].any()
+
+
+def test_opening_again_begins_again(tmp_path):
+    memory = SampleMemory(ROWS, WIDTH, where="disk")
+    memory.open(tmp_path / "rows")
+    memory.update(torch.tensor([1]), torch.ones(1, WIDTH))
+    memory.open(tmp_path / "rows")
+    assert not memory.values.any()
+
+
+def test_temporary_file_disappears_with_the_memory():
+    memory = filled(where="disk")
+    folder = memory.path.parent
+    assert memory.path.exists()
+    del memory
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_a_file_with_a_path_lies_there_as_long_as_the_memory(tmp_path):
+    memory = SampleMemory(ROWS, WIDTH, where="disk")
+    memory.open(tmp_path / "rows")
+    assert (tmp_path / "rows").stat().st_size == ROWS * WIDTH * 4
+    del memory
+    gc.collect()
+    assert not (tmp_path / "rows").exists()
+
+
+def test_bfloat16_keeps_small_changes_on_average():
+    torch.manual_seed(0)
+    memory = SampleMemory(2000, 1, dtype="bfloat16")
+    everything = torch.arange(2000)
+    memory.update(everything, torch.ones(2000, 1))
+    for _ in range(20):
+        memory.update(everything, memory[everything] * 1.001)  # a quarter of what bfloat16 can tell apart
+    assert memory[everything].mean().item() == pytest.approx(1.001**20, rel=2e-3)
+
+
+# --- SampleMemory: save and load ---
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("other", PLACES)
+def test_saved_values_are_loaded(dtype, where, other, small_blocks, tmp_path):
+    memory = filled(dtype, where)
+    memory.save(tmp_path / "rows")
+    again = SampleMemory(ROWS, WIDTH, dtype=dtype, where=other)
+    again.load(tmp_path / "rows")
+    assert torch.equal(again.values, memory.values)
+    assert again.values.dtype == memory.values.dtype
+    again.update(torch.tensor([0]), torch.full((1, WIDTH), -1.0))  # and go on, apart from the file
+    memory.load(tmp_path / "rows")
+    assert memory.values[0].tolist() == [0, 0.25, 0.5]
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_saving_leaves_nothing_else_behind(where, tmp_path):
+    memory = filled(where=where)
+    memory.save(tmp_path / "rows")
+    memory.save(tmp_path / "rows")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("interruption", [OSError("no space left"), KeyboardInterrupt()])
+def test_interrupted_save_leaves_the_old_file(where, interruption, tmp_path, monkeypatch):
+    def interrupted(handle):
+        raise interruption
+
+    memory = filled(where=where)
+    memory.save(tmp_path / "rows")
+    before = (tmp_path / "rows").read_bytes()
+    memory.update(torch.tensor([0]), torch.full((1, WIDTH), -1.0))
+    monkeypatch.setattr("pidual.files.whole.os.fsync", interrupted)
+    with pytest.raises(type(interruption)):
+        memory.save(tmp_path / "rows")
+    assert (tmp_path / "rows").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("size", [0, ROWS * WIDTH * 4 - 1, ROWS * WIDTH * 4 + 1, ROWS * WIDTH * 2])
+def test_a_file_of_another_size_is_an_error_and_changes_nothing(where, size, small_blocks, tmp_path):
+    (tmp_path / "rows").write_bytes(bytes(size))
+    memory = filled(where=where)
+    before = memory.values.clone()
+    with pytest.raises(OSError, match=f"rows has {size} bytes, not the 132 of 11 rows"):
+        memory.load(tmp_path / "rows")
+    assert torch.equal(memory.values, before)
+
+
+# --- kept_mean ---
+
+
+def test_mean_over_kept_rows_is_weighted():
+    weight, losses = torch.tensor([1.0, 2.0, 0.5, 0.5]), torch.tensor([3.0, 5.0, 100.0, 7.0])
+    keep = torch.tensor([True, True, False, True])
+    expected = (3 * 1 + 5 * 2 + 7 * 0.5) / 3.5
+    assert kept_mean(a_batch(weight), losses, keep).item() == pytest.approx(expected)
+
+
+def test_mean_over_no_rows_is_zero_and_can_be_differentiated():
+    losses = torch.ones(4, requires_grad=True)
+    mean = kept_mean(a_batch(torch.ones(4)), losses * 2, torch.zeros(4, dtype=torch.bool))
+    mean.backward()
+    assert mean.item() == 0
+    assert losses.grad.tolist() == [0, 0, 0, 0]
+
+
+# --- Draws ---
+
+
+def test_draws_have_the_shapes_asked_for_and_are_standard_normal():
+    one, two = Draws(4000)(3, 5)
+    assert (one.shape, two.shape) == ((4000, 3), (4000, 5))
+    for column in (*one.T, *two.T):
+        assert column.mean().item() == pytest.approx(0, abs=0.08)
+        assert column.std().item() == pytest.approx(1, abs=0.06)
+    assert torch.corrcoef(torch.cat([one, two], 1).T).fill_diagonal_(0).abs().max().item() < 0.08
+
+
+def test_draws_are_new_at_every_training_step_and_the_same_at_every_prediction():
+    draws = Draws(6)
+    drawn = [draws(2)[0]]
+    drawn += [draws(2)[0] for _ in range(3)]
+    draws.eval()
+    predicted = draws(2)[0]
+    draws.train()
+    drawn.append(draws(2)[0])
+    draws.eval()
+    assert torch.equal(draws(2)[0], predicted)
+    everything = [*drawn, predicted]
+    assert not any(torch.equal(a, b) for i, a in enumerate(everything) for b in everything[:i])
+
+
+def test_predictions_do_not_change_what_training_draws_next():
+    one, two = Draws(6), Draws(6)
+    two.load_state_dict(one.state_dict())
+    one.eval()
+    one(2)
+    one.train()
+    assert torch.equal(one(2)[0], two(2)[0])
+
+
+def test_draws_neither_use_nor_change_the_global_random_state():
+    draws = Draws(6).eval()
+    first = draws(2)[0]
+    torch.manual_seed(99)
+    state = torch.get_rng_state()
+    assert torch.equal(draws(2)[0], first)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_loaded_draws_continue_where_the_saved_ones_were():
+    draws, again = Draws(6), Draws(6)
+    assert not torch.equal(draws.eval()(2)[0], again.eval()(2)[0])  # each has a seed of its own
+    draws.train(), again.train()
+    draws(2), draws(2)
+    state = {name: value.clone() for name, value in draws.state_dict().items()}
+    expected = [draws(2)[0], draws(2)[0], draws.eval()(2)[0]]
+    again.load_state_dict(state)
+    found = [again(2)[0], again(2)[0], again.eval()(2)[0]]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_no_draws_are_refused():
+    with pytest.raises(UsageError, match="at least one draw"):
+        Draws(0)
+
+
+# --- mean_probability ---
+
+
+def linear_logits(mu, factor):
+    """z_s = mu + factor * e_s for every row, (B, s, K)."""
+    return lambda e, shift: mu[:, None] + factor[:, None] * e + shift
+
+
+def random_case(n_draws):
+    return (
+        torch.randn(size, dtype=torch.float64, requires_grad=True)
+        for size in ((4, 3), (4, 3), (n_draws, 3), (n_draws, 1))
+    )
+
+
+@pytest.mark.parametrize("piece", [1, 2, 5, 7, 100])
+def test_mean_probability_is_the_mean_of_softmaxes_for_any_piece(piece, monkeypatch):
+    monkeypatch.setattr(monte_carlo, "BLOCK", 12 * piece)
+    inputs = mu, factor, e, shift = tuple(random_case(10))
+    sizes = []
+
+    def logits(e, shift):
+        sizes.append(len(e))
+        return linear_logits(mu, factor)(e, shift)
+
+    by_pieces = mean_probability(logits, mu.numel(), e, shift)
+    assert sizes == [min(piece, 10 - at) for at in range(0, 10, piece)]
+    plain = sum(linear_logits(mu, factor)(e[s : s + 1], shift[s : s + 1]).softmax(-1)[:, 0] for s in range(10)) / 10
+    assert torch.allclose(by_pieces, plain, atol=1e-12)
+    direction = torch.randn_like(plain)
+    gradients = torch.autograd.grad((by_pieces * direction).sum(), inputs)
+    expected = torch.autograd.grad((plain * direction).sum(), inputs)
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(gradients, expected, strict=True))
+    with torch.no_grad():
+        assert torch.allclose(mean_probability(logits, mu.numel(), e, shift), plain, atol=1e-12)
+
+
+def test_mean_probability_averages_probabilities_not_logits():
+    far = torch.tensor([[9.0, -9.0], [-9.0, 9.0], [9.0, -9.0]])
+    p = mean_probability(lambda e: e[None], 2, far)
+    assert p.tolist() == [pytest.approx([2 / 3, 1 / 3], abs=1e-5)]
+
+
+def saved_bytes(function, inputs):
+    """Bytes that autograd keeps for the backward pass of a function, beside its inputs, which are there anyway."""
+    kept = []
+
+    def pack(tensor):
+        kept.append(tensor)
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        assert function(*inputs).requires_grad
+    there = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in kept}
+    return sum(size for address, size in storages.items() if address not in there)
+
+
+def test_memory_kept_for_backward_does_not_grow_with_the_number_of_draws(monkeypatch):
+    monkeypatch.setattr(monte_carlo, "BLOCK", 12 * 10)  # pieces of ten draws
+
+    def in_pieces(mu, factor, e, shift):
+        return mean_probability(linear_logits(mu, factor), mu.numel(), e, shift)
+
+    def at_once(mu, factor, e, shift):
+        return linear_logits(mu, factor)(e, shift).softmax(-1).mean(1)
+
+    few, many = tuple(random_case(50)), tuple(random_case(5000))
+    assert saved_bytes(at_once, many) == 100 * saved_bytes(at_once, few) > 0  # the count sees what is kept
+    assert saved_bytes(in_pieces, many) == saved_bytes(in_pieces, few)

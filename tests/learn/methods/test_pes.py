@@ -1,0 +1,286 @@
+"""PES: its phases, what each trains, the confident rows and their weights, against plain loops."""
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from contract import SPEC, TRAINING, everything, make_rows, resumed
+from torch import nn
+from torch.nn import functional as F
+from toy import batch_of_views
+
+from pidual.errors import UsageError
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine.optim import make_optimizers
+from pidual.learn.methods.parts.networks import classifier, last_stage
+from pidual.learn.methods.pes import PES
+from pidual.learn.nets import MLP, SmallCNN
+
+N, K, B = 24, 4, 8
+PHASES = ["all rows", "last stage", "classifier", "confident rows"]
+
+
+def passing():
+    """A network that passes x on: the tests' inputs are logits."""
+    f = MLP(K, K, depth=0)
+    f.load_state_dict({"head.weight": torch.eye(K), "head.bias": torch.zeros(K)})
+    return f
+
+
+def scan_of(method, views, labels):
+    """What the engine hands to on_epoch_start, for a training set of these views and labels."""
+
+    def scan(function, *, with_x=True, augmented=False):
+        assert augmented
+        method.eval()
+        with torch.no_grad():
+            values = function(batch_of_views(torch.arange(len(labels)), views, labels))
+        method.train()
+        return values
+
+    return scan
+
+
+def begin_last_phase(method, views, labels):
+    return method.begin_epoch(sum(method.phases.lengths.values()), scan_of(method, views, labels))
+
+
+def softmax(f):
+    e = [math.exp(value - max(f)) for value in f]
+    return [value / sum(e) for value in e]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "lengths"),
+    [
+        (200, (25, 7, 5)),
+        (300, (38, 11, 8)),
+        (30, (4, 1, 1)),
+        (5, (1, 1, 1)),
+        (4, (1, 1, 1)),
+        (3, (1, 0, 0)),
+        (1, (1, 0, 0)),
+    ],
+)
+def test_phases_are_the_authors_shares_of_the_run(epochs, lengths):
+    method = PES(MLP(K, K, width=8, depth=2), Spec(N, K, epochs=epochs))
+    labels, seen = torch.randint(0, K, (N,)), []
+    for epoch in range(epochs):
+        changed = method.begin_epoch(epoch, scan_of(method, torch.randn(2, N, K), labels))
+        assert changed == (bool(seen) and method.phase != seen[-1])
+        seen.append(method.phase)
+    counts = [seen.count(name) for name in PHASES]
+    assert counts == [*lengths, epochs - sum(lengths)]
+    assert sorted(seen, key=PHASES.index) == seen
+
+
+def test_a_share_of_zero_leaves_a_fresh_start_out():
+    method = PES(MLP(K, K), Spec(N, K, epochs=20), t2=0.0)
+    assert method.phases.lengths == {"all rows": 3, "last stage": 0, "classifier": 1}
+
+
+def test_first_phases_minimise_plain_cross_entropy():
+    method = PES(passing(), Spec(N, K))
+    weight = torch.rand(B) + 0.5
+    batch = batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.randint(0, K, (B,)), weight)
+    total = 0.0
+    for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), weight.tolist(), strict=True):
+        total -= w * math.log(softmax(f)[y])
+    assert method(batch)["loss"].item() == pytest.approx(total / B, abs=1e-5)
+
+
+def test_confident_rows_and_their_weights_equal_plain_loops():
+    method = PES(passing(), Spec(N, K, epochs=8))
+    views, labels = 2 * torch.randn(2, N, K), torch.arange(N) % (K - 1)  # the last class has no rows
+    begin_last_phase(method, views, labels)
+    confident, counts = [], [0] * K
+    for one, two, y in zip(*views.tolist(), labels.tolist(), strict=True):
+        mean = [(a + b) / 2 for a, b in zip(softmax(one), softmax(two), strict=True)]
+        confident.append(mean.index(max(mean)) == y)
+        counts[y] += confident[-1]
+    expected = [sum(counts) / (K - 1) / count if count else 0.0 for count in counts]
+    assert 0 < sum(confident) < N
+    assert method.confident.tolist() == confident
+    assert method.class_weight.tolist() == pytest.approx(expected, abs=1e-6)
+    assert expected[-1] == 0
+
+    rows = method.confident.nonzero()[:, 0]
+    batch = batch_of_views(rows, (torch.randn(len(rows), K),) * 2, labels[rows], torch.rand(len(rows)) + 0.5)
+    above, below = 0.0, 0.0
+    for f, y, w in zip(batch.x.tolist(), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True):
+        above -= w * expected[y] * math.log(softmax(f)[y])
+        below += w * expected[y]
+    assert method(batch)["loss"].item() == pytest.approx(above / below, abs=1e-5)
+
+
+def test_the_mean_of_probabilities_decides_not_of_logits_nor_one_view():
+    method = PES(passing(), Spec(1, K, epochs=8))
+    one, two = [9.0, 0.0, 0.0, 0.0], [0.0, 2.0, -30.0, -30.0]  # logits: 9 to 2; probabilities: 0.9997 + 0.12 to 0.88
+    begin_last_phase(method, torch.tensor([[one], [two]]), torch.tensor([0]))
+    assert method.confident.tolist() == [True]
+
+
+def test_all_rows_are_trained_on_where_f_agrees_with_none():
+    method = PES(passing(), Spec(N, K, epochs=8))
+    labels = torch.arange(N) % K
+    begin_last_phase(method, 5 * F.one_hot((labels + 1) % K, K).float().expand(2, N, K), labels)
+    assert method.confident.all()
+    assert method.class_weight.tolist() == [1.0] * K
+    assert sorted(method.epoch_rows(7, torch.randperm(N)).tolist()) == list(range(N))
+
+
+def test_an_epoch_visits_confident_rows_only_and_fills_a_batch():
+    method = PES(passing(), Spec(N, K, epochs=8))
+    order = torch.randperm(N)
+    assert torch.equal(method.epoch_rows(0, order), order)
+    method(batch_of_views(torch.arange(B), torch.randn(2, B, K), torch.zeros(B, dtype=torch.int64)))
+    labels = torch.zeros(N, dtype=torch.int64)
+    logits = F.one_hot((torch.arange(N) % 3 > 0).long(), K).float()  # every third row agrees
+    begin_last_phase(method, logits.expand(2, N, K), labels)
+    assert method.epoch_rows(7, order).tolist() == [i for i in order.tolist() if i % 3 == 0]
+    begin_last_phase(method, F.one_hot((torch.arange(N) != 5).long(), K).float().expand(2, N, K), labels)
+    assert method.epoch_rows(7, order).tolist() == [5] * B
+
+
+@pytest.mark.parametrize("train_new_layers", [True, False])
+def test_each_phase_renews_and_trains_its_own_layers(train_new_layers):
+    f = SmallCNN(K, width=4)
+    method = PES(f, Spec(N, K, epochs=4), train_new_layers=train_new_layers)
+    x, y = torch.randn(N, 3, 8, 8), torch.randint(0, K, (N,))
+    early, late = {"blocks.0.0", "blocks.0.1", "blocks.1.0", "blocks.1.1"}, {"blocks.2.0", "blocks.2.1", "head"}
+    renewed = [set(), late, {"head"}, set()]
+    trained = [early | late, late, {"head"}, early | late if train_new_layers else early]
+    for epoch in range(4):
+        before = copy.deepcopy(f.state_dict())
+        method.begin_epoch(epoch, scan_of(method, (x, x), y))
+        assert moved(before, f) == renewed[epoch]
+        optimizers = make_optimizers(method, Training(lr=0.1, weight_decay=0.1))
+        adam = [type(optimizer) is torch.optim.Adam for optimizer in optimizers]
+        assert adam == [epoch in (1, 2)]
+        before = copy.deepcopy(f.state_dict())
+        for _ in range(3):
+            optimizers[0].zero_grad()
+            method(batch_of_views(torch.arange(N), (x, x), y))["loss"].backward()
+            optimizers[0].step()
+        assert moved(before, f) == trained[epoch]
+        assert optimizers[0].param_groups[0]["weight_decay"] == (0.0 if epoch in (1, 2) else 0.1)
+
+
+def moved(before, f):
+    """Layers of which a parameter differs."""
+    names = [name for name, _ in f.named_parameters()]
+    return {name.rsplit(".", 1)[0] for name in names if not torch.equal(before[name], f.state_dict()[name])}
+
+
+def test_new_weights_are_those_of_the_seed_not_of_the_random_state():
+    one, two = (PES(MLP(K, K, width=8), Spec(N, K, epochs=4)) for _ in range(2))
+    two.load_state_dict(one.state_dict())
+    for seed, method in enumerate((one, two)):
+        torch.manual_seed(seed)
+        assert method.begin_epoch(1, scan_of(method, (), torch.zeros(N)))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+def test_a_loaded_state_freezes_what_its_phase_does():
+    method, again = (PES(MLP(K, K, width=8), Spec(N, K, epochs=4)) for _ in range(2))
+    method.begin_epoch(2, scan_of(method, (), torch.zeros(N)))
+    again.load_state_dict(method.state_dict())
+    again.epoch = method.epoch  # as the engine does
+    assert again.phase == "classifier"
+    assert [tuple(p.shape) for p in again.param_groups()[0]["params"]] == [(K, 8), (K,)]
+    assert {name for name, p in again.f.named_parameters() if p.requires_grad} == {"head.weight", "head.bias"}
+
+
+def test_rate_of_adam_is_the_authors_for_their_steps_and_higher_for_fewer():
+    def rate(n_train, epochs, **options):
+        method = PES(MLP(K, K, width=8), Spec(n_train, K, epochs=epochs), **options)
+        method.batch_size.fill_(128)
+        method.epoch = method.phases.lengths["all rows"]
+        return method.param_groups()[0]["lr"]
+
+    assert rate(45_000, 200) == 1e-4
+    assert rate(1280, 200) == pytest.approx(1e-4 * 2000 / 70)
+    assert rate(128, 30) == 0.05
+    assert rate(128, 30, refine_lr=0.1) == 0.1
+
+
+def test_parameters_that_were_frozen_stay_frozen():
+    f = MLP(K, K, width=8, depth=2)
+    f.hidden[0].requires_grad_(False)
+    method = PES(f, Spec(N, K, epochs=8))
+    begin_last_phase(method, torch.randn(2, N, K), torch.zeros(N, dtype=torch.int64))
+    assert len(method.param_groups()[0]["params"]) == 4
+    assert not f.hidden[0].weight.requires_grad
+
+
+def test_a_network_without_head_or_last_stage():
+    f = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3))
+    assert classifier(f) is f[4]
+    assert last_stage(f, f[4]) == [f[2]]
+    inside = nn.Sequential(f)
+    assert classifier(inside) is f[4]
+    assert last_stage(inside, f[4]) == []
+    with pytest.raises(UsageError, match="PES needs a classifier"):
+        PES(nn.Identity(), Spec(N, K))
+
+
+def test_nothing_left_to_train_is_refused():
+    with pytest.raises(UsageError, match="leaves nothing of MLP to train"):
+        PES(MLP(K, K, width=8, depth=1), Spec(N, K), train_new_layers=False)
+
+
+def test_native_score_is_disagreement():
+    method = PES(passing(), Spec(N, K))
+    logits, y = torch.randn(N, K), torch.randint(0, K, (N,))
+    columns = method.per_row(batch_of_views(torch.arange(N), (), y), logits)
+    assert set(columns) == set(PES.scores[1:])
+    assert columns["disagreement"].tolist() == [
+        float(f.index(max(f)) != k) for f, k in zip(logits.tolist(), y.tolist(), strict=True)
+    ]
+
+
+def build():
+    return PES(MLP(5, 3, width=16, depth=1), SPEC)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+
+
+@pytest.mark.parametrize("stop_at", [3, 6, 8, 12, 15, 20])  # six steps an epoch, a phase an epoch
+def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
+    again = resumed(build, tmp_path, stop_at)
+    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
+
+
+def test_learns_and_names_its_phases():
+    rows = make_rows()
+    training = Training(epochs=30, batch_size=40, lr=0.05, seed=0, select="last")
+    fitted = fit(lambda: PES(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=30)), rows, rows, training)
+    assert [record["stage"] for record in fitted.history] == [PHASES[min(3, max(0, e - 3))] for e in range(30)]
+    assert fitted.history[-1]["valid_accuracy"] > 0.7  # three quarters of the labels are right
+    assert fitted.history[-1]["confident"] > 0.7
+
+
+def degenerate_rows(n, n_classes=2):
+    rows = make_rows()
+    return replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 6])
+@pytest.mark.parametrize(("n", "n_classes", "batch_size"), [(50, 2, 256), (50, 1, 8), (3, 2, 2), (1, 2, 4)])
+def test_degenerate_data(epochs, n, n_classes, batch_size):
+    rows: Rows = degenerate_rows(n, n_classes)
+    training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
+    fitted = fit(
+        lambda: PES(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs)),
+        rows,
+        None,
+        training,
+        fabric=make_fabric("cpu"),
+    )
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -1,0 +1,169 @@
+"""Pi-DUAL against plain loops written from its equation, and in its limiting cases."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from pidual.learn.batch import PI, Batch, Spec
+from pidual.learn.methods import CE, PiDual
+from pidual.learn.nets import MLP
+
+K, B = 4, 9
+SPEC = Spec(100, K, (3, 5), 2)
+
+
+@pytest.fixture
+def batch():
+    codes = torch.stack([torch.randint(0, 3, (B,)), torch.randint(0, 5, (B,))], 1)
+    return Batch.of_rows(
+        torch.arange(B), (torch.randn(B, 6),), torch.randint(0, K, (B,)), PI(codes, torch.randn(B, 4)), torch.ones(B)
+    )
+
+
+@pytest.fixture
+def method():
+    f = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, K))
+    return PiDual(f, SPEC, width=7, random_pi=2)
+
+
+def dense(method, a):
+    """PI of one row as the dense vector the paper writes: one-hot, one-hot, numbers, random PI."""
+    return [float(a.codes[0] == c) for c in range(3)] + [float(a.codes[1] == c) for c in range(5)] + a.numbers.tolist()
+
+
+def affine(weight, bias, v):
+    """weight (out, in) times v plus bias, with loops."""
+    return [sum(w * value for w, value in zip(row, v, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
+
+
+def relu(v):
+    return [max(0.0, value) for value in v]
+
+
+def loss_by_loops(method, batch):
+    first = torch.cat([method.shared.table, method.shared.dense]).T.tolist()
+    total = 0.0
+    for i in range(B):
+        a = dense(method, PI(batch.a.codes[i], batch.a.numbers[i]))
+        s = relu(affine(first, method.shared.bias.tolist(), a))
+        layers = [
+            [(layer.weight.tolist(), layer.bias.tolist()) for layer in net if isinstance(layer, nn.Linear)]
+            for net in (method.eps, method.gamma)
+        ]
+        eps = affine(*layers[0][1], relu(affine(*layers[0][0], s)))
+        (g,) = affine(*layers[1][1], relu(affine(*layers[1][0], s)))
+        gamma = 1 / (1 + math.exp(-g))
+        f = method.f(batch.x[i : i + 1])[0].tolist()
+        h = [(1 - gamma) * f_k + gamma * e_k for f_k, e_k in zip(f, eps, strict=True)]
+        top = max(h)
+        log_sum = top + math.log(sum(math.exp(value - top) for value in h))
+        total += log_sum - h[int(batch.y_noisy[i])]
+    return total / B
+
+
+def test_loss_equals_plain_loops(method, batch):
+    for parameter in method.shared.parameters():
+        nn.init.normal_(parameter)
+    method.double()
+    batch = batch._replace(
+        views=(batch.x.double(),), a=PI(batch.a.codes, batch.a.numbers.double()), weight=batch.weight.double()
+    )
+    assert method(batch)["loss"].item() == pytest.approx(loss_by_loops(method, batch), abs=1e-6)
+
+
+def test_gradients_equal_finite_differences(method, batch):
+    method.double()
+    batch = batch._replace(
+        views=(batch.x.double(),), a=PI(batch.a.codes, batch.a.numbers.double()), weight=batch.weight.double()
+    )
+    method(batch)["loss"].backward()
+    for parameter in (
+        method.shared.table,
+        method.shared.dense,
+        method.eps[0].weight,
+        method.gamma[-1].weight,
+        method.f[-1].weight,
+    ):
+        at = int(parameter.grad.abs().argmax())
+        step, flat = 1e-5, parameter.data.view(-1)
+        flat[at] += step
+        above = loss_by_loops(method, batch)
+        flat[at] -= 2 * step
+        below = loss_by_loops(method, batch)
+        flat[at] += step
+        assert float(parameter.grad.view(-1)[at]) == pytest.approx((above - below) / (2 * step), rel=1e-4, abs=1e-7)
+
+
+def fix_gate(method, value):
+    nn.init.zeros_(method.gamma[-1].weight)
+    nn.init.constant_(method.gamma[-1].bias, value)
+
+
+def test_gate_at_zero_is_cross_entropy(method, batch):
+    fix_gate(method, -200.0)
+    method(batch)["loss"].backward()
+    plain = CE(method.f, SPEC)
+    expected = plain(batch)["loss"]
+    assert torch.equal(method(batch)["loss"], expected)
+    assert all((p.grad is None) or bool((p.grad == 0).all()) for p in method.eps.parameters())
+
+
+def test_gate_at_one_gives_f_no_gradient(method, batch):
+    fix_gate(method, 200.0)
+    logs = method(batch)
+    logs["loss"].backward()
+    assert all(bool((p.grad == 0).all()) for p in method.f.parameters())
+    assert float(logs["gate"]) == 1.0
+    assert torch.allclose(logs["loss"], F.cross_entropy(method.explain(batch.a)[1], batch.y_noisy))
+
+
+def test_weights_weigh_rows(method, batch):
+    alone = batch._replace(weight=torch.eye(B)[2] * B)
+    one = Batch.of_rows(
+        batch.index[2:3],
+        (batch.x[2:3],),
+        batch.y_noisy[2:3],
+        PI(batch.a.codes[2:3], batch.a.numbers[2:3]),
+        torch.ones(1),
+    )
+    assert torch.allclose(method(alone)["loss"], method(one)["loss"], atol=1e-6)
+
+
+def test_prediction_ignores_the_pi_networks(method, batch):
+    before = method.logits(batch.x)
+    for parameter in [*method.shared.parameters(), *method.eps.parameters(), *method.gamma.parameters()]:
+        nn.init.normal_(parameter)
+    assert torch.equal(method.logits(batch.x), before)
+
+
+@pytest.mark.parametrize(
+    ("n_annotators", "n_numbers", "random_pi", "width", "classes", "expected"),
+    [
+        (2571, 2, 8, 1024, 10, 4_754_443),  # CIFAR-10H
+        (746, 1, 8, 2048, 10, 9_963_531),  # CIFAR-10N
+        (518, 1, 8, 2048, 100, 9_680_997),  # CIFAR-100N
+        (16, 3, 30, 2048, 1000, 10_546_153),  # ImageNet-PI
+    ],
+)
+def test_parameter_counts_of_the_paper(n_annotators, n_numbers, random_pi, width, classes, expected):
+    spec = Spec(1, classes, (n_annotators,), n_numbers)
+    method = PiDual(nn.Identity(), spec, width=width, random_pi=random_pi)
+    assert sum(p.numel() for p in method.parameters()) == expected
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_depth_counts_linear_layers_with_the_shared_one(depth):
+    method = PiDual(nn.Identity(), SPEC, width=8, depth=depth)
+    assert 1 + sum(isinstance(layer, nn.Linear) for layer in method.gamma) == depth
+
+
+def test_weight_decay_spares_the_pi_networks_unless_asked():
+    f = MLP(6, K, width=8, depth=1)
+    groups = PiDual(f, SPEC, width=8).param_groups()
+    assert "weight_decay" not in groups[0]
+    assert groups[1]["weight_decay"] == 0
+    assert sum(len(group["params"]) for group in groups) == len(list(PiDual(f, SPEC, width=8).parameters()))
+    assert "weight_decay" not in PiDual(f, SPEC, width=8, pi_weight_decay=True).param_groups()[1]

@@ -1,0 +1,192 @@
+"""Pi-DUAL+ against plain loops: label smoothing, consistency, and what the consistency term may touch."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from pidual.errors import UsageError
+from pidual.learn.batch import PI, Batch, Spec
+from pidual.learn.methods import PiDual, PiDualPlus
+from pidual.paper.ablations import PiDualPlusAblation
+
+K, W, L, B = 4, 6, 3, 5
+SIZES, NUMBERS = (3, 2), 2
+SPEC = Spec(100, K, SIZES, NUMBERS)
+
+
+def build(kind=PiDualPlus, **options):
+    """A small method in float64; f has a column of weights for every input of every view."""
+    f = nn.Linear(2 * B, K, bias=False)
+    method = kind(f, SPEC, **{"width": W, "random_pi": L, **options}).double()
+    for parameter in method.parameters():
+        nn.init.normal_(parameter, std=0.7)
+    return method
+
+
+@pytest.fixture
+def batch():
+    """Input i is the i-th unit vector in the weak view, the (B + i)-th in the strong one."""
+    codes = torch.stack([torch.randint(0, size, (B,), dtype=torch.int32) for size in SIZES], 1)
+    a = PI(codes, torch.randn(B, NUMBERS + L, dtype=torch.float64))
+    weak, strong = torch.eye(2 * B, dtype=torch.float64).split(B)
+    weight = torch.rand(B, dtype=torch.float64) + 0.5
+    return Batch.of_rows(torch.arange(B), (weak, strong), torch.randint(0, K, (B,)), a, weight)
+
+
+def log_softmax_by_hand(z):
+    log_sum = math.log(sum(math.exp(value) for value in z))
+    return [value - log_sum for value in z]
+
+
+def layers_by_hand(net, v):
+    """Linear, ReLU, linear."""
+    hidden = (net[0].weight @ v + net[0].bias).clamp(min=0)
+    return net[2].weight @ hidden + net[2].bias
+
+
+def losses_by_loops(method, batch, smoothing):
+    """Smoothed cross-entropy of h, and consistency: weighted means over rows."""
+    A1 = torch.cat([method.shared.table, method.shared.dense]).T
+    smoothed = consistency = 0.0
+    for i in range(B):
+        hot = [float(batch.a.codes[i, j] == code) for j, size in enumerate(SIZES) for code in range(size)]
+        a = torch.tensor(hot + batch.a.numbers[i].tolist(), dtype=torch.float64)
+        s = (A1 @ a + method.shared.bias).clamp(min=0)
+        gamma = 1 / (1 + math.exp(-layers_by_hand(method.gamma, s).item()))
+        weak, strong = method.f.weight[:, i], method.f.weight[:, B + i]
+        log_h = log_softmax_by_hand(((1 - gamma) * weak + gamma * layers_by_hand(method.eps, s)).tolist())
+        log_weak, log_strong = log_softmax_by_hand(weak.tolist()), log_softmax_by_hand(strong.tolist())
+        share = batch.weight[i].item() / B
+        for k in range(K):
+            target = (1 - smoothing) * (k == int(batch.y_noisy[i])) + smoothing / K
+            smoothed -= share * target * log_h[k]
+            consistency += share * math.exp(log_weak[k]) * (log_weak[k] - log_strong[k])
+    return smoothed, consistency
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.4])
+@pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("detach", [True, False])
+def test_loss_equals_plain_loops(batch, smoothing, lam, detach):
+    method = build(smoothing=smoothing, lam=lam, detach=detach)
+    smoothed, consistency = losses_by_loops(method, batch, smoothing)
+    logs = method(batch)
+    assert logs["loss"].item() == pytest.approx(smoothed + lam * consistency, abs=1e-10)
+    assert logs["consistency"].item() == pytest.approx(consistency, abs=1e-10)
+
+
+def test_consistency_is_kl_from_weak_to_strong_not_the_other_way(batch):
+    method = build()
+    turned = batch._replace(views=(batch.views[1], batch.views[0]))
+    forth, back = method(batch)["consistency"].item(), method(turned)["consistency"].item()
+    assert forth > 0
+    assert back > 0
+    assert abs(forth - back) > 0.01
+
+
+def test_two_equal_views_have_no_consistency_loss(batch):
+    method = build()
+    logs = method(batch._replace(views=(batch.x, batch.x)))
+    assert logs["consistency"].item() == pytest.approx(0.0, abs=1e-12)
+
+
+def close_gate(method):
+    """h = eps: f gets its gradient from the consistency term alone."""
+    nn.init.zeros_(method.gamma[-1].weight)
+    nn.init.constant_(method.gamma[-1].bias, 200.0)
+
+
+def test_detached_weak_view_gets_no_gradient_from_the_consistency_term(batch):
+    method = build(lam=0.5)
+    close_gate(method)
+    method(batch)["loss"].backward()
+    weak, strong = method.f.weight.grad.split(B, 1)
+    assert bool((weak == 0).all())
+    p_weak, p_strong = method.f.weight.softmax(0).split(B, 1)
+    assert torch.allclose(strong, 0.5 * (p_strong - p_weak) * batch.weight / B, rtol=0, atol=1e-12)
+
+
+def test_weak_view_learns_from_the_consistency_term_when_not_detached(batch):
+    method = build(lam=0.5, detach=False)
+    close_gate(method)
+    method(batch)["loss"].backward()
+    weak, strong = method.f.weight.grad.split(B, 1)
+    log_weak, log_strong = method.f.weight.log_softmax(0).split(B, 1)
+    p_weak, ratio = log_weak.exp(), log_weak - log_strong
+    expected = p_weak * (ratio - (p_weak * ratio).sum(0))  # derivative of KL by its first argument's logits
+    assert torch.allclose(weak, 0.5 * expected * batch.weight / B, rtol=0, atol=1e-12)
+    assert bool((strong != 0).any())
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_consistency_gives_noise_and_gate_networks_exactly_no_gradient(batch, detach):
+    method, found = build(detach=detach), []
+    for lam in (0.0, 1000.0):
+        method.lam = lam
+        method.zero_grad()
+        method(batch)["loss"].backward()
+        found.append({name: parameter.grad.clone() for name, parameter in method.named_parameters()})
+    changed = {name for name in found[0] if not torch.equal(found[0][name], found[1][name])}
+    assert changed == {"f.weight"}
+
+
+def test_strong_view_does_not_enter_h(batch):
+    method = build(lam=0.0)
+    other = batch._replace(views=(batch.views[0], batch.views[1] + 3))
+    assert torch.equal(method(batch)["loss"], method(other)["loss"])
+
+
+def test_without_smoothing_and_consistency_it_is_pi_dual(batch):
+    plus, plain = build(smoothing=0.0, lam=0.0), build(PiDual)
+    plain.load_state_dict(plus.state_dict())
+    losses = [plus(batch)["loss"], plain(batch)["loss"]]
+    assert losses[0].item() == pytest.approx(losses[1].item(), abs=1e-12)
+    for loss in losses:
+        loss.backward()
+    for (name, one), two in zip(plus.named_parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(one.grad, two.grad, rtol=0, atol=1e-12), name
+
+
+def test_both_views_go_through_f_in_one_pass(batch):
+    method, seen = build(), []
+    method.f.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].clone()))
+    method(batch)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], torch.cat(batch.views))
+    assert (PiDualPlus.n_views, PiDualPlus.strong_views) == (2, 1)
+
+
+def test_prediction_scores_and_parameters_are_those_of_pi_dual(batch):
+    plus, plain = build(), build(PiDual)
+    assert [tuple(p.shape) for p in plus.parameters()] == [tuple(p.shape) for p in plain.parameters()]
+    assert torch.equal(plus.logits(batch.x), plus.f(batch.x))
+    assert plus.scores == plain.scores
+    groups = plus.param_groups()
+    assert [group.get("weight_decay", "the run's") for group in groups] == ["the run's", 0]
+    assert [id(p) for p in groups[0]["params"]] == [id(p) for p in plus.f.parameters()]
+
+
+def test_defaults_are_of_the_paper_s_grid():
+    method = build()
+    assert (method.smoothing, method.detach, method.strong_policy) == (0.4, True, "uda")
+    assert method.lam in (0.5, 1.0)
+    assert PiDualPlus(nn.Linear(3, K), SPEC, width=W).random_pi in (4, 8)
+
+
+def test_ablations_of_pi_dual_apply(batch):
+    """The gate in probability space, with smoothed labels."""
+    method = build(PiDualPlusAblation, gate_on="probabilities", smoothing=0.4, lam=0.0)
+    g, eps = method.answers(batch.a)
+    gamma = g.sigmoid()
+    p = (1 - gamma) * method.f(batch.x).softmax(1) + gamma * eps.softmax(1)
+    target = 0.6 * nn.functional.one_hot(batch.y_noisy, K).double() + 0.4 / K
+    expected = (-(target * p.log()).sum(1) * batch.weight).mean()
+    assert method(batch)["loss"].item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"tram_loss": 1.0}, {"noise_input": "x_and_pi"}, {"strong_policy": "UDA"}])
+def test_options_it_does_not_take_are_refused(options):
+    with pytest.raises(UsageError):
+        build(PiDualPlusAblation, **options)

@@ -1,0 +1,309 @@
+"""SOP against plain loops written from its objective; u and v by finite differences of it."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from toy import batch_of
+
+from pidual.errors import UsageError
+from pidual.learn.batch import Spec
+from pidual.learn.methods import SOP
+
+N, K, B = 12, 4, 5
+SPEC = Spec(N, K)
+LR_U, LR_V = 0.5, 2.0
+
+
+def make(spec=SPEC, **options):
+    """The network passes x on: the tests' inputs are logits. The default std here is one at which u and v matter."""
+    return SOP(nn.Identity(), spec, **{"lr_u": LR_U, "lr_v": LR_V, "std": 0.7, **options})
+
+
+def random_steps(n_steps, scale=2.0):
+    """Random batches of random logits; with 5 of 12 rows a step, rows return."""
+    for _ in range(n_steps):
+        logits = (scale * torch.randn(B, K)).requires_grad_()
+        yield batch_of(torch.randperm(N)[:B], logits, torch.randint(0, K, (B,)), 0.5 + torch.rand(B))
+
+
+def give(method, index, u=None, v=None):
+    """Set u and v of rows."""
+    for memory, values in ((method.u, u), (method.v, v)):
+        if values is not None:
+            memory.update(torch.as_tensor(index), torch.tensor(values))
+
+
+def softmax(f):
+    top = max(f)
+    e = [math.exp(value - top) for value in f]
+    return [value / sum(e) for value in e]
+
+
+def noise_by_loops(u, v, y):
+    U = [min(max(u * u, 0.0), 1.0) if k == y else 0.0 for k in range(K)]
+    V = [0.0 if k == y else min(max(v[k] * v[k], 0.0), 1.0) for k in range(K)]
+    return U, V
+
+
+def first_term(f, y, U, V):
+    """-sum Y log q."""
+    q = [max(p_k + U_k - V_k, 1e-4) for p_k, U_k, V_k in zip(softmax(f), U, V, strict=True)]
+    return -math.log(min(max(q[y] / sum(q), 1e-4), 1.0))
+
+
+def second_term(f, y, U, V):
+    """|| o + U - V - Y ||^2."""
+    answer = f.index(max(f))
+    return sum((float(k == answer) + U[k] - V[k] - float(k == y)) ** 2 for k in range(K))
+
+
+def slope(function, at, step=1e-6):
+    return (function(at + step) - function(at - step)) / (2 * step)
+
+
+def replaced(values, k, value):
+    return [*values[:k], value, *values[k + 1 :]]
+
+
+def gradients_by_loops(f, u, v, y):
+    """Of one row's objective by f, u and v: f learns from the first term, v from the second, u from both."""
+    U, V = noise_by_loops(u, v, y)
+    by_f = [slope(lambda z, k=k: first_term(replaced(f, k, z), y, U, V), f[k]) for k in range(K)]
+
+    def of_u(z):
+        moved = noise_by_loops(z, v, y)[0]
+        return first_term(f, y, moved, V) + second_term(f, y, moved, V)
+
+    by_v = [
+        slope(lambda z, k=k: second_term(f, y, U, noise_by_loops(u, replaced(v, k, z), y)[1]), v[k]) for k in range(K)
+    ]
+    return by_f, slope(of_u, u), by_v
+
+
+def test_loss_gradients_and_updates_equal_plain_loops_over_repeated_visits():
+    method = make()
+    u, v = method.u.values[:, 0].tolist(), method.v.values.tolist()
+    visits = torch.zeros(N, dtype=torch.int64)
+    for batch in random_steps(8):
+        visits[batch.index] += 1
+        total, by_f, moves = 0.0, [], {}
+        for i, f, y, w in zip(
+            batch.index.tolist(), batch.x.tolist(), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True
+        ):
+            total += w * first_term(f, y, *noise_by_loops(u[i], v[i], y))
+            gradient_f, gradient_u, gradient_v = gradients_by_loops(f, u[i], v[i], y)
+            by_f.append([w * g / B for g in gradient_f])
+            moves[i] = LR_U * w * gradient_u / B, [LR_V * w * g / B for g in gradient_v]
+        loss = method(batch)["loss"]
+        loss.backward()
+        for i, (move_u, move_v) in moves.items():
+            u[i], v[i] = u[i] - move_u, [a - b for a, b in zip(v[i], move_v, strict=True)]
+        assert loss.item() == pytest.approx(total / B, abs=1e-5)
+        assert torch.allclose(batch.x.grad, torch.tensor(by_f), atol=1e-5)
+        assert torch.allclose(method.u.values[:, 0], torch.tensor(u), atol=1e-5)
+        assert torch.allclose(method.v.values, torch.tensor(v), atol=1e-5)
+    assert visits.max() >= 3
+    assert max(abs(value) for value in u) > 1  # the clamp of U was met
+
+
+def test_v_does_not_learn_from_the_first_term():
+    """Where the second term is flat in v, v stays, though the first term would move it."""
+    method = make()
+    give(method, [0], u=[[0.0]], v=[[0.5, 1.0, 0.5, 0.0]])
+    logits = torch.tensor([[1.0, 2.0, 0.0, 0.5]])  # answers 1, where V is 1: that square is at its minimum
+    method(batch_of([0], logits, [0]))
+    v = method.v.values[0].tolist()
+    assert v[:2] == [0.5, 1.0]
+    assert v[2] == pytest.approx(0.5 - LR_V * 4 * 0.5**3)  # d/dv (v^2)^2
+    assert v[3] == 0.0
+
+
+def test_u_learns_from_both_terms():
+    method, f = make(), [1.0, 2.0, 0.0, 0.5]
+    give(method, [0], u=[[0.5]], v=[[0.0] * K])
+    method(batch_of([0], torch.tensor([f]), [0]))
+    p = softmax(f)
+    from_first = 2 * 0.5 * (1 / 1.25 - 1 / (p[0] + 0.25))  # d/du log sum q - log q_0, sum q = 1 + u^2
+    from_second = 2 * (0.25 - 1) * 2 * 0.5
+    assert method.u.values[0].item() == pytest.approx(0.5 - LR_U * (from_first + from_second), abs=1e-6)
+
+
+def test_loss_is_that_of_u_and_v_before_their_step():
+    method = make(lr_u=50.0, lr_v=50.0)
+    batch = next(random_steps(1))
+    u, v = method.u[batch.index][:, 0].tolist(), method.v[batch.index].tolist()
+    rows = zip(u, v, batch.x.tolist(), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True)
+    expected = sum(w * first_term(f, y, *noise_by_loops(u_i, v_i, y)) for u_i, v_i, f, y, w in rows) / B
+    assert method(batch)["loss"].item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_without_noise_the_loss_is_cross_entropy_and_nothing_ever_moves():
+    method = make(std=0.0, lr_u=100.0, lr_v=1000.0)
+    for batch in random_steps(4, scale=1.0):
+        assert bool((batch.x.softmax(1) > 1e-4).all())
+        loss = method(batch)["loss"]
+        loss.backward()
+        logits = batch.x.detach().requires_grad_()
+        expected = (F.cross_entropy(logits, batch.y_noisy, reduction="none") * batch.weight).mean()
+        expected.backward()
+        assert torch.allclose(loss, expected, atol=1e-6)
+        assert torch.allclose(batch.x.grad, logits.grad, atol=1e-6)
+    assert not method.u.values.any()
+    assert not method.v.values.any()
+
+
+def test_clamp_bounds_the_loss_and_blocks_its_gradient_where_the_softmax_is_tiny():
+    method = make(std=0.0)
+    logits = torch.tensor([[30.0, 0.0, 0.0, 0.0]], requires_grad=True)
+    loss = method(batch_of([0], logits, [1]))["loss"]
+    loss.backward()
+    assert loss.item() == pytest.approx(-math.log(1e-4), abs=1e-5)  # the second clamp; 1e-4 / 1.0003 is below it
+    assert not logits.grad.any()
+
+
+def test_rows_outside_the_batch_do_not_move():
+    method = make(std=0.1)
+    for batch in random_steps(6):
+        before = method.u.values.clone(), method.v.values.clone()
+        method(batch)
+        outside = torch.ones(N, dtype=torch.bool)
+        outside[batch.index] = False
+        assert torch.equal(method.u.values[outside], before[0][outside])
+        assert torch.equal(method.v.values[outside], before[1][outside])
+        assert not torch.equal(method.u.values[~outside], before[0][~outside])
+        assert not torch.equal(method.v.values[~outside], before[1][~outside])
+
+
+def test_clamp_blocks_the_gradient_once_u_or_v_squared_is_above_one():
+    method = make()
+    rows, logits = torch.tensor([0, 1]), torch.tensor([[0.5, 2.0, 0.0, 0.5]] * 2)
+    give(method, rows, u=[[1.01], [0.99]], v=[[0.0, 1.01, 0.3, 1.01], [0.0, 0.99, 0.3, 0.99]])
+    before = method.u[rows], method.v[rows]
+    method(batch_of(rows, logits, [0, 0]))
+    assert (method.u[rows] != before[0]).tolist() == [[False], [True]]
+    assert (method.v[rows] != before[1]).tolist() == [[False, False, True, False], [False, True, True, True]]
+
+
+def test_u_and_v_have_neither_momentum_nor_decay():
+    """A first step throws u and v beyond the clamp, where nothing but momentum or decay could move them."""
+    method = make(lr_u=5.0, lr_v=5.0)
+    give(method, [0], u=[[0.9]], v=[[0.0, 0.9, 0.0, 0.0]])
+    batch = batch_of([0], torch.tensor([[0.5, 2.0, 0.0, 0.5]]), [0])
+    method(batch)
+    u, v = method.u.values[0].clone(), method.v.values[0].clone()
+    assert u.item() > 1
+    assert v[1].item() > 1
+    for _ in range(3):
+        method(batch)
+    assert torch.equal(method.u.values[0], u)
+    assert torch.equal(method.v.values[0], v)
+
+
+def test_no_optimizer_and_no_set_of_weights_sees_u_and_v():
+    method = SOP(nn.Linear(3, K), SPEC)
+    assert [name for name, _ in method.named_parameters()] == ["f.weight", "f.bias"]
+    assert sum(len(group["params"]) for group in method.param_groups()) == 2
+    assert set(method.state_dict()) == {"f.weight", "f.bias"}
+    assert set(method.memories) == {"u", "v"}
+
+
+def test_u_is_one_number_per_row_and_v_one_per_row_and_class():
+    assert make().u.values.shape == (N, 1)
+    assert make().v.values.shape == (N, K)
+
+
+def test_a_row_moves_by_its_rate_over_the_batch_size():
+    moves = []
+    for copies in (1, 4):
+        method = make()
+        give(method, range(copies), u=[[0.5]] * copies, v=[[0.5] * K] * copies)
+        method(batch_of(range(copies), torch.tensor([[0.0, 1.0, 2.0, 0.5]] * copies), [0] * copies))
+        moves.append((method.u.values[0].item() - 0.5, method.v.values[0, 2].item() - 0.5))
+    assert moves[0] == pytest.approx([4 * move for move in moves[1]], rel=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 0.0), ("bfloat16", 0.002)])
+def test_initial_values_are_normal_with_standard_deviation_1e_8(dtype, error):
+    method = SOP(nn.Identity(), Spec(20_000, K), memory_dtype=dtype)
+    for memory in (method.u, method.v):
+        z = memory.values.double().flatten() / 1e-8
+        close = 5 / math.sqrt(len(z))
+        assert z.mean().item() == pytest.approx(0, abs=close)
+        assert z.std().item() == pytest.approx(1, abs=close + error)
+        assert z.pow(4).mean().item() == pytest.approx(3, abs=10 * close)
+        assert (z.abs() < 1).double().mean().item() == pytest.approx(0.6827, abs=close)
+
+
+def test_u_and_v_begin_independent():
+    method = SOP(nn.Identity(), Spec(5_000, K))
+    u, v = method.u.values[:, 0], method.v.values
+    for other in (*v.T, v.flatten()[:5_000]):
+        assert abs(torch.corrcoef(torch.stack([u, other]))[0, 1].item()) < 0.07
+
+
+def test_u_and_v_begin_the_same_on_disk_and_in_memory():
+    made = []
+    for where in ("memory", "disk"):
+        torch.manual_seed(5)
+        made.append(make(memory=where))
+    memory, disk = made
+    assert torch.equal(memory.u.values, disk.u.values)
+    assert torch.equal(memory.v.values, disk.v.values)
+    assert not torch.equal(disk.u.values.flatten(), disk.v.values.flatten()[:N])
+
+
+def test_from_1e_8_u_and_v_grow_to_explain_the_labels_that_the_network_contradicts():
+    method = make(std=1e-8, lr_u=1.0, lr_v=10.0)
+    logits = 4 * F.one_hot(torch.tensor([1, 1, 2, 3]), K).float()
+    batch = batch_of(torch.arange(4), logits, [0, 1, 2, 0])  # rows 0 and 3 are contradicted
+    right = torch.tensor([1, 2])
+    before = method.v[right]
+    for _ in range(100):
+        method(batch)
+    noise = method.per_row(batch, logits)["estimated_noise"]
+    assert noise[[0, 3]].tolist() == pytest.approx([math.sqrt(2)] * 2, abs=0.01)  # U and V explain it in full
+    assert float(noise[right].max()) < 1e-6
+    assert torch.equal(method.v[right], before)
+
+
+def test_float16_is_refused_because_it_cannot_hold_1e_8():
+    with pytest.raises(UsageError, match=r"float16 cannot hold .*1e-08.*bfloat16 or float32"):
+        SOP(nn.Identity(), SPEC, memory_dtype="float16")
+
+
+def test_bfloat16_learns_the_noise_too():
+    method = make(std=1e-8, lr_u=1.0, lr_v=10.0, memory_dtype="bfloat16")
+    logits = 4 * F.one_hot(torch.tensor([1, 1]), K).float()
+    batch = batch_of([0, 1], logits, [0, 1])
+    assert method.v.values.dtype == torch.bfloat16
+    for _ in range(100):
+        assert torch.isfinite(method(batch)["loss"])
+    wrong, right = method.per_row(batch, logits)["estimated_noise"].tolist()
+    assert wrong == pytest.approx(math.sqrt(2), abs=0.05)
+    assert right < 1e-6
+
+
+def test_native_score_is_the_size_of_u_minus_v():
+    method = make()
+    y, logits = torch.randint(0, K, (N,)), torch.randn(N, K)
+    columns = method.per_row(batch_of(torch.arange(N), logits, y)._replace(views=()), logits)
+    expected = []
+    for u, v, label in zip(method.u.values[:, 0].tolist(), method.v.values.tolist(), y.tolist(), strict=True):
+        U, V = noise_by_loops(u, v, label)
+        expected.append(math.sqrt(sum((a - b) ** 2 for a, b in zip(U, V, strict=True))))
+    assert set(columns) == {"estimated_noise"} == set(SOP.scores[1:])
+    assert columns["estimated_noise"].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_native_score_is_nan_for_rows_not_trained_on():
+    logits = torch.randn(3, K)
+    columns = make().per_row(batch_of([4, -1, 0], logits, [0, 1, 2]), logits)
+    assert columns["estimated_noise"].isnan().tolist() == [False, True, False]
+
+
+def test_defaults_are_the_authors():
+    method = SOP(nn.Identity(), SPEC)
+    assert (method.lr_u, method.lr_v, method.u.std, method.v.std) == (1.0, 10.0, 1e-8, 1e-8)

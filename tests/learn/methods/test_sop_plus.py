@@ -1,0 +1,202 @@
+"""SOP+ against plain loops: loss, gradients, and the steps of u and v; its limits are SOP."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from contract import TRAINING, make_rows
+from torch import nn
+from toy import batch_of_views
+
+from pidual.errors import UsageError
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.methods import SOP
+from pidual.learn.methods.sop_plus import SOPPlus
+from pidual.learn.nets import MLP
+
+N, K, B = 12, 4, 5
+SPEC = Spec(N, K)
+LR_U, LR_V = 0.5, 2.0
+CONSISTENCY, BALANCE = 0.9, 0.7
+
+
+def make(kind=SOPPlus, **options):
+    """The network passes x on: the tests' inputs are logits. Balance weighs more than the authors', to be seen."""
+    torch.manual_seed(7)
+    return kind(nn.Identity(), SPEC, **{"lr_u": LR_U, "lr_v": LR_V, "std": 0.5, **options})
+
+
+def make_batch(weight=None, scale=1.5):
+    """Logits of two views, which differ."""
+    views = tuple((scale * torch.randn(B, K)).requires_grad_() for _ in range(2))
+    return batch_of_views(torch.randperm(N)[:B], views, torch.randint(0, K, (B,)), weight)
+
+
+def softmax(f):
+    e = [math.exp(value - max(f)) for value in f]
+    return [value / sum(e) for value in e]
+
+
+def noise(u, v, y):
+    U = [min(u * u, 1.0) if k == y else 0.0 for k in range(K)]
+    V = [0.0 if k == y else min(v[k] * v[k], 1.0) for k in range(K)]
+    return U, V
+
+
+def corrected(f, U, V):
+    q = [max(p_k + U_k - V_k, 1e-4) for p_k, U_k, V_k in zip(softmax(f), U, V, strict=True)]
+    return [min(max(q_k / sum(q), 1e-4), 1.0) for q_k in q]
+
+
+def objective(weak, strong, targets, u, v, fixed_v, y, w, squares):
+    """The whole of it. `targets` and `fixed_v` stand for the weak view and v where they have no gradient."""
+    total, means = 0.0, [0.0] * K
+    for i in range(B):
+        U, V = noise(u[i], v[i], y[i])
+        q = corrected(weak[i], U, noise(u[i], fixed_v[i], y[i])[1])
+        total -= w[i] * math.log(q[y[i]]) / B
+        t, p = softmax(targets[i]), softmax(strong[i])
+        total += CONSISTENCY * w[i] * sum(t[k] * math.log(t[k] / p[k]) for k in range(K)) / B
+        means = [mean + w[i] * q_k / sum(w) for mean, q_k in zip(means, q, strict=True)]
+        if squares:
+            answer = targets[i].index(max(targets[i]))
+            total += w[i] * sum((float(k == answer) + U[k] - V[k] - float(k == y[i])) ** 2 for k in range(K)) / B
+    return total - BALANCE * sum(math.log(min(max(mean, 1e-4), 1.0)) for mean in means) / K
+
+
+def slopes(function, rows, step=1e-5):
+    """Derivatives of a function of a list of lists by every entry."""
+    found = [[0.0] * len(row) for row in rows]
+    for i, k in itertools.product(range(len(rows)), range(len(rows[0]))):
+        ends = []
+        for sign in (1, -1):
+            moved = [list(row) for row in rows]
+            moved[i][k] += sign * step
+            ends.append(function(moved))
+        found[i][k] = (ends[0] - ends[1]) / (2 * step)
+    return torch.tensor(found)
+
+
+def test_loss_gradients_and_updates_equal_plain_loops():
+    method = make(consistency=CONSISTENCY, balance=BALANCE)
+    for _ in range(4):
+        batch = make_batch(0.5 + torch.rand(B))
+        u, v = method.u[batch.index], method.v[batch.index]
+        u_, v_, y, w = u[:, 0].tolist(), v.tolist(), batch.y_noisy.tolist(), batch.weight.tolist()
+        weak, strong = (view.tolist() for view in batch.views)
+        loss = method(batch)["loss"]
+        loss.backward()
+        args = {"targets": weak, "fixed_v": v_, "y": y, "w": w}
+        expected = objective(weak, strong, u=u_, v=v_, squares=False, **args)
+        assert loss.item() == pytest.approx(expected, abs=1e-5)
+        by_weak = slopes(lambda z: objective(z, strong, u=u_, v=v_, squares=False, **args), weak)  # noqa: B023
+        by_strong = slopes(lambda z: objective(weak, z, u=u_, v=v_, squares=False, **args), strong)  # noqa: B023
+        assert torch.allclose(batch.views[0].grad, by_weak, atol=1e-5)
+        assert torch.allclose(batch.views[1].grad, by_strong, atol=1e-5)
+
+        def of_u(z):
+            return objective(weak, strong, u=[row[0] for row in z], v=v_, squares=True, **args)  # noqa: B023
+
+        by_u = slopes(of_u, u.tolist())
+        by_v = slopes(lambda z: objective(weak, strong, u=u_, v=z, squares=True, **args), v_)  # noqa: B023
+        assert torch.allclose(method.u[batch.index], u - LR_U * by_u, atol=1e-5)
+        assert torch.allclose(method.v[batch.index], v - LR_V * by_v, atol=1e-5)
+
+
+def test_without_consistency_and_balance_it_is_sop():
+    plus, plain = make(consistency=0.0, balance=0.0), make(SOP)
+    for _ in range(3):
+        batch = make_batch(0.5 + torch.rand(B))
+        weak = batch.x.detach().requires_grad_()
+        one, two = plus(batch)["loss"], plain(batch._replace(views=(weak,)))["loss"]
+        one.backward()
+        two.backward()
+        assert torch.allclose(one, two, atol=1e-6)
+        assert torch.allclose(batch.x.grad, weak.grad, atol=1e-6)
+        assert not batch.views[1].grad.any()
+        assert torch.allclose(plus.u.values, plain.u.values, atol=1e-6)
+        assert torch.allclose(plus.v.values, plain.v.values, atol=1e-6)
+
+
+def test_u_learns_from_the_balance_and_v_does_not():
+    balanced, plain, batch = make(balance=5.0), make(balance=0.0), make_batch()
+    balanced(batch)
+    plain(batch)
+    assert not torch.allclose(balanced.u[batch.index], plain.u[batch.index], atol=1e-4)
+    assert torch.allclose(balanced.v.values, plain.v.values, atol=1e-6)
+
+
+def test_u_and_v_do_not_learn_from_the_consistency():
+    strict, plain, batch = make(consistency=50.0), make(consistency=0.0), make_batch()
+    strict(batch)
+    plain(batch)
+    assert torch.equal(strict.u.values, plain.u.values)
+    assert torch.equal(strict.v.values, plain.v.values)
+
+
+def test_the_weak_view_is_a_fixed_target():
+    method, batch = make(consistency=50.0, balance=0.0, std=0.0), make_batch()
+    method(batch)["loss"].backward()
+    alone = make(consistency=0.0, balance=0.0, std=0.0)
+    weak = batch.x.detach().requires_grad_()
+    alone(batch._replace(views=(weak, batch.views[1])))["loss"].backward()
+    assert torch.allclose(batch.x.grad, weak.grad, atol=1e-6)
+
+
+def test_equal_views_are_consistent():
+    method, batch = make(), make_batch()
+    assert method(batch._replace(views=(batch.x, batch.x)))["consistency"].item() == pytest.approx(0, abs=1e-6)
+
+
+def test_balance_is_lowest_where_classes_are_predicted_alike():
+    method, batch = make(balance=1.0, consistency=0.0, std=0.0), make_batch()
+    even, lone = torch.zeros(B, K), torch.tensor([[9.0, 0.0, 0.0, 0.0]]).expand(B, K)
+    terms = []
+    for logits in (even, lone):
+        q = method.corrected(logits.softmax(1), torch.zeros(B, K), torch.zeros(B, K))
+        terms.append((method.label_loss(batch, q) - SOP.label_loss(method, batch, q)).item())
+    assert terms[0] == pytest.approx(math.log(K), abs=1e-6)
+    assert terms[1] > terms[0] + 1
+
+
+def test_a_class_without_probability_has_a_finite_loss():
+    method, batch = make(std=0.0), make_batch(torch.zeros(B), scale=200.0)
+    assert torch.isfinite(method(batch)["loss"])
+
+
+def test_defaults_are_the_authors_and_options_those_of_sop():
+    method = SOPPlus(nn.Identity(), SPEC, lr_u=0.1)
+    assert (method.consistency, method.balance, method.lr_u, method.lr_v) == (0.9, 0.1, 0.1, 10.0)
+    assert (method.n_views, method.strong_views, set(method.memories)) == (2, 1, {"u", "v"})
+    for option in ("consistency", "balance"):
+        with pytest.raises(UsageError, match=f"{option} must be at least 0"):
+            make(**{option: -1.0})
+
+
+def build(rows, n_classes=3):
+    return lambda: SOPPlus(
+        MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), rows.spec(n_classes), std=0.3
+    )
+
+
+def test_a_fit_resumes_bitwise(rows, tmp_path):
+    whole = fit(build(rows), rows, rows, TRAINING)
+    steps = itertools.count(1)
+    with pytest.raises(Interrupted):
+        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(steps) == 11)
+    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
+    for name, memory in whole.method.memories.items():
+        assert torch.equal(memory.values, resumed.method.memories[name].values)
+    assert whole.history[-1]["consistency"] > 0  # dropout makes the two passes differ
+
+
+def test_fifty_rows_of_two_classes_of_which_one_is_never_given():
+    rows = make_rows()
+    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), np.zeros(50, np.int64))
+    fitted = fit(build(rows, 2), rows, None, Training(epochs=3, batch_size=64, lr=0.05, guard="off"))
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)

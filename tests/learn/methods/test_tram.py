@@ -1,0 +1,224 @@
+"""TRAM and TRAM++ against plain loops, and their stop-gradients."""
+
+import math
+
+import pytest
+import torch
+from small_networks import Smooth
+from torch import nn
+from torch.nn import functional as F
+
+from pidual.errors import UsageError
+from pidual.learn.batch import PI, Batch, Spec
+from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.methods import TRAM, TRAMPlusPlus
+from pidual.learn.nets import MLP, ResNet50
+
+D, K, W, B = 5, 4, 6, 7
+SIZES, NUMBERS = (3, 2), 2
+SPEC = Spec(100, K, SIZES, NUMBERS)
+BOTH = pytest.mark.parametrize("kind", [TRAM, TRAMPlusPlus])
+
+
+def build(kind=TRAM, **options):
+    """A small method in float64 whose biases are not zero."""
+    method = kind(Smooth(D, K), SPEC, **{"width": W, **options}).double()
+    for parameter in method.parameters():
+        nn.init.normal_(parameter)
+    return method
+
+
+def make_batch(method):
+    codes = torch.stack([torch.randint(0, size, (B,)) for size in SIZES], 1)
+    codes[0, 0] = -1  # unknown: an annotator that was not seen in training
+    numbers = torch.randn(B, NUMBERS + method.random_pi, dtype=torch.float64)
+    x, y = torch.randn(B, 3, dtype=torch.float64), torch.randint(0, K, (B,))
+    return Batch.of_rows(torch.arange(B), (x,), y, PI(codes, numbers), torch.rand(B, dtype=torch.float64) + 0.5)
+
+
+def dense(a, i):
+    """PI of row i as the vector the paper writes: one-hot, one-hot, numbers, random PI."""
+    hot = [float(a.codes[i, j] == code) for j, size in enumerate(SIZES) for code in range(size)]
+    return torch.tensor(hot + a.numbers[i].tolist(), dtype=torch.float64)
+
+
+def cross_entropy_by_hand(z, y):
+    z = z.tolist()
+    return math.log(sum(math.exp(value) for value in z)) - z[int(y)]
+
+
+def losses_by_loops(method, batch, residual):
+    """The terms with and without PI: weighted means over rows."""
+    tower, head = method.tower, method.f.head
+    A1 = torch.cat([tower.first.table, tower.first.dense]).T
+    with_pi = without = 0.0
+    for i in range(B):
+        phi = torch.tanh(method.f.body.weight @ batch.x[i] + method.f.body.bias)
+        h1 = (A1 @ dense(batch.a, i) + tower.first.bias).clamp(min=0)
+        h2 = (tower.second.weight @ torch.cat([phi, h1]) + tower.second.bias).clamp(min=0)
+        h2 = h2 + h1 if residual else h2
+        z_pi = tower.third.weight @ torch.cat([phi, h2]) + tower.third.bias
+        share = batch.weight[i].item() / B
+        with_pi += share * cross_entropy_by_hand(z_pi, batch.y_noisy[i])
+        without += share * cross_entropy_by_hand(head.weight @ phi + head.bias, batch.y_noisy[i])
+    return with_pi, without
+
+
+@BOTH
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("head_weight", [1.0, 0.1])
+def test_loss_equals_plain_loops(kind, residual, head_weight):
+    method = build(kind, residual=residual, head_weight=head_weight)
+    batch = make_batch(method)
+    with_pi, without = losses_by_loops(method, batch, residual)
+    logs = method(batch)
+    assert logs["loss"].item() == pytest.approx(with_pi + head_weight * without, abs=1e-10)
+    assert logs["head_loss"].item() == pytest.approx(without, abs=1e-10)
+
+
+def gradients(method, batch):
+    method.zero_grad()
+    method(batch)["loss"].backward()
+    return {name: parameter.grad.clone() for name, parameter in method.named_parameters()}
+
+
+@BOTH
+def test_term_without_pi_gives_the_backbone_exactly_zero_gradient(kind):
+    method = build(kind)
+    batch = make_batch(method)
+    for layer in (method.tower.second, method.tower.third):
+        nn.init.zeros_(layer.weight[:, :D])  # a tower that does not look at the features
+    found = gradients(method, batch)
+    assert bool((found["f.body.weight"] == 0).all())
+    assert bool((found["f.body.bias"] == 0).all())
+    assert bool((found["f.head.weight"] != 0).any())
+
+
+@BOTH
+def test_backbone_and_tower_learn_from_the_term_with_pi_alone(kind):
+    method = build(kind, head_weight=0.0)
+    batch = make_batch(method)
+    without_head = gradients(method, batch)
+    method.head_weight = 1000.0
+    with_head = gradients(method, batch)
+    for name, gradient in without_head.items():
+        head = name.startswith("f.head.")
+        assert torch.equal(gradient, with_head[name]) != head, name
+        assert bool((gradient != 0).any()) != head, name  # the term with PI gives the head exactly zero
+
+
+@BOTH
+def test_head_is_a_linear_probe_with_w_times_its_own_gradient(kind):
+    method = build(kind, head_weight=0.3)
+    batch = make_batch(method)
+    phi = method.f.features(batch.x).detach()
+    losses = F.cross_entropy(method.f.head(phi), batch.y_noisy, reduction="none")
+    (expected,) = torch.autograd.grad((losses * batch.weight).mean(), method.f.head.weight)
+    assert torch.allclose(gradients(method, batch)["f.head.weight"], 0.3 * expected, rtol=0, atol=1e-12)
+
+
+def test_gradients_of_the_term_with_pi_equal_finite_differences():
+    method = build(TRAMPlusPlus, head_weight=0.0)
+    batch = make_batch(method)
+    found = gradients(method, batch)
+    for name, parameter in method.named_parameters():
+        if name.startswith("f.head."):
+            continue
+        at, step, flat = int(found[name].abs().argmax()), 1e-6, parameter.data.view(-1)
+        start = flat[at].item()
+        flat[at] = start + step
+        above, _ = losses_by_loops(method, batch, True)
+        flat[at] = start - step
+        below, _ = losses_by_loops(method, batch, True)
+        flat[at] = start
+        assert found[name].view(-1)[at].item() == pytest.approx((above - below) / (2 * step), rel=1e-5), name
+
+
+@BOTH
+def test_one_pass_through_the_backbone(kind):
+    method = build(kind)
+    batch, seen = make_batch(method), []
+    method.f.body.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    method(batch)
+    assert seen == [B]
+
+
+@BOTH
+def test_prediction_is_f_and_ignores_the_tower(kind):
+    method = build(kind)
+    x = make_batch(method).x
+    before = method.logits(x)
+    assert torch.equal(before, method.f(x))
+    for parameter in method.tower.parameters():
+        nn.init.normal_(parameter)
+    assert torch.equal(method.logits(x), before)
+
+
+@BOTH
+@pytest.mark.parametrize("asked", [False, True])
+def test_weight_decay_spares_the_hidden_layers_of_the_tower_unless_asked(kind, asked):
+    method = build(kind, pi_weight_decay=asked)
+    decay = {id(p): group.get("weight_decay", "the run's") for group in method.param_groups() for p in group["params"]}
+    assert sum(len(group["params"]) for group in method.param_groups()) == len(decay)
+    for name, parameter in method.named_parameters():
+        hidden = name.startswith(("tower.first.", "tower.second."))
+        assert decay.pop(id(parameter)) == (0 if hidden and not asked else "the run's"), name
+    assert not decay
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_parameter_counts_of_the_paper():
+    with torch.device("meta"):
+        f = ResNet50()
+    spec = Spec(1, 1000, (16,), 3)
+    tram, tram_2048 = (TRAMPlusPlus(f, spec, width=width, random_pi=30) for width in (1024, 2048))
+    assert count(tram) - count(f) == 6_270_952
+    assert round(count(tram) / 1e6, 2) == 31.83
+    assert round(count(tram_2048) / 1e6, 2) == 38.15
+
+
+@BOTH
+def test_parameter_count_formula(kind):
+    method = build(kind)
+    p = sum(SIZES) + NUMBERS + method.random_pi
+    assert count(method.tower) == (p + 1) * W + (D + W + 1) * W + (D + W + 1) * K
+
+
+def test_random_pi_of_tram_plus_plus_enters_the_first_layer():
+    assert TRAM(Smooth(D, K), SPEC).random_pi == 0
+    method = build(TRAMPlusPlus, random_pi=14)
+    assert (method.random_pi, method.head_weight) == (14, 0.5)
+    assert method.tower.first.dense.shape == (NUMBERS + 14, W)
+    batch = make_batch(method)
+    other = batch.a.numbers.clone()
+    other[:, -1] += 1
+    assert method(batch)["loss"] != method(batch._replace(a=PI(batch.a.codes, other)))["loss"]
+
+
+def test_random_pi_of_a_row_is_the_same_in_every_epoch(rows):
+    seen = [{}, {}]
+
+    class Watching(TRAMPlusPlus):
+        def on_epoch_start(self, epoch, scan):
+            self.seen = seen[epoch]
+
+        def forward(self, batch):
+            self.seen.update(zip(batch.index.tolist(), batch.a.numbers[:, 2:].tolist(), strict=True))
+            return super().forward(batch)
+
+    spec = Spec(240, 3, (6,), 2)
+    training = Training(epochs=2, batch_size=60, lr=0.01)
+    fit(lambda: Watching(MLP(5, 3, width=4), spec, width=4), rows, None, training, fabric=make_fabric("cpu"))
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 240
+    assert len({tuple(values) for values in seen[0].values()}) == 240  # unique
+    assert {len(values) for values in seen[0].values()} == {8}
+
+
+@BOTH
+def test_needs_a_network_with_features_and_a_head(kind):
+    with pytest.raises(UsageError, match="linear `head`"):
+        kind(nn.Linear(3, K), SPEC)

@@ -1,0 +1,708 @@
+"""A sweep tries each point once, whatever happens to its workers, and looks at noisy validation rows only."""
+
+import contextlib
+import json
+import re
+import shlex
+import signal
+import sys
+import threading
+import time
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import optuna
+import pandas as pd
+import pytest
+from command_line import run_cli, start_cli, write_crowd
+from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+
+from pidual.cli.common import parse_value
+from pidual.cli.sweep import print_sweep
+from pidual.data import AnnotationTable, load_inputs
+from pidual.data.datasets.synthetic import make_crowd
+from pidual.errors import RunError, UsageError
+from pidual.fit.options import FitOptions
+from pidual.learn.engine import Interrupted
+from pidual.learn.engine.progress import Progress
+from pidual.options import Training
+from pidual.paper.recipes import load_recipe
+from pidual.paper.runs import load_data
+from pidual.paper.sweep import choose_search, plain, recipe_search, run_sweep
+from pidual.paper.sweep.queue import Queue, beating, is_alive, lock_file
+from pidual.paper.sweep.results import Sweep
+from pidual.paper.sweep.space import Space
+from pidual.paper.sweep.study import check_same, open_study, opened
+from pidual.run.lifecycle import remove_sweep
+
+FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
+CE = FitOptions(method="ce", options={"epochs": 2}, accelerator="cpu")
+LRS = {"lr": [0.01, 0.03, 0.1]}
+
+
+@pytest.fixture(autouse=True)
+def _no_plots(monkeypatch):
+    """Drawing takes longer than these fits."""
+    monkeypatch.setattr("pidual.paper.sweep.results.draw_trials", lambda *args: None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_crowd(tmp_path_factory.mktemp("crowd"))
+
+
+@pytest.fixture(scope="module")
+def data():
+    crowd = make_crowd(40, 6, 3, 3, 4, noise=0.3, spammer_share=0.2, n_test=4, seed=3)
+    table = AnnotationTable.from_frame(crowd.frame, pi=["annotator"], keep_ids=True)
+    return table, load_inputs(crowd.x)
+
+
+def sweep(folder, out, *options, epochs=2):
+    """Exit code, stdout and stderr of a sweep of cross-entropy with few epochs."""
+    args = ["sweep", folder / "labels.csv", "--x", folder / "x.npy", "--method", "ce", "--out", out]
+    return run_cli([*args, "--epochs", epochs, *options])
+
+
+def search(**values):
+    return [word for name, options in values.items() for word in ("--search", f"{name}={options}")]
+
+
+def trials_of(out, study="labels-ce"):
+    """All trials of the study as Optuna has them, those that were put back among them."""
+    storage = RDBStorage(f"sqlite:///{out / 'study.sqlite'}", skip_compatibility_check=True)
+    try:
+        return optuna.load_study(study_name=study, storage=storage).get_trials()
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def each_point_is_complete_once(trials, n_points):
+    complete = [trial.user_attrs["point"] for trial in trials if trial.state == TrialState.COMPLETE]
+    return sorted(complete) == list(range(n_points)) and not any(t.state == TrialState.RUNNING for t in trials)
+
+
+def fails(*args, **kwargs):
+    raise AssertionError("nothing is left to fit")
+
+
+# --- what comes out ---
+
+
+def test_a_grid_is_tried_in_full_and_the_best_can_be_fitted(folder, tmp_path):
+    out = tmp_path / "sweep"
+    code, stdout, err = sweep(folder, out, "--set", "select=best", *search(lr="0.01,0.1", weight_decay="0.0001,0.01"))
+    assert code == 0, err
+    assert {path.name for path in out.iterdir()} == FILES
+    assert list((out / "state").iterdir()) == []
+    frame = pd.read_csv(out / "trials.csv")
+    assert list(frame)[:5] == ["trial", "state", "lr", "weight_decay", "valid_accuracy"]
+    assert {*zip(frame["lr"], frame["weight_decay"], strict=True)} == {
+        (lr, decay) for lr in (0.01, 0.1) for decay in (0.0001, 0.01)
+    }
+    assert (frame["state"] == "complete").all()
+    best = json.loads((out / "best.json").read_text())
+    row = frame.sort_values(["valid_accuracy", "valid_loss"], ascending=[False, True]).iloc[0]
+    assert best["options"] == {"lr": row["lr"], "weight_decay": row["weight_decay"]}
+    assert (best["valid_accuracy"], best["trial"], best["n_valid"]) == (row["valid_accuracy"], row["trial"], 18)
+    assert stdout.splitlines()[-1] == best["command"]
+    assert "Trial 3: noisy validation" in err
+    words = shlex.split(best["command"])
+    assert words[words.index("--out") + 1] == "runs/labels-ce"  # beside a first fit of the table
+    code, stdout, err = run_cli([*words[1:], "--out", tmp_path / "run", "--quiet", "--json"])
+    assert code == 0, err
+    summary = json.loads(stdout)
+    assert summary["valid_accuracy"] == best["valid_accuracy"]
+    assert summary["selected_epoch"] == best["selected_epoch"]
+
+
+def test_the_plot_stands_alone_and_has_a_panel_for_every_option(folder, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    code, _, err = sweep(folder, tmp_path / "s", "-q", *search(lr="0.01,0.1", select="best,last"))
+    assert (code, err) == (0, "")
+    svg = (tmp_path / "s" / "trials.svg").read_text()
+    assert svg.count(">lr<") == svg.count(">select<") == 1
+    assert all(f">{value}<" in svg for value in ("0.01", "0.1", "best", "last"))
+    assert "http://www.w3.org" in svg
+    assert "<image" not in svg
+
+
+def test_as_json(folder, tmp_path):
+    code, stdout, err = sweep(folder, tmp_path / "s", "-q", "--json", *search(lr="0.01,0.1"))
+    assert (code, err) == (0, "")
+    found = json.loads(stdout)
+    assert found["best"] == json.loads((tmp_path / "s" / "best.json").read_text())
+    assert [row["lr"] for row in sorted(found["trials"], key=lambda row: row["lr"])] == [0.01, 0.1]
+
+
+def test_clean_labels_have_no_part_in_it(folder, tmp_path):
+    frame = pd.read_csv(folder / "labels.csv")
+    frame["y"] = np.random.default_rng(0).permutation(frame["y"])
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    (tmp_path / "x.npy").write_bytes((folder / "x.npy").read_bytes())
+    found = []
+    for where in (folder, tmp_path):
+        out = tmp_path / f"sweep{len(found)}"
+        assert sweep(where, out, "-q", *search(lr="0.01,0.1,0.3"))[0] == 0
+        best = json.loads((out / "best.json").read_text())
+        found.append((best["options"], best["valid_accuracy"], pd.read_csv(out / "trials.csv").drop(columns="seconds")))
+    assert found[0][:2] == found[1][:2]
+    pd.testing.assert_frame_equal(found[0][2], found[1][2])
+
+
+def test_the_grid_of_the_paper_without_what_is_fixed():
+    options = FitOptions(method="elr", options={"lr": 0.05, "lam": 3.0})
+    assert choose_search(options) == {"weight_decay": [1e-4, 1e-3], "beta": [0.5, 0.7, 0.9]}
+    assert choose_search(options, own={"beta": [0.1]}) == {"beta": [0.1]}
+    assert choose_search(options, "imagenet_pi", {"beta": [0.1]}) == {"weight_decay": [1e-5, 1e-4], "beta": [0.1]}
+
+
+def test_a_sweep_is_of_a_method_that_is_named(data, folder, tmp_path):
+    with pytest.raises(UsageError, match="options of one method; name it"):
+        choose_search(FitOptions())
+    with pytest.raises(UsageError, match="options of one method; name it"):
+        run_sweep(*data, tmp_path / "sweep", FitOptions(), LRS)
+    code, _, err = sweep(folder, tmp_path / "sweep", "--method", "auto", *search(lr="0.01,0.1"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "name it, such as --method pi_dual" in err
+    assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-5, 3, True, None, "none", "best", "true", "1", [1, 2], "a b", [], "[1"])
+def test_values_in_commands_are_read_as_they_were(value):
+    assert parse_value(plain(value)) == value
+    assert type(parse_value(plain(value))) is type(value)
+
+
+def test_values_that_look_alike_are_different_points():
+    space = Space({"a": [1, True, 1.0, "1", 1], "b": [[1, 2], (1, 2)]}, CE)
+    assert [type(point["a"]) for point in space.points] == [int, bool, float, str]
+    assert all(point["b"] == [1, 2] for point in space.points)
+
+
+# --- again, and together ---
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "said"),
+    [([0.8, 0.85], "Best of 2: trial 1, 85.0% of 20"), ([0.85, 0.85], "All 2 trials are equal: 85.0%")],
+)
+def test_a_tie_is_called_one(accuracy, said, tmp_path, capsys):
+    trials = pd.DataFrame({"trial": [0, 1], "state": "complete", "lr": [0.1, 0.2], "valid_accuracy": accuracy})
+    trials = trials.assign(valid_loss=[0.5, 0.4], selected_epoch=3, seconds=1.0, error="")
+    best = {"n_valid": 20, "valid_accuracy": 0.85, "n_trials": 2, "trial": 1, "command": "pidual fit"}
+    print_sweep(Sweep(tmp_path, trials, best))
+    assert said in capsys.readouterr().out
+
+
+def test_a_finished_sweep_is_not_repeated(folder, tmp_path, monkeypatch):
+    out, choices = tmp_path / "s", search(lr="0.01,0.1")
+    assert sweep(folder, out, "-q", *choices)[0] == 0
+    before = (out / "trials.csv").read_text()
+    code, _, err = sweep(folder, out, "-q", *choices)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "already holds a sweep; continue or join it with --resume" in err
+    monkeypatch.setattr("pidual.paper.sweep.run.train", fails)
+    code, stdout, err = sweep(folder, out, "--resume", *choices)
+    assert code == 0, err
+    assert "2 points of lr; taken before: 2\n" in err
+    assert re.search("Best of 2|All 2 trials are equal", stdout)
+    assert (out / "trials.csv").read_text() == before
+    monkeypatch.undo()
+    assert sweep(folder, out, "-q", "--force", *search(lr="0.2"))[0] == 0
+    assert pd.read_csv(out / "trials.csv")["lr"].tolist() == [0.2]
+
+
+def test_more_trials_later(data, tmp_path):
+    table, inputs = data
+    options = {"lr": [0.01, 0.1], "momentum": [0.0, 0.5, 0.9]}
+    first = run_sweep(table, inputs, tmp_path / "s", CE, options, trials=2)
+    assert len(first.trials) == 2
+    second = run_sweep(table, inputs, tmp_path / "s", CE, options, trials=4, resume=True)
+    assert len(second.trials) == 4
+    pd.testing.assert_frame_equal(second.trials.head(2), first.trials, check_dtype=False)
+    assert not second.trials.duplicated(["lr", "momentum"]).any()
+
+
+def test_tpe_tries_no_point_twice(data, tmp_path):
+    table, inputs = data
+    options = {"lr": [0.01, 0.1], "momentum": [0.0, 0.9], "select": ["best", "last"]}
+    found = run_sweep(table, inputs, tmp_path / "s", CE, options, sampler="tpe", trials=7)
+    assert len(found.trials) == 7
+    assert not found.trials.duplicated(["lr", "momentum", "select"]).any()
+
+
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
+def test_many_workers_take_each_point_once(sampler, tmp_path):
+    """Four workers on one SQLite file, each with connections of its own, that take and end trials at once."""
+    space = Space({"lr": [0.1, 0.2, 0.3, 0.4], "momentum": [0.0, 0.5, 0.9]}, CE)
+    url, limit, errors = f"sqlite:///{tmp_path / 'study.sqlite'}", 10, []
+
+    def work(number):
+        try:
+            with opened(url) as storage, lock_file(tmp_path / f"worker{number}") as lock:
+                study = open_study(storage, "s", optuna.pruners.NopPruner(), {}, force=False, resume=True)
+                queue = Queue(study, space, sampler, limit, lock, stop=lambda: False)
+                while (trial := queue.take()) is not None:
+                    time.sleep(0.01)
+                    study.tell(trial.number, 0.5)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    trials = trials_of(tmp_path, "s")
+    complete = [trial.user_attrs["point"] for trial in trials if trial.state == TrialState.COMPLETE]
+    assert len(complete) == len(set(complete)) == limit
+    assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.FAIL}
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_sweep(folder, tmp_path):
+    out = tmp_path / "s"
+    args = ["sweep", folder / "labels.csv", "--x", folder / "x.npy", "--method", "ce", "--epochs", 4, "--out", out]
+    args += [*search(lr="0.01,0.03,0.1", weight_decay="0,0.001,0.01"), "--resume"]
+    workers = [start_cli(args), start_cli(args)]
+    ends = [worker.communicate(timeout=240) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], ends
+    assert each_point_is_complete_once(trials_of(out), 9)
+    assert sum(err.count(": noisy validation ") for _, err in ends) == 9
+    frame = pd.read_csv(out / "trials.csv")
+    assert len(frame) == 9
+    assert (frame["state"] == "complete").all()
+    assert json.loads((out / "best.json").read_text())["n_trials"] == 9
+    assert list((out / "state").iterdir()) == []
+
+
+def test_another_worker_s_trial_is_left_to_it_until_it_is_killed(folder, tmp_path):
+    out, choices = tmp_path / "s", search(lr="0.01,0.03,0.1")
+    args = ["sweep", folder / "labels.csv", "--x", folder / "x.npy", "--method", "ce", "--epochs", 60, "--out", out]
+    worker = start_cli([*args, *choices])
+    for line in worker.stderr:
+        if line.startswith("Trial 0: "):  # has begun
+            break
+    worker.send_signal(signal.SIGSTOP)
+    code, _, err = sweep(folder, out, "--resume", *choices, epochs=60)
+    assert code == 0, err
+    assert "Still running in other workers: 1; " in err
+    before = trials_of(out)
+    assert [trial.state.name for trial in before] == ["RUNNING", "COMPLETE", "COMPLETE"]
+    worker.kill()
+    worker.communicate(timeout=60)
+    code, _, err = sweep(folder, out, "--resume", *choices, epochs=60)
+    assert code == 0, err
+    trials = trials_of(out)
+    assert [trial.state.name for trial in trials] == ["FAIL", "COMPLETE", "COMPLETE", "COMPLETE"]
+    assert each_point_is_complete_once(trials, 3)
+    assert [trial.datetime_complete for trial in trials[1:3]] == [trial.datetime_complete for trial in before[1:]]
+    frame = pd.read_csv(out / "trials.csv")
+    assert frame["state"].tolist() == ["complete"] * 3
+    assert list((out / "state").iterdir()) == []
+
+
+class Starts(Progress):
+    """Remembers how many steps each training began with."""
+
+    def __init__(self):
+        self.done = []
+
+    def start(self, epochs, steps, done, stage=""):
+        self.done.append(done)
+
+
+def test_an_interrupted_trial_goes_on_where_it_was(data, tmp_path):
+    table, inputs = data
+    calls, starts = count(), Starts()
+    with pytest.raises(Interrupted):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, stop=lambda: next(calls) > 18, progress=starts)
+    assert len(starts.done) == 2  # the first trial ended, the second did not
+    states = [trial.state for trial in trials_of(tmp_path / "s", "sweep")]
+    assert states == [TrialState.COMPLETE, TrialState.FAIL]
+    resumed = Starts()
+    found = run_sweep(table, inputs, tmp_path / "s", CE, LRS, resume=True, progress=resumed)
+    assert len(resumed.done) == 2
+    assert resumed.done[0] > 0 == resumed.done[1]
+    whole = run_sweep(table, inputs, tmp_path / "whole", CE, LRS)
+    same = ["lr", "valid_accuracy", "valid_loss", "selected_epoch"]
+    pd.testing.assert_frame_equal(found.trials[same], whole.trials[same])
+
+
+def test_ctrl_c_is_exit_code_130(folder, tmp_path, monkeypatch):
+    calls = count()
+
+    @contextlib.contextmanager
+    def stop_soon():
+        yield lambda: next(calls) > 8
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pidual.cli.sweep.stop_signals", stop_soon)
+        code, stdout, err = sweep(folder, tmp_path / "s", "-q", *search(lr="0.01,0.1"))
+    assert (code, stdout) == (130, "")
+    assert err.startswith("Interrupted: stopped in epoch 1 of 2, step")
+    assert err.endswith("continue with --resume.\n")
+    assert sweep(folder, tmp_path / "s", "-q", "--resume", *search(lr="0.01,0.1"))[0] == 0
+    assert each_point_is_complete_once(trials_of(tmp_path / "s"), 2)
+
+
+# --- dead and silent workers ---
+
+
+@pytest.fixture
+def study(tmp_path):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with opened(f"sqlite:///{tmp_path / 'study.sqlite'}") as storage:
+        yield open_study(storage, "s", optuna.pruners.NopPruner(), {}, force=False, resume=False)
+
+
+def make_queue(study, host, limit=1):
+    return Queue(study, Space(LRS, CE), "grid", limit, {"host": host, "lock": ""}, stop=lambda: False)
+
+
+def test_a_lock_tells_the_living_from_the_dead(tmp_path):
+    with lock_file(tmp_path) as lock:
+        assert is_alive(lock) is True
+        assert is_alive(lock | {"host": "elsewhere"}) is None
+        kept = (tmp_path / f"{0:032}.lock").absolute()
+        kept.write_text("")
+        assert is_alive(lock | {"lock": str(kept)}) is False
+        (tmp_path / "other").write_text("")
+        assert is_alive(lock | {"lock": str(tmp_path / "other")}) is None  # no file of ours, so not opened
+    assert is_alive(lock) is None
+    with pytest.raises(KeyError), lock_file(tmp_path) as lock:
+        raise KeyError
+    assert is_alive(lock) is False
+
+
+def test_a_worker_that_ends_while_it_is_looked_at_is_neither_alive_nor_dead(tmp_path, monkeypatch):
+    with lock_file(tmp_path) as lock:
+        pass
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    assert is_alive(lock) is None
+
+
+def test_the_first_to_claim_a_point_has_it_and_the_last_claim_ends_the_budget(study):
+    first, second = make_queue(study, "far", limit=2), make_queue(study, "near", limit=2)
+    assert first.claim(1).user_attrs["point"] == 1
+    assert second.claim(1) is None
+    assert second.claim(0) is not None
+    assert first.claim(2) is None
+    states = [(trial.user_attrs["point"], trial.state.name) for trial in study.get_trials()]
+    assert states == [(1, "RUNNING"), (1, "FAIL"), (0, "RUNNING"), (2, "FAIL")]
+
+
+def test_a_silent_worker_s_point_is_taken_and_it_hears_of_it(study, monkeypatch):
+    monkeypatch.setattr("pidual.paper.sweep.queue.BEAT_SECONDS", 0.2)
+    first = make_queue(study, "far").take()
+    monkeypatch.setattr("pidual.paper.sweep.queue.SILENT_SECONDS", 0.3)
+    second = make_queue(study, "near").take()
+    assert second is not None
+    assert first.user_attrs["point"] == second.user_attrs["point"]
+    with beating(first) as lost:
+        time.sleep(0.5)
+        assert lost()
+
+
+def test_a_worker_that_beats_is_left_alone(study, monkeypatch):
+    monkeypatch.setattr("pidual.paper.sweep.queue.BEAT_SECONDS", 0.2)
+    monkeypatch.setattr("pidual.paper.sweep.queue.SILENT_SECONDS", 20.0)
+    first = make_queue(study, "far").take()
+    with beating(first) as lost:
+        assert make_queue(study, "near").take() is None
+        assert not lost()
+    assert [trial.state for trial in study.get_trials()] == [TrialState.RUNNING]
+
+
+# --- trials that do not end well ---
+
+
+def test_hopeless_trials_are_pruned(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("pidual.paper.sweep.run.STARTUP_TRIALS", 2)
+    table, inputs = data
+    options = FitOptions(method="ce", options={"epochs": 6, "guard": "off"}, accelerator="cpu")
+    choices = {"lr": [0.0, 0.1], "momentum": [0.7, 0.8, 0.9]}
+    found = run_sweep(table, inputs, tmp_path / "s", options, choices, prune=True)
+    pruned = found.trials[found.trials["state"] == "pruned"]
+    assert len(pruned) > 0
+    assert (pruned["lr"] == 0).all()
+    assert pruned["valid_accuracy"].isna().all()
+    assert found.best["options"]["lr"] == 0.1
+    assert found.best["n_trials"] == 6 - len(pruned)
+    trials = [trial for trial in trials_of(tmp_path / "s", "sweep") if trial.state == TrialState.PRUNED]
+    assert all(2 <= len(trial.intermediate_values) < 6 for trial in trials)
+
+
+def test_an_interrupted_trial_is_pruned_by_all_its_epochs(data, tmp_path):
+    table, inputs = data
+    calls = count()
+    with pytest.raises(Interrupted):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, prune=True, stop=lambda: next(calls) > 8)
+    found = run_sweep(table, inputs, tmp_path / "s", CE, LRS, prune=True, resume=True)
+    assert (found.trials["state"] == "complete").all()
+    trials = [trial for trial in trials_of(tmp_path / "s", "sweep") if trial.state == TrialState.COMPLETE]
+    assert [list(trial.intermediate_values) for trial in trials] == [[0, 1]] * 3
+
+
+def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch):
+    from pidual.paper.sweep import run
+
+    def train(job, **kwargs):
+        if job.training.lr == 0.03:
+            raise RuntimeError("out of memory\nat some length")
+        return real(job, **kwargs)
+
+    real = run.train
+    monkeypatch.setattr(run, "train", train)
+    code, stdout, err = sweep(folder, tmp_path / "s", *search(lr="0.01,0.03,0.1"))
+    assert code == 0
+    assert "Best of 2" in stdout
+    assert "failed (out of memory)\n" in err
+    assert "Failed: 1; " in err
+    frame = pd.read_csv(tmp_path / "s" / "trials.csv").set_index("lr")
+    assert frame.loc[0.03, ["state", "error"]].tolist() == ["failed", "out of memory"]
+    monkeypatch.setattr(run, "train", fails)
+    assert sweep(folder, tmp_path / "s", "-q", "--resume", *search(lr="0.01,0.03,0.1"))[0] == 0
+
+
+def test_a_full_disk_puts_the_trial_back(data, tmp_path, monkeypatch):
+    table, inputs = data
+
+    def full(*args, **kwargs):
+        raise RunError("cannot write")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pidual.paper.sweep.run.train", full)
+        with pytest.raises(RunError, match="cannot write"):
+            run_sweep(table, inputs, tmp_path / "s", CE, LRS)
+    assert [trial.state for trial in trials_of(tmp_path / "s", "sweep")] == [TrialState.FAIL]
+    found = run_sweep(table, inputs, tmp_path / "s", CE, LRS, resume=True)
+    assert len(found.trials) == found.best["n_trials"] == 3
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--search", "widht=8,16"], "The method 'ce' has no option 'widht'"),
+        (["--search", "lr=0.1,fast"], "lr must be a number of at least 0, not 'fast'"),
+        (["--search", "schedule=cosine,wave"], "schedule must be one of cosine, steps, constant, not 'wave'"),
+        (["--search", "network.width=8,-1"], "-1"),
+        (["--search", "lr"], "'lr' is not of the form KEY=V1,V2,..."),
+        (["--search", "lr="], "'lr=' is not of the form KEY=V1,V2,..."),
+        (["--search", "lr=0.1", "--search", "lr=0.2"], "lr is given twice"),
+        (["--search", "seed=1,2"], "--seed"),
+        (["--search", "lr=0.1,0.2", "--lr", "0.1"], "lr is given a value and searched as well"),
+        (["--lr", "0.1", "--set", "weight_decay=0"], "There is nothing to search"),
+        (["--search", "lr=0.1,0.2", "--valid-fraction", "0"], "no noisy validation rows"),
+        (["--search", "lr=0.1,0.2", "--storage", "study.sqlite"], "'study.sqlite' is not the URL of a database"),
+        (["--search", "lr=0.1,0.2", "--resume", "--force"], "give one of them"),
+        (["--grid", "svhn"], "svhn"),
+        (["--method", "cee"], "'cee'"),
+        (["--trials", "0"], "--trials"),
+    ],
+)
+def test_wrong_usage_is_a_sentence_and_leaves_nothing(folder, tmp_path, options, words):
+    code, stdout, err = sweep(folder, tmp_path / "s", *options)
+    assert (code, stdout) == (2, "")
+    assert words in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "s").exists()
+
+
+def test_other_data_or_options_cannot_join(folder, tmp_path):
+    out, choices = tmp_path / "s", search(lr="0.1,0.2")
+    assert sweep(folder, out, "-q", *choices)[0] == 0
+    before = (out / "trials.csv").read_text()
+    other = write_crowd(tmp_path, seed=1)
+    for args, words in [
+        ((folder, out, *search(lr="0.1,0.3")), "lr = [0.1, 0.2], and now it is [0.1, 0.3]"),
+        ((folder, out, *choices, "--set", "momentum=0.5"), "momentum = 0.9, and now it is 0.5"),
+        ((folder, out, *choices, "--seed", "1"), "seed = 0, and now it is 1"),
+        ((folder, out, *choices, "--prune"), "prune = False, and now it is True"),
+        ((other, out, *choices), "other contents of the table"),
+    ]:
+        code, _, err = sweep(*args, "--resume")
+        assert code == 1
+        assert err.startswith(f"Error: The sweep in {out} was started with ")
+        assert words in err
+    url = f"sqlite:///{out / 'study.sqlite'}"
+    code, _, err = sweep(folder, tmp_path / "two", *choices, "--storage", url)
+    assert code == 1
+    assert "There is a study 'labels-ce' in the storage; join it with --resume" in err
+    code, _, err = sweep(other, tmp_path / "three", *choices, "--storage", url, "--resume")
+    assert code == 1
+    assert "The study 'labels-ce' was started with other contents of the table" in err
+    assert (out / "trials.csv").read_text() == before
+
+
+def test_a_sweep_is_joined_from_another_directory(folder, tmp_path):
+    choices, url = search(lr="0.1,0.2,0.3"), f"sqlite:///{tmp_path / 'shared.sqlite'}"
+    assert sweep(folder, tmp_path / "one", "-q", *choices, "--storage", url, "--trials", "1")[0] == 0
+    code, _, err = sweep(folder, tmp_path / "two", *choices, "--storage", url, "--resume")
+    assert code == 0
+    assert "taken before: 1\n" in err
+    assert len(pd.read_csv(tmp_path / "two" / "trials.csv")) == 3
+    assert not (tmp_path / "two" / "study.sqlite").exists()
+
+
+def test_a_sweep_from_before_an_option_was_added_can_be_joined():
+    now = {"training": json.loads(json.dumps(asdict(Training())))}
+    old = {"training": {name: value for name, value in now["training"].items() if name != "nesterov"}}
+    check_same("The sweep", old, now)
+    with pytest.raises(RunError, match="nesterov = True, and now it is False"):
+        check_same("The sweep", old, {"training": now["training"] | {"nesterov": False}})
+
+
+def test_passwords_are_not_written(data, tmp_path, monkeypatch):
+    table, inputs = data
+    url = "postgresql://me:secret@nowhere.invalid/db"
+    with pytest.raises((RunError, UsageError)) as error:
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=url)
+    assert "secret" not in str(error.value)
+    monkeypatch.setattr("pidual.paper.sweep.run.opened", lambda url: contextlib.nullcontext())
+    monkeypatch.setattr("pidual.paper.sweep.run.open_study", mock.Mock(side_effect=RunError("no study")))
+    with pytest.raises(RunError, match="no study"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=url)
+    assert "me:***@" in (tmp_path / "s" / "sweep.json").read_text()
+    assert "secret" not in (tmp_path / "s" / "sweep.json").read_text()
+
+
+def test_a_database_that_cannot_be_used_is_a_sentence(data, tmp_path, monkeypatch):
+    table, inputs = data
+    monkeypatch.setattr("pidual.paper.sweep.study.OPEN_TRIES", 1)
+    (tmp_path / "file").write_text("no database, but longer than the first bytes of one" * 10)
+    with pytest.raises(RunError, match="not a database"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=f"sqlite:///{tmp_path / 'file'}")
+
+
+def test_a_busy_sweep_is_not_replaced(data, tmp_path):
+    table, inputs = data
+    run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]})
+    with lock_file(tmp_path / "s" / "state"), pytest.raises(RunError, match="still busy"):
+        run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]}, force=True)
+    assert (tmp_path / "s" / "best.json").exists()
+
+
+def test_a_sweep_is_replaced_only_where_the_new_one_can_start(data, tmp_path, monkeypatch):
+    table, inputs = data
+    monkeypatch.setattr("pidual.paper.sweep.study.OPEN_TRIES", 1)
+    run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]})
+    before = {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir() if path.is_file()}
+    with pytest.raises(RunError, match="unable to open"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True, storage="sqlite:////nowhere/at/all.sqlite")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir() if path.is_file()} == before
+    (tmp_path / "s" / "mine.txt").write_text("mine")
+    remove_sweep(tmp_path / "s")  # and a kill
+    assert {path.name for path in (tmp_path / "s").iterdir()} == {"sweep.json", "mine.txt"}
+    run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True)
+    assert (tmp_path / "s" / "mine.txt").exists()
+
+
+def test_someone_else_s_directory_and_study_are_left_alone(data, tmp_path):
+    table, inputs = data
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "thesis.tex").write_text("")
+    with pytest.raises(RunError, match="is not the directory of a sweep"):
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True)
+    url = f"sqlite:///{tmp_path / 'other.sqlite'}"
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with opened(url) as storage:
+        optuna.create_study(storage=storage, study_name="mine").ask()
+    with pytest.raises(RunError, match="was not made by `pidual sweep`"):
+        run_sweep(table, inputs, tmp_path / "new", CE, LRS, storage=url, study="mine", resume=True)
+
+
+def test_several_processes_for_one_trial_are_refused(data, tmp_path, monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="start the same sweep several times"):
+        run_sweep(*data, tmp_path / "s", CE, LRS)
+
+
+def test_optuna_is_an_extra(folder, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("pidual.paper.sweep")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, stdout, err = sweep(folder, tmp_path / "s", *search(lr="0.1"))
+    assert (code, stdout) == (2, "")
+    assert err.startswith("Error: A sweep needs Optuna (")
+    assert err.endswith("install it with `pip install 'pidual[sweep]'`.\n")
+
+
+# --- datasets of the benchmarks ---
+
+
+def test_a_dataset_is_searched_in_the_settings_of_its_recipe(tmp_path):
+    args = ["sweep", "digits_pi:low", "--data", tmp_path, "--method", "elr", "--epochs", 1, "--out", tmp_path / "s"]
+    args += ["--search", "lam=0.0,3.0", "--seed", 1, "--threads", 1, "--json", "--quiet"]
+    code, out, err = run_cli(args)
+    assert code == 0, err
+    assert run_cli([*args, "--resume"])[:2] == (0, out)
+    best = json.loads(out)["best"]
+    about = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert about["training"]["batch_size"] == 64  # the recipe's
+    assert about["method_options"]["beta"] == 0.7
+    words = shlex.split(best["command"])
+    assert words[:3] == ["pidual", "benchmark", "digits_pi:low"]
+    assert words[words.index("--out") + 1] == "runs/digits_pi-low-cpu-elr"
+    assert words[words.index("--threads") + 1] == "1"
+    code, out, err = run_cli([*words[1:], "--out", tmp_path / "b", "--quiet", "--json"])
+    assert code == 0, err
+    result = json.loads((tmp_path / "b" / "cpu" / "digits_pi-low" / "elr-1.json").read_text())
+    assert result["resolved"]["method"]["lam"] == best["options"]["lam"]
+    assert result["valid_accuracy"] == pytest.approx(best["valid_accuracy"])
+
+
+def test_the_grid_of_a_dataset_takes_the_place_of_the_recipes_values(tmp_path):
+    args = ["sweep", "digits_pi:low", "--data", tmp_path, "--epochs", 1, "--trials", 1, "--out", tmp_path / "s"]
+    code, _, err = run_cli([*args, "--method", "co_teaching", "--quiet"])
+    assert code == 0, err
+    about = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert set(about["search"]) == {"lr", "weight_decay"}  # the share of wrong labels is known
+    code, _, err = run_cli([*args[:-2], "--out", tmp_path / "t", "--method", "pi_dual", "--quiet"])
+    assert code == 0, err
+    about = json.loads((tmp_path / "t" / "sweep.json").read_text())
+    assert set(about["search"]) == {"lr", "weight_decay", "random_pi"}
+    assert about["method_options"]["width"] == 256  # the recipe's, not the only one of the grid
+
+
+def test_a_search_on_a_recipe_from_python(tmp_path):
+    recipe = load_recipe("digits_pi:low", "cpu")
+    data = load_data(recipe, tmp_path)
+    fixed, search = recipe_search(recipe, data, "elr")
+    assert set(search) == {"lr", "weight_decay", "beta", "lam"}
+    assert not set(search) & set(fixed.options)
+    assert fixed.options["epochs"] == recipe.settings["epochs"]
+    fixed, search = recipe_search(recipe, data, "elr", changes={"epochs": 2}, own={"lam": [1.0]}, seed=3)
+    assert search == {"lam": [1.0]}
+    assert (fixed.options["epochs"], fixed.options["beta"], fixed.seed) == (2, 0.7, 3)
+    with pytest.raises(UsageError, match="There is no method 'elf'"):
+        recipe_search(recipe, data, "elf")
+
+
+def test_what_the_recipe_says_is_not_an_option(tmp_path):
+    code, _, err = run_cli(["sweep", "digits_pi", "--data", tmp_path, "--x", "x.npy", "--out", tmp_path / "s"])
+    assert (code, "--x cannot be combined with --data" in err) == (2, True)
+    args = ["sweep", "digits_pi", "--data", tmp_path, "--method", "elr", "--out", tmp_path / "s"]
+    for options, message in [
+        (["--set", "lam=2.0", "--search", "lam=1.0,3.0"], "lam is given a value and searched as well"),
+        (["--set", "epochs=2", "--epochs", 3], "epochs is given twice"),
+        (["--method", "elf"], "There is no method 'elf'"),
+    ]:
+        code, _, err = run_cli([*args, *options])
+        assert (code, message in err) == (2, True), err
+    code, _, err = run_cli(["sweep", tmp_path / "labels.csv", "--scale", "paper"])
+    assert (code, "use it with --data" in err) == (2, True)
+    assert not (tmp_path / "s").exists()

@@ -1,0 +1,173 @@
+"""The docs: every page has its place, every link an end, every method and option its words."""
+
+import importlib.util
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command_line import environment, run_cli
+
+from pidual.api.run import Run
+from pidual.learn.methods import METHODS
+from pidual.options import signature
+from pidual.run.decisions import Store
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = {path: path.read_text() for path in [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]}
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]*))?\)")
+TEMPLATE = ["Idea", "When it helps", "Parameters", "Details", "Scores", "Result", "Source"]
+
+
+def load(name):
+    """A script of docs/ as a module."""
+    found = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+generate, hook = load("generate"), load("markdown_hook")
+
+
+# --- methods ---
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_page_with_its_options_and_scores(name):
+    page = (DOCS / "methods" / f"{name}.md").read_text()
+    assert page.startswith(f"# {name}: ")
+    own = METHODS[name].__init__.__kwdefaults__ or {}
+    assert [option for option in own if f"`{option}" not in page] == []
+    assert [score for score in METHODS[name].scores[1:] if f"`{score}`" not in page] == []
+    assert METHODS[name].reference.split("arXiv ")[-1] in page
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_page_of_a_method_has_the_same_parts(name):
+    page = (DOCS / "methods" / f"{name}.md").read_text()
+    heads = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    assert heads == [part for part in TEMPLATE if part in heads]
+    assert set(TEMPLATE) - set(heads) <= {"Details"}
+    parts = dict(zip(heads, re.split(r"^## .*$", page, flags=re.MULTILINE)[1:], strict=True))
+    assert re.search(r"^    \S", parts["Idea"], re.MULTILINE), "the idea has its equation"
+    assert f"<!-- result {name} -->\n|" in parts["Result"] or parts["Result"].strip() == "Not measured yet."
+
+
+def test_a_subclass_takes_the_options_of_its_parent():
+    assert {"smoothing", "width", "random_pi"} <= set(signature(METHODS["pi_dual_plus"]))
+    assert "options" not in signature(METHODS["pi_dual_plus"])
+
+
+# --- pages that are written from the code ---
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with the pages, written by another process: click keeps what `--help` was first asked with."""
+    folder = tmp_path_factory.mktemp("docs")
+    subprocess.run([sys.executable, DOCS / "generate.py", folder], env=environment(), check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["cli.md", "options.md", "files.md", "exit_codes.md", "methods/index.md"])
+def test_a_page_that_is_written_from_the_code_is_what_the_code_says(written, name):
+    assert (written / name).read_text() == (DOCS / name).read_text(), f"docs/{name} is stale: run `make docs`"
+
+
+def test_the_page_of_files_has_every_field_of_a_run(crowd_files):
+    """Those of the Parquet files it reads from the code; these are written by hand."""
+    out = crowd_files / "run"
+    fit = ["fit", crowd_files / "labels.csv", "--x", crowd_files / "x.npy", "--method", "pi_dual", "--epochs", "2"]
+    assert run_cli([*fit, "--pi", "annotator,seconds", "--valid-fraction", "0.2", "--out", out, "--quiet"])[0] == 0
+    fields = {name: set(listed) for name, (_, listed) in generate.OTHER_FILES.items()}
+    for name in ("summary.json", "config.json"):
+        assert set(json.loads((out / name).read_text())) <= fields[name], name
+    logged = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
+    assert set(logged) >= fields["metrics.jsonl"] - {"stage"}  # of a fit of several stages; a method may log more
+    Store(Run.open(out)).close()
+    with closing(sqlite3.connect(out / "reviews.sqlite")) as reviews:
+        assert {row[1] for row in reviews.execute("PRAGMA table_info(decisions)")} == fields["reviews.sqlite"]
+
+
+def test_every_option_says_what_it_means():
+    assert [line for line in generate.options().splitlines() if line.endswith("|  |")] == []
+
+
+# --- the site ---
+
+
+def nav():
+    """The pages that the menu of the site has."""
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    return re.findall(r"(\S+\.md)$", menu, re.MULTILINE)
+
+
+def test_every_page_is_in_the_menu_once_and_exists():
+    left_out = {"style.md"}  # for those who write, not for those who read
+    there = {path.relative_to(DOCS).as_posix() for path in PAGES} - left_out
+    assert sorted(nav()) == sorted(there | {name for name in hook.mounted() if name.endswith(".md")})
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_between_pages_leads_somewhere(path):
+    text = without_code(TEXTS[path])
+    for target, anchor in LINK.findall(text):
+        end = (path.parent / target).resolve() if target else path
+        assert end.exists(), f"{path.name} links to {target}"
+        if path.parent != ROOT and not end.is_relative_to(DOCS):
+            assert end.relative_to(ROOT).as_posix() in hook.mounted(), f"{path.name} links to {target}, not on the site"
+        if anchor:
+            assert anchor in anchors(end), f"{path.name} links to {target}#{anchor}"
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]+`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(path):
+    """The anchors of a page: what code hosts and the site make alike of its headings, and names of the API."""
+    text = path.read_text()
+    heads = [re.sub(r"[`*]", "", head).strip().lower() for head in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    slugs = {re.sub(r"[^\w\- ]", "", head) for head in heads}
+    return {slug.replace(" ", "-") for slug in slugs if "  " not in slug} | set(re.findall(r"^::: (\S+)$", text, re.M))
+
+
+def test_a_link_that_leads_nowhere_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A *heading*, of `words`\n[one](other.md#there) and `[no](link.md)`\n")
+    assert anchors(page) == {"a-heading-of-words"}
+    assert LINK.findall(without_code(page.read_text())) == [("other.md", "there")]
+
+
+def test_lists_and_tables_need_no_empty_line_before_them():
+    given = "text:\n- one\n  more\n- two\n\n| a |\n|---|\n<!-- end -->\n```\n- code\n```\n1. first"
+    made = "text:\n\n- one\n  more\n- two\n\n| a |\n|---|\n\n<!-- end -->\n\n```\n- code\n```\n\n1. first\n"
+    assert hook.spaced(given) == made
+    assert hook.spaced(made) == made
+
+
+def test_names_in_tables_may_break_at_their_joints():
+    made = hook.on_page_content('<td><code>a_b.c(<a id="x_y">d</a>)</code> b_c</td><p><code>a_b</code></p>')
+    assert made == '<td><code>a_<wbr>b.<wbr>c(<a id="x_y">d</a>)</code> b_c</td><p><code>a_b</code></p>'
+
+
+def test_links_out_of_docs_end_on_the_site():
+    linked = hook.relinked("[a](../CONTRIBUTING.md) [b](../../examples/x.py) [c](../people.md)", "page.md")
+    assert linked == "[a](CONTRIBUTING.md) [b](../examples/x.py) [c](../people.md)"
+    assert hook.relinked("[a](docs/people.md)", "CONTRIBUTING.md") == "[a](people.md)"
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "start_csv" / "index.html").is_file()

@@ -1,0 +1,72 @@
+"""What a release says of itself: one version, and a changelog whose names exist."""
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import pidual
+
+ROOT = Path(__file__).parents[2]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
+
+
+def exists(name):
+    """Whether a dotted name can be imported, the last part perhaps as an attribute."""
+    try:
+        import_module(name)
+    except ModuleNotFoundError:
+        module, _, attribute = name.rpartition(".")
+        return hasattr(import_module(module), attribute)
+    return True
+
+
+def test_the_version_is_in_one_place():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "pidual.__version__"}
+    written = [path for path in (ROOT / "src").rglob("*.py") if f'"{pidual.__version__}"' in path.read_text()]
+    assert written == [ROOT / "src" / "pidual" / "__init__.py"]
+
+
+def test_citation_and_changelog_are_of_this_version():
+    assert re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == pidual.__version__
+    assert re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)[:2] == ["Unreleased", pidual.__version__]
+
+
+def test_the_wheel_has_every_file_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    package = ROOT / "src" / "pidual"
+    patterns = project["tool"]["setuptools"]["package-data"]["pidual"]
+    packed = [path for pattern in patterns for path in package.glob(pattern)]
+    other = [path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    assert sorted(packed) == sorted(other)
+    assert len(packed) > 10
+    modules = [path for path in package.rglob("*.py") if not (path.parent / "__init__.py").is_file()]
+    assert modules == []  # folders without it are no packages to setuptools
+
+
+def test_every_python_that_is_promised_is_run():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    promised = re.findall(r"Python :: (3\.\d+)$", "\n".join(project["classifiers"]), re.MULTILINE)
+    assert re.search(r"^MATRIX := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split() == promised
+    assert project["requires-python"] == f">={promised[0]}"
+
+
+def new_names():
+    """Names in the right column of "Moved names" that begin at the root of pidual."""
+    rows = re.findall(r"^\| .+ \| (.+) \|$", CHANGELOG.split("### Moved names")[1], re.MULTILINE)[1:]
+    return sorted({name for row in rows for name in re.findall(r"`(pidual\.[\w.]+)`", row)})
+
+
+@pytest.mark.parametrize("name", new_names())
+def test_a_moved_name_is_where_the_changelog_says(name):
+    assert exists(name)
+
+
+def test_all_is_every_extra_that_works_with_any_torch():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["all"] == ["pidual[hf,onnx,review,sweep]"]
+    assert set(extras) - {"all", "vision", "peers", "dev", "docs"} == {"hf", "onnx", "review", "sweep"}

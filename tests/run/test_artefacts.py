@@ -1,0 +1,424 @@
+"""The files of a run and of a sweep are checked when they are read: what is in them is refused or right."""
+
+import errno
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from pidual.api.run import Run
+from pidual.errors import RunError
+from pidual.fit.load_model import WithoutMemory, load_method, method_of, sizes_of
+from pidual.fit.makers import method_maker
+from pidual.learn.batch import Spec
+from pidual.learn.methods import METHODS
+from pidual.learn.nets import Standardize, build_network
+from pidual.options import defaults
+from pidual.run.predictions import read_frame
+from pidual.run.schemas import NAMED_FILES
+
+OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for each member, as the options have them
+READERS = {"predict": "finished", "detect": "finished", "list": "finished", "report": "finished", "resume": "finished"}
+READERS |= {"predict-text": "text", "predict-images": "images"}
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory):
+    """Runs and a sweep to aim at."""
+    with pytest.MonkeyPatch.context() as patched:
+        be_quick(patched)
+        return Range(tmp_path_factory.mktemp("targets"))
+
+
+@pytest.fixture
+def run(targets, tmp_path):
+    """A copy of a finished run that a test may change."""
+    targets.fresh("finished", tmp_path / "run")
+    return Run.open(tmp_path / "run")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    be_quick(monkeypatch)
+
+
+def be_quick(monkeypatch):
+    """Charts take most of the time of a report, and waiting for a silent worker most of that of a sweep."""
+    monkeypatch.setattr("pidual.show.report.figures._svg", lambda name, label, draw, size: "<svg></svg>")
+    monkeypatch.setattr("pidual.paper.sweep.results.draw_trials", lambda *args: None)
+    monkeypatch.setattr("pidual.paper.sweep.queue.SILENT_SECONDS", 1.0)
+
+
+def refused(answer, *parts):
+    """Whether a command ended with one sentence that has these parts."""
+    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1), answer.err
+    for part in ("Error: ", *parts):
+        assert str(part) in answer.err
+    return True
+
+
+def change_json(path, **fields):
+    """Set fields of a JSON file, or remove those given as None."""
+    value = json.loads(path.read_text()) | fields
+    write_any(path, {name: field for name, field in value.items() if field is not None})
+
+
+def contents(path):
+    """What is in each file."""
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+
+
+def values_of(path):
+    """The JSON beside the tensors of a file."""
+    with safe_open(path, framework="pt") as file:
+        return file.metadata()["values"]
+
+
+# --- everything at once ---
+
+
+def attack(targets, pairs, place):
+    """Problems over these pairs of case and command, and how many ended with each exit code."""
+    problems, codes = [], {}
+    for case, command in pairs:
+        problem, code = targets.problem(case, command, place)
+        codes[code] = codes.get(code, 0) + 1
+        problems += [f"{case} -> {command}: {problem}"] if problem else []
+    print(f"{len(pairs)} pairs, {len(problems)} problems, exit codes {codes}")
+    return problems
+
+
+def test_some_damaged_and_forged_files(targets, tmp_path):
+    problems = attack(targets, sample(all_cases(targets.folder), 100), tmp_path / "run")
+    assert not problems, "\n\n".join(problems)
+
+
+@pytest.mark.slow
+def test_all_damaged_and_forged_files(targets, tmp_path):
+    problems = attack(targets, sample(all_cases(targets.folder), 10**9), tmp_path / "run")
+    assert not problems, "\n\n".join(problems)
+
+
+# --- formats ---
+
+
+def test_every_file_has_a_format(targets, run):
+    for name in ("config.json", "summary.json", "model.json"):
+        assert json.loads((run.path / name).read_text())["format"] == 1
+    for line in (run.path / "metrics.jsonl").read_text().splitlines():
+        assert json.loads(line)["format"] == 1
+    for path in run.path.glob("*.parquet"):
+        assert json.loads(pq.read_schema(path).metadata[b"pidual"])["format"] == 1
+    for name in ("sweep.json", "best.json"):
+        assert json.loads((targets.folder / "sweep" / name).read_text())["format"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("config.json", "resume"), ("summary.json", "detect"), ("model.json", "predict"), ("metrics.jsonl", "report")],
+)
+def test_a_file_of_a_newer_pidual(targets, run, name, command):
+    path = run.path / name
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    reseal(run.path)
+    refused(targets.answer(command, run.path), path, "written by a newer pidual (format 2", "update pidual")
+
+
+def as_before_formats(path):
+    """Take out of a run what earlier versions did not write."""
+    for name in ("config.json", "summary.json"):
+        change_json(path / name, format=None, run_id=None, digests=None, digest=None)
+    spec = json.loads((path / "model.json").read_text())["spec"]
+    assert spec.pop("n_items") > 0
+    change_json(path / "model.json", spec=spec)
+    metrics = (path / "metrics.jsonl").read_text()
+    (path / "metrics.jsonl").write_text(metrics.replace(', "format": 1', ""))
+    for file in path.glob("*.parquet"):
+        table = pq.read_table(file)
+        notes = json.loads(table.schema.metadata[b"pidual"])
+        del notes["format"]
+        pq.write_table(table.replace_schema_metadata({"pidual": json.dumps(notes)}), file)
+    for file in path.glob("*.safetensors"):
+        save_file(load_file(file), file, metadata={"values": "{}"})
+    return path
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_run_from_before_there_were_formats_is_read(targets, tmp_path, command):
+    targets.fresh(READERS[command], tmp_path / "run")
+    expected = targets.answer(command, tmp_path / "run")
+    targets.fresh(READERS[command], tmp_path / "run")
+    assert targets.answer(command, as_before_formats(tmp_path / "run")) == expected
+    assert expected.code == 0
+
+
+def test_a_state_from_before_there_were_digests_is_continued(targets, tmp_path):
+    targets.fresh("elr-unfinished", tmp_path / "run")
+    change_json(tmp_path / "run" / "config.json", format=None)
+    path = tmp_path / "run" / "state" / "state.safetensors"
+    values = json.loads(values_of(path))
+    old = {name: values[name] for name in ("position", "optimizer", "memories")}
+    save_file(load_file(path), path, metadata={"values": json.dumps(old)})
+    assert targets.answer("resume-elr", tmp_path / "run").code == 0
+    assert read_frame(tmp_path / "run" / "predictions.parquet").equals(targets.whole["elr-unfinished"])
+
+
+# --- digests ---
+
+
+def test_a_summary_has_the_digests_of_all_results(run):
+    assert {*run.summary["digests"]} == {*NAMED_FILES}
+    assert run.digests() == run.summary["digests"]
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("model.safetensors", "predict"),
+        ("model-last.safetensors", "predict-last"),
+        ("model.json", "predict"),
+        ("predictions.parquet", "detect"),
+        ("predictions.parquet", "report"),
+        ("annotators.parquet", "report"),
+        ("metrics.jsonl", "report"),
+        ("summary.json", "report"),
+    ],
+)
+def test_a_file_of_another_run(targets, run, name, command):
+    shutil.copy(targets.folder / "other" / name, run.path / name)
+    refused(targets.answer(command, run.path), run.path / name, "the run is damaged, so copy it again or fit again")
+
+
+def test_the_state_of_another_run(targets, tmp_path):
+    targets.fresh("unfinished", tmp_path / "run")
+    state = tmp_path / "run" / "state" / "state.safetensors"
+    shutil.copy(targets.folder / "other" / "state" / "state.safetensors", state)
+    refused(targets.answer("resume", tmp_path / "run"), state, "the state of another run", "--force")
+    tensors = load_file(targets.folder / "other" / "state" / "state.safetensors")
+    values = json.loads(values_of(targets.folder / "unfinished" / "state" / "state.safetensors"))
+    forged_tensors("state.safetensors", tensors, values)(state.parent)
+    refused(targets.answer("resume", tmp_path / "run"), state, "does not fit this run", "shape", "--force")
+
+
+def test_bit_flips_in_the_weights_are_noticed(targets, run):
+    path = run.path / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-50] ^= 1
+    path.write_bytes(data)
+    refused(targets.answer("predict", run.path), path, "contents have changed")
+    change_json(run.path / "summary.json", digests=None, digest=None)  # the file itself knows, too
+    refused(targets.answer("predict", run.path), path, "its contents have changed since it was written")
+
+
+@pytest.mark.parametrize("command", ["predict", "detect", "report", "resume"])
+def test_a_number_that_has_changed_in_the_summary(targets, run, command):
+    change_json(run.path / "summary.json", valid_accuracy=0.987)
+    refused(targets.answer(command, run.path), run.path / "summary.json", "has changed since it was written")
+
+
+# --- weights and answers ---
+
+
+def build(name):
+    """The method and a function that makes it."""
+    spec = Spec(50, 3, (4, 5), 2, 10, ("who", "tool"), ("seconds", "seconds"))
+    network = lambda: build_network(  # noqa: E731
+        "mlp", in_shape=(6,), n_classes=3, standardize=Standardize(np.zeros(6), np.ones(6)), width=8
+    )
+    return method_maker(name, defaults(METHODS[name]), spec, network)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_its_sizes_without_memory(name):
+    with WithoutMemory(10_000):
+        sizes = build(name)().state_dict()
+    real = build(name)().state_dict()
+    assert {key: value.shape for key, value in sizes.items()} == {key: value.shape for key, value in real.items()}
+    made = [key for key, value in sizes.items() if not value.is_meta and value.dim() and "standardize" not in key]
+    assert [key for key in made if key.split(".")[-1] not in OF_MEMBERS] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: [part.update({key: [10**7]}) for part, key in shapes_of(model)],
+        lambda model: [part.update({key: [10**11]}) for part, key in shapes_of(model)],
+        lambda model: model["method_options"].update(width=10**9),
+        lambda model: model["method_options"].update(depth=10**9),
+        lambda model: model["method_options"].update(depth=10**5),
+        lambda model: model["network"]["options"].update(width=10**9),
+        lambda model: model["network"]["options"].update(depth=10**9),
+        lambda model: model["spec"].update(cardinalities=[10**12], code_names=["annotator"]),
+        lambda model: model["spec"].update(n_numbers=10**12, number_names=[]),
+    ],
+)
+def test_sizes_that_do_not_fit_the_weights_take_no_memory(targets, run, change, monkeypatch):
+    monkeypatch.setattr("attack.BYTES", 1 << 29)
+    model = json.loads((run.path / "model.json").read_text())
+    change(model)
+    write_any(run.path / "model.json", model)
+    config = json.loads((run.path / "config.json").read_text())
+    config["network"]["in_shape"] = model["network"]["in_shape"]
+    config["data"]["x_shape"][1:] = model["network"]["in_shape"]
+    write_any(run.path / "config.json", config)
+    reseal(run.path)
+    refused(targets.answer("predict", run.path), run.path / "model.json", "the run is damaged")
+
+
+def shapes_of(model):
+    """Where model.json has the shape of an input."""
+    model["network"]["standardize"] = 0
+    return [(model["network"], "in_shape"), (model["inputs"], "shape")]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_not_finite(targets, run, value):
+    path = run.path / "model.safetensors"
+    tensors = load_file(path)
+    tensors["method.f.head.weight"][0, 0] = value
+    forged_tensors(path.name, tensors, {})(run.path)
+    refused(targets.answer("predict", run.path), path, "not finite in method.f.head.weight")
+
+
+def test_inputs_too_large_for_an_answer(targets, run, tmp_path, monkeypatch):
+    x = np.load(targets.folder / "x_test.npy").astype(np.float64)
+    x[3] = 1e300
+    np.save(tmp_path / "x.npy", x)
+    refused(Answer.of(["predict", run.path, tmp_path / "x.npy"]), tmp_path / "x.npy", "row 3")
+    np.save(tmp_path / "x.npy", np.where(x < 1e300, x, 0))
+    answers = np.where(np.arange(len(x))[:, None] == 3, np.nan, np.full((len(x), 3), 1 / 3)).astype(np.float32)
+    monkeypatch.setattr("pidual.fit.load_model.predict_probabilities", lambda *args: [answers])
+    words = ["row 3 (counted from 0)", "not a number", "too large"]
+    refused(Answer.of(["predict", run.path, tmp_path / "x.npy"]), tmp_path / "x.npy", *words)
+
+
+def test_a_run_names_no_place_to_fetch_a_network_from(run):
+    for name in ("timm:hf-hub:someone/net", "torchvision:../net", "timm:local-dir:/etc"):
+        change_json(run.path / "model.json", network=run.model["network"] | {"name": name})
+        change_json(run.path / "config.json", network=run.config["network"] | {"name": name})
+        reseal(run.path)
+        run.forget()
+        with pytest.raises(RunError, match=r"model\.json names the network .*not a name of a network"):
+            load_method(run)
+
+
+def test_networks_of_other_libraries_fetch_nothing(run, monkeypatch):
+    asked = {}
+
+    def network_maker(network, n_classes, standardize):
+        asked.update(network)
+        return lambda: build_network("mlp", in_shape=(4,), n_classes=n_classes, width=8)
+
+    monkeypatch.setattr("pidual.fit.load_model.network_maker", network_maker)
+    options = {"pretrained": True, "checkpoint_path": "/etc/passwd", "weights": "DEFAULT", "drop": 0.1}
+    model = run.model
+    model["network"] |= {"name": "timm:resnet18.a1_in1k", "options": options}
+    method_of(run.path / "model.json", model, 1000)()
+    assert asked["options"] == {"drop": 0.1}
+
+
+def test_a_network_that_computes_when_it_is_made():
+    class Computing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(2, int(torch.ones(3).sum())))
+
+    def make():
+        try:
+            return Computing()
+        except RuntimeError as error:
+            raise RunError(str(error)) from error
+
+    assert sizes_of(make, 10, of_library=True) == {"weight": (2, 3)}
+    with pytest.raises(RunError):
+        sizes_of(make, 10, of_library=False)
+
+
+def full_disk(monkeypatch, name):
+    """Let the disk be full when a file of this name is written."""
+
+    def fail_for(function):
+        def write(*args, **options):
+            if any(
+                f".{name}." in str(arg) or str(arg).endswith(f"/{name}")
+                for arg in args[:2]
+                if not hasattr(arg, "schema")
+            ):
+                raise OSError(errno.ENOSPC, "written in pieces")
+            return function(*args, **options)
+
+        return write
+
+    monkeypatch.setattr("pidual.run.predictions.parquet.pq.write_table", fail_for(pq.write_table))
+    monkeypatch.setattr("pathlib.Path.write_text", fail_for(Path.write_text))
+
+
+def test_a_full_disk_when_the_report_is_written(targets, run, monkeypatch):
+    full_disk(monkeypatch, "report.html")
+    refused(targets.answer("report", run.path), run.path / "report.html", "No space left on device")
+
+
+def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
+    without = {
+        "predictions": ["consensus_label", "consensus_quality", "given_probability", "given_margin"],
+        "annotators": ["favourite_label", "favourite_excess", "worst_confusion", "worst_confusion_share"],
+        "items": [name for name in run.items if name.startswith("p_")],
+    }
+    for name, columns in without.items():
+        path = run.path / f"{name}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns(columns), path)
+    evaluation = run.summary["evaluation"]
+    del evaluation["consensus_accuracy"]
+    new = dict.fromkeys(["pi_effects", "model_selection", "verdict", "noise", "detection", "consensus"])
+    change_json(run.path / "summary.json", evaluation=evaluation, **new)
+    reseal(run.path)
+    run.forget()
+    assert not {*without["items"]} & {*run.items}
+    assert (run.predictions.suggested == run.predictions.predicted).all()
+    issues = run.detect(cutoff=0.9)
+    assert len(issues)
+    assert (issues["label_quality"] < 0.9).all()
+    differs = issues["given_label"] != issues["predicted_label"]
+    said = issues["is_label_issue"] | issues["rests_on_own_answer"]  # with a reason from when the run was made
+    assert issues["reason"][differs & ~said].str.startswith("The model says").all()
+    page = run.report().read_text()
+    assert "Model says" in page
+    assert "Consensus" not in page
+
+
+def test_a_pi_column_called_as_the_consensus_in_an_older_run(run):
+    path = run.path / "predictions.parquet"
+    table = pq.read_table(path).drop_columns(["consensus_label", "consensus_quality"])
+    notes = json.loads(table.schema.metadata[b"pidual"])
+    notes |= {"pi_columns": [*notes["pi_columns"], "consensus_label"], "categories": notes["categories"]}
+    notes["categories"]["consensus_label"] = ["x", "y"]
+    values = pa.array(["x", "y"] * (len(table) // 2)).dictionary_encode()
+    table = table.append_column("consensus_label", values)
+    pq.write_table(table.replace_schema_metadata({"pidual": json.dumps(notes)}), path)
+    reseal(run.path)
+    assert run.predictions.frame["consensus_label"].tolist()[:2] == ["x", "y"]
+    assert (run.predictions.suggested == run.predictions.predicted).all()
+
+
+def test_all_that_a_run_holds_is_checked_from_python(targets, run):
+    assert len(run.items) == 40
+    frame = read_frame(run.path / "items.parquet")
+    frame["consensus_quality"] = 2.0
+    frame.astype({"item": str, "consensus_label": str}).to_parquet(run.path / "items.parquet")
+    run.forget()
+    with pytest.raises(RunError, match=r"items\.parquet is not the file"):
+        _ = run.items
+    reseal(run.path)
+    run.forget()
+    with pytest.raises(RunError, match=r"items\.parquet .*(classes|from 0 to 1)"):
+        _ = run.items

@@ -1,0 +1,235 @@
+"""`pidual export --to onnx|torch`, and `--soft`: what a run has learned, for other programs."""
+
+import contextlib
+import json
+import resource
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from command_line import environment, run_cli, write_crowd, write_pictures
+
+from pidual.api.run import Run
+from pidual.errors import RunError
+from pidual.show.export import network
+
+SMALL = ["--quiet", "--out"]
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Runs of a crowd: the default (`run`, worked out), `ce` (one MLP), `co_teaching` (two), `het` (draws), `no_x`."""
+    folder = write_crowd(tmp_path_factory.mktemp("crowd"))
+    x = np.load(folder / "x.npy")
+    np.save(folder / "x.npy", 1000 + 50 * x)  # where standardisation matters
+    words = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds"]
+    with contextlib.chdir(folder):
+        for more in (
+            ["run"],
+            ["ce", "--method", "ce"],
+            ["het", "--method", "het"],
+            ["co_teaching", "--method", "co_teaching"],
+        ):
+            assert run_cli([*words, *SMALL, *more])[0] == 0
+        assert run_cli(["fit", "labels.csv", "--no-x", "--quiet", "--out", "no_x"])[0] == 0
+        np.save("p.npy", np.random.default_rng(0).dirichlet(np.ones(3), 60).astype(np.float32))
+        assert run_cli(["fit", "labels.csv", "--probs", "p.npy", "--quiet", "--out", "given"])[0] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A run of pictures: two small CNNs."""
+    folder = write_pictures(tmp_path_factory.mktemp("pictures"))
+    with contextlib.chdir(folder):
+        assert run_cli(["fit", "pictures.csv", "--x", "pictures", *SMALL, "run"])[0] == 0
+    return folder
+
+
+def pixels(folder):
+    from PIL import Image
+
+    paths = sorted((folder / "pictures").glob("*.png"))
+    return np.stack([np.asarray(Image.open(path)).transpose(2, 0, 1) for path in paths])
+
+
+def ours(run, source):
+    frame = Run.open(run).predict(source)
+    return frame[[name for name in frame if name.startswith("p_")]].to_numpy()
+
+
+def export(run, out, *words):
+    code, said, err = run_cli(["export", run, out, *words])
+    assert code == 0, err
+    return said
+
+
+def refusal(run, out, *words):
+    code, _, err = run_cli(["export", run, out, *words])
+    assert code in (1, 2)
+    assert not Path(out).exists()
+    return err
+
+
+TO = ["csv", "parquet", "jsonl", "label-studio", "torch", "csv --soft"]
+
+
+@pytest.mark.parametrize("to", TO)
+def test_a_full_disk_leaves_nothing_half_written(crowd, tmp_path, monkeypatch, to):
+    monkeypatch.chdir(crowd)
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    words = ["export", "ce", tmp_path / "out.csv", "--to", *to.split()]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, most))
+    try:
+        code, out, err = run_cli(words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, out, err) == (
+        1,
+        "",
+        f"Error: Cannot write {tmp_path / 'out.csv'} (File too large); choose another place.\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", TO)
+def test_a_place_that_cannot_be_written_to_is_named(crowd, tmp_path, monkeypatch, to):
+    monkeypatch.chdir(crowd)
+    said = refusal("ce", tmp_path / "nothing" / "out.csv", "--to", *to.split())
+    assert said == (
+        f"Error: Cannot write {tmp_path / 'nothing' / 'out.csv'} (No such file or directory); choose another place.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["run", "ce"])
+def test_what_predicts_loads_with_torch_alone(crowd, tmp_path, name):
+    said = export(crowd / name, tmp_path / "net.pt", "--to", "torch")
+    assert said == f"{tmp_path}/net.pt: weights of the prediction network\n{tmp_path}/net.py: loads them\n"
+    assert "pidual." not in (tmp_path / "net.py").read_text()
+    loaded = runpy.run_path(str(tmp_path / "net.py"))
+    assert loaded["CLASSES"] == ["cat", "dog", "owl"]
+    x = np.load(crowd / "x.npy")
+    with torch.inference_mode():
+        p = loaded["load"]()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(p, ours(crowd / name, x), atol=1e-6)
+    assert p.argmax(1).std() > 0
+
+
+def test_a_network_of_pictures_loads(pictures, tmp_path):
+    export(pictures / "run", tmp_path / "net.pt", "--to", "torch")
+    with torch.inference_mode():
+        p = runpy.run_path(str(tmp_path / "net.py"))["load"]()(torch.from_numpy(pixels(pictures))).numpy()
+    np.testing.assert_allclose(p, ours(pictures / "run", pictures / "pictures"), atol=1e-6)
+
+
+def test_the_file_that_loads_runs_by_itself(crowd, tmp_path):
+    export(crowd / "run", tmp_path / "net.pt", "--to", "torch")
+    command = [sys.executable, tmp_path / "net.py"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
+    assert done.stdout.startswith("3 classes; of an input of zeros: ")
+
+
+def test_every_kernel_is_written(crowd, tmp_path, monkeypatch):
+    """Held-out answers choose some; here all of them count, on inputs near the mean and far from it."""
+    found = Run.open(crowd / "run").load().f
+    weights = {name: torch.ones_like(value) for name, value in found.named_buffers() if name.startswith("weight_")}
+    n_settings = sum(value.numel() for value in weights.values())
+    real = network.load_method
+
+    def with_all(run):
+        method, arrays = real(run)
+        for name, value in weights.items():
+            method.f.get_buffer(name).copy_(value / n_settings)
+        return method, arrays
+
+    monkeypatch.setattr(network, "load_method", with_all)
+    method = network.load_network(Run.open(crowd / "run"))
+    x = np.load(crowd / "x.npy")
+    x = torch.from_numpy(np.concatenate([x, 1000 + 3 * (x - 1000), 0 * x, x * 1e6]))
+    expected = method.logits(x).exp().numpy()
+    network.write_state_dict(Run.open(crowd / "run"), tmp_path / "net.pt")
+    with torch.inference_mode():
+        p = runpy.run_path(str(tmp_path / "net.py"))["load"]()(x).numpy()
+    np.testing.assert_allclose(p, expected, atol=1e-6)
+    runtime = pytest.importorskip("onnxruntime")
+    assert network.write_onnx(Run.open(crowd / "run"), tmp_path / "net.onnx") <= 1e-6
+    session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], expected, atol=1e-5)
+
+
+def test_given_probabilities_are_recalibrated_in_onnx_alone(crowd, tmp_path):
+    said = refusal(crowd / "given", tmp_path / "net.pt", "--to", "torch")
+    assert "was fitted on given probabilities and has no network; use --to onnx" in said
+    runtime = pytest.importorskip("onnxruntime")
+    export(crowd / "given", tmp_path / "net.onnx", "--to", "onnx")
+    session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    (p,) = session.run(["probabilities"], {"x": np.load(crowd / "p.npy")})
+    np.testing.assert_allclose(p, ours(crowd / "given", crowd / "p.npy"), atol=1e-5)
+
+
+@pytest.mark.parametrize("data", ["crowd", "pictures"])
+def test_onnx_gives_our_probabilities(data, request, tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    folder = request.getfixturevalue(data)
+    told = json.loads(export(folder / "run", tmp_path / "net.onnx", "--to", "onnx", "--json"))
+    assert told["max_difference"] <= 1e-5
+    session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    model = Run.open(folder / "run").model
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == model["classes"]
+    x = np.load(folder / "x.npy").astype(np.float32) if data == "crowd" else pixels(folder)
+    expected = ours(folder / "run", folder / ("x.npy" if data == "crowd" else "pictures"))
+    for rows in (1, 7, len(x)):
+        (p,) = session.run(["probabilities"], {"x": x[:rows]})
+        np.testing.assert_allclose(p, expected[:rows], atol=1e-5)
+
+
+def test_a_network_that_answers_otherwise_is_not_written(crowd, tmp_path, monkeypatch):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
+    real = network.trace
+
+    def then_sharper(whole, x):
+        program = real(whole, x)
+        whole.method.f.log_mean = whole.method.f.log_mean + torch.eye(3)[0]  # not in place: the program has the old one
+        return program
+
+    monkeypatch.setattr(network, "trace", then_sharper)
+    with pytest.raises(RunError, match="differs from ours by up to 0"):
+        network.write_onnx(Run.open(crowd / "run"), tmp_path / "net.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_exported_is_refused(crowd, tmp_path, monkeypatch):
+    assert "was fitted without inputs" in refusal(crowd / "no_x", tmp_path / "a.onnx", "--to", "onnx")
+    assert "het averages over random draws" in refusal(crowd / "het", tmp_path / "a.onnx", "--to", "onnx")
+    said = refusal(crowd / "co_teaching", tmp_path / "a.pt", "--to", "torch")
+    assert "co_teaching predicts by more than its network; use --to onnx" in said
+    assert "--soft writes a table" in refusal(crowd / "run", tmp_path / "a.pt", "--to", "torch", "--soft")
+    assert "leave them out" in refusal(crowd / "run", tmp_path / "a.pt", "--to", "torch", "--sure", "0.9")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setattr(network.importlib.util, "find_spec", lambda name: None)
+    said = refusal(crowd / "run", tmp_path / "a.onnx", "--to", "onnx")
+    assert said == "Error: ONNX needs onnx and onnxscript: pip install 'pidual[onnx]'.\n"
+    (tmp_path / "net.py").write_text("mine")
+    assert "net.py exists" in refusal(crowd / "run", tmp_path / "net.pt", "--to", "torch")
+    assert (tmp_path / "net.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet", "jsonl"])
+def test_soft_labels_are_the_posterior(crowd, tmp_path, to):
+    out = tmp_path / f"soft.{to}"
+    assert export(crowd / "run", out, "--to", to, "--soft").endswith("the probability of every class for 60 items\n")
+    readers = {"csv": pd.read_csv, "parquet": pd.read_parquet, "jsonl": lambda path: pd.read_json(path, lines=True)}
+    soft = readers[to](out)
+    items = Run.open(crowd / "run").items
+    assert soft.columns.tolist() == ["item", "p_cat", "p_dog", "p_owl"]
+    assert soft["item"].astype(str).tolist() == items["item"].astype(str).tolist()
+    np.testing.assert_allclose(soft.iloc[:, 1:], items[["p_cat", "p_dog", "p_owl"]], rtol=1e-6)
+    np.testing.assert_allclose(soft.iloc[:, 1:].sum(axis=1), 1, atol=1e-5)
