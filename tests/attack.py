@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from command_line import run_cli, write_crowd, write_pictures
-from pidual.api.fit import fit_table
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from pidual.api.fit import fit_table
 from pidual.data import load_inputs, read_table, table_inputs
 from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 from command_line import run_cli, write_crowd, write_key
-from pidual.api.fit import fit_table
 
 from pidual import PiDualClassifier
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
 from pidual.errors import RunError
-from pidual.fit.load_model import load_method, method_of, predict_inputs, sizes_of
+from pidual.fit.load_model import load_method, method_of, sizes_of
 from pidual.fit.splits import assign_folds
 from pidual.learn.engine import Interrupted
 from pidual.learn.engine.checkpoint import load_tensors, save_tensors
@@ -147,9 +147,9 @@ def test_a_run_is_read_back(crowd, tmp_path):
     method, _ = load_method(run)
     assert method.learned.temper.tau == run.summary["model_selection"][0]["tau"]
     assert method.design.n_annotators >= 6
-    selected, last = (predict_inputs(run, inputs.array, weights=which) for which in ("selected", "last"))
+    selected, last = (run.predict(inputs.array, weights=which) for which in ("selected", "last"))
     pd.testing.assert_frame_equal(selected, last)
-    pd.testing.assert_frame_equal(selected, predict_inputs(type(run).open(crowd / "run"), inputs.array))
+    pd.testing.assert_frame_equal(selected, type(run).open(crowd / "run").predict(inputs.array))
 
 
 def test_a_damaged_run_takes_no_memory_for_what_it_claims(crowd):

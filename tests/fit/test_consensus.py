@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from pidual.api.fit import fit_table
 
+from pidual.api.fit import fit_table
 from pidual.data import Inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import EncodedPI

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from attack import reseal
 from command_line import run_cli, write_crowd
-from pidual.api.fit import fit_table
 
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import AnnotationTable, load_inputs, no_inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd

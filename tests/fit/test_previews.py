@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from pidual.api.fit import fit_table
 from PIL import Image
 
 from pidual import AnnotationTable, Run, load_inputs
+from pidual.api.fit import fit_table
 from pidual.data import table_inputs
 from pidual.data.people import hide_addresses
 from pidual.data.pictures import MAX_SIDE, as_pixels, is_picture, png

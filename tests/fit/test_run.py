@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 import torch
 from command_line import run_cli, start_cli, write_crowd, write_pictures
-from pidual.api.fit import fit_table
 from PIL import Image
 
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import AnnotationTable, load_inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import PIEncoder
 from pidual.errors import DataError, DataWarning, RunError, UsageError
-from pidual.fit.load_model import load_method, predict_inputs
+from pidual.fit.load_model import load_method
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
 from pidual.fit.record import describe_pi
@@ -108,7 +108,7 @@ def test_the_model_of_a_run_predicts_as_it_did(data, tmp_path):
     method, arrays = load_method(run)
     assert not method.training
     assert arrays == {}
-    frame = predict_inputs(run, inputs.array)
+    frame = run.predict(inputs.array)
     rows = run.predictions.frame.drop_duplicates("item")
     np.testing.assert_allclose(frame["predicted_probability"], rows["predicted_probability"], rtol=1e-5)
 
@@ -133,7 +133,7 @@ def test_the_code_bases_protocol_for_imagenet_on_images_of_any_size(tmp_path):
     run = fit_table(table, inputs, tmp_path / "run", options)
     method, _ = load_method(run)
     assert method.f.standardize.std.tolist() == [255] * 3
-    predicted = predict_inputs(run, tmp_path / "images")
+    predicted = run.predict(tmp_path / "images")
     assert predicted["item"].tolist() == frame["item"].tolist()
     expected = run.predictions.frame["predicted_probability"]
     np.testing.assert_allclose(predicted["predicted_probability"], expected, rtol=1e-5)
@@ -144,7 +144,7 @@ def test_labels_that_are_numbers_stay_numbers(data, tmp_path):
     frame = table.frame.assign(label=table.label_codes * 10)[["item", "label", "annotator"]]
     run = fit_table(AnnotationTable.from_frame(frame), inputs, tmp_path / "run", QUICK)
     assert run.model["classes"] == [0, 10, 20]
-    assert predict_inputs(run, inputs.array)["predicted_label"].isin([0, 10, 20]).all()
+    assert run.predict(inputs.array)["predicted_label"].isin([0, 10, 20]).all()
     assert run.predictions.frame["given_label"].tolist() == (table.label_codes * 10).tolist()
 
 

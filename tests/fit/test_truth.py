@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_cli, write_crowd
-from pidual.api.fit import fit_table
 
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import AnnotationTable, no_inputs, read_table, read_truth
 from pidual.errors import DataError

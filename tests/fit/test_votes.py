@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from pidual.api.fit import fit_table
 from sklearn.linear_model import LogisticRegression
 from test_consensus import judge_all, made
 from test_judge import make_answers, make_probabilities
 
 import pidual
 from pidual.api.any_classifier import vote_shares
+from pidual.api.fit import fit_table
 from pidual.api.judge import prepare_judging
 from pidual.data import AnnotationTable, Inputs, load_probabilities
 from pidual.errors import DataWarning

@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "pidual"
 LAYERS = [
     {"errors", "paper.numbers", "paper.protocol"},
     {"files", "options", "paper.grids"},
-    {"data"},
+    {"data", "run.lifecycle"},
     {"encode", "predictions", "metrics"},
     {"batch", "nets", "datasets", "run.files"},
     {"learn"},

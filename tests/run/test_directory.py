@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import environment, run_cli, start_cli, write_crowd
-from pidual.api.fit import fit_table
 from threadpoolctl import threadpool_limits
 
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
 from pidual.errors import RunError

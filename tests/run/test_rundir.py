@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 import torch
 from command_line import environment, run_cli, write_crowd
-from pidual.api.fit import fit_table
 
+from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
 from pidual.detect.evaluate import evaluate_issues

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..data.pi.kinds import value_text
 from ..detect import Choice, list_labels, next_answers, simulate_review
-from ..detect.columns import value_text
 from ..detect.reviewed import calibrate_run
 from ..errors import RunError
 from ..files import write_json
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
-from ..run.lifecycle import locked, settle
+from ..run.lifecycle import locked
 from ..run.predictions import write_frame
 from ..run.schemas import file_digest, sealed
 from ..show.report import build_report
@@ -66,20 +66,6 @@ class Run(RunFiles):
         }
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in numbers.items())
         return f"<p>{escape(repr(self))}</p><table>{cells}</table>"
-
-    @classmethod
-    def open(cls, path: str | Path) -> "Run":
-        """A finished run."""
-        run = cls(Path(path))
-        settle(run.path)
-        if not (run.path / "config.json").exists():
-            raise RunError(f"{path} is not a run directory: it has no config.json. Make one with `pidual fit`.")
-        if not (run.path / "summary.json").exists():
-            raise RunError(
-                f"The run in {path} is not finished; continue it with `pidual fit ... --resume`, or in Python with "
-                "fit_table(..., resume=True)."
-            )
-        return run
 
     def detect(
         self,
@@ -220,6 +206,8 @@ class Run(RunFiles):
         DataFrame
             item, predicted_label, predicted_probability, and p_<class> for every class.
         """
-        from ..fit.load_model import predict_inputs
+        from ..fit.load_model import load_method, predict_inputs
 
-        return predict_inputs(self, X, weights=weights, accelerator=accelerator)
+        if weights not in self.trained:
+            self.trained[weights] = load_method(self, weights)
+        return predict_inputs(self.trained[weights], self.model, X, accelerator=accelerator)

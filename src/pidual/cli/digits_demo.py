@@ -13,7 +13,6 @@ from ..api.fit import fit_table
 from ..api.run import Run
 from ..data import AnnotationTable, load_inputs
 from ..data.datasets.digits import DigitsPI, load_digits_pi
-from ..fit.load_model import predict_inputs
 from ..fit.options import FitOptions
 from ..learn.engine.progress import Progress
 
@@ -48,7 +47,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
             progress.heading(f"Digits-PI, {data.noise_rate:.0%} of the labels wrong: {method}")
             run = fit_digits(data, out / f"digits-{noise}-{method}", method, seed, progress)
             summary = run.summary
-            predicted = predict_inputs(run, data.x_test)["predicted_label"].astype(int)
+            predicted = run.predict(data.x_test)["predicted_label"].astype(int)
             rows.append(
                 {
                     "dataset": f"digits_pi_{noise}",

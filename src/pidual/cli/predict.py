@@ -42,9 +42,7 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
     from ..api.run import Run
 
     opened = Run.open(run)
-    from ..fit.load_model import predict_inputs
-
-    frame = predict_inputs(opened, x, weights=weights)
+    frame = opened.predict(x, weights=weights)
     if out is not None:
         write_table(frame, out)
     if labels is not None:

@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..data.pi.kinds import numbers, value_text
 from ..run.predictions import Predictions, label_column
 from .agreement import answer_pairs, own_agreement
 from .bounds import beta_interval
 from .class_accuracy import ClassCounts, class_counts
-from .columns import numbers, order_column, seconds_column, value_text
+from .columns import order_column, seconds_column
 from .copies import copied_by
 from .drift import Drift, find_drift
 from .habits import favourites, median_of, worst_confusion

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data.pi.kinds import short_name
 from .bounds import chance_excess, sums
-from .columns import short_name
 from .habits import MIN_ANSWERS
 from .tables import ALL_CLASSES, Truth
 

@@ -1,44 +1,16 @@
-"""What PI columns are about, by name and kind: when a label was given, and how long it took."""
+"""PI columns that say when a label was given, and how long it took."""
 
-import re
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pi import guess_kind, quantity
+from ..data.pi import guess_kind
+from ..data.pi.kinds import MILLISECONDS, MINUTES, ORDER, is_moment, is_number, numbers, words
 from ..run.predictions import Predictions
 
 Floats = npt.NDArray[np.float64]
-
-ORDER = {"trial", "order", "sequence", "seq", "nth", "timestamp", "created", "submitted", "started", "completed"} | {
-    *("finished", "annotated", "date", "datetime", "session")
-}
-MILLISECONDS = {"ms", "millis", "milliseconds", "msec"}
-MINUTES = {"min", "mins", "minutes"}
-MAX_NAME = 40  # characters of a name in a sentence
-
-
-def words(name: str) -> list[str]:
-    """The words of a column's name, in small letters."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
-    return [word for word in re.split(r"[^a-z0-9]+", parted.lower()) if word]
-
-
-def is_moment(column: "pd.Series[Any]") -> bool:
-    """Whether a column holds dates or times of day."""
-    return bool(pd.api.types.is_datetime64_any_dtype(column))
-
-
-def is_number(column: "pd.Series[Any]") -> bool:
-    """Whether a column holds numbers."""
-    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
-
-
-def numbers(column: "pd.Series[Any]") -> Floats:
-    """A column of numbers or moments as floats, NaN where there is none."""
-    return quantity(column, "number")
 
 
 def order_column(predictions: Predictions) -> "pd.Series[Any] | None":
@@ -57,19 +29,3 @@ def seconds_column(predictions: Predictions) -> Floats | None:
             scale = 1e-3 if unit & MILLISECONDS else 60.0 if unit & MINUTES else 1.0
             return numbers(column) * scale
     return None
-
-
-def value_text(value: Any) -> str:
-    """A value of a PI column for people."""
-    if isinstance(value, pd.Timestamp):
-        return value.isoformat(sep=" ", timespec="seconds")[: 10 if value == value.normalize() else None]
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        return " ".join(str(value).split())
-    number = float(value)
-    return f"{number:,.0f}" if number.is_integer() and abs(number) >= 1000 else f"{number:.3g}"
-
-
-def short_name(name: Any) -> str:
-    """A name of a class, a column or a value in a sentence: one line, cut where it is long."""
-    text = " ".join(str(name).split())
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
 from ..errors import UsageError
 from ..run.predictions import Predictions, join_parts
-from .columns import MILLISECONDS, is_moment, short_name, value_text, words
 from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
 from .tells import LOW, LOWEST, MISSING, Telling, find_telling
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..data.pi.kinds import is_moment, is_number, numbers
 from .bounds import chance_excess, sums
-from .columns import is_moment, is_number, numbers
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -15,8 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..api.fit import fit_table
     from ..api.run import Run
-    from .fit import fit_table, train
+    from .fit import train
     from .judge import Results
     from .options import FitOptions
     from .prepare import Job
@@ -26,7 +27,7 @@ _HOMES = {
     "Job": "prepare",
     "Results": "judge",
     "Run": "directory",
-    "fit_table": "fit",
+    "fit_table": "fit_api",
     "train": "fit",
 }
 

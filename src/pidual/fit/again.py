@@ -19,24 +19,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..api.run import Run
 from ..data import AnnotationTable, read_truth
 from ..detect.reviewed import calibrate_run, decided_classes
 from ..errors import RunError, UsageError
 from ..learn.methods.fitted_truth import FittedTruth
 from ..run.decisions import read_decisions
-from ..run.files import WITHOUT_TRAINING
-from .load_model import FETCHING, check_library_name
+from ..run.files import WITHOUT_TRAINING, RunFiles
+from .load_model import FETCHING, check_library_name, load_method
 from .options import FitOptions
 from .prepare import Job
 
 
-def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """The class of each annotation's item where it is known, else -1 (N,): decided on, or known to the run before.
 
     Parameters
     ----------
-    run : Run
+    run : RunFiles
     table : AnnotationTable
         The one that it was made from.
     truth : int array (N,), optional
@@ -59,7 +58,7 @@ def known_classes(run: Run, table: AnnotationTable, truth: NDArray[np.int64] | N
     return found
 
 
-def options_again(run: Run, **changes: Any) -> FitOptions:
+def options_again(run: RunFiles, **changes: Any) -> FitOptions:
     """What the fit of a run was asked for, with some options changed; see `FitOptions`."""
     config, asked = run.config, dict(changes.pop("options", {}))
     network = config["network"]
@@ -89,7 +88,7 @@ def options_again(run: Run, **changes: Any) -> FitOptions:
     return replace(again, **changes)
 
 
-def begin_again(run: Run, job: Job) -> dict[str, Any]:
+def begin_again(run: RunFiles, job: Job) -> dict[str, Any]:
     """Let a job begin where a run of the same inputs ended; what config.json says about it."""
     check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
     about = {"from": str(run.path), "warm_start": start_from(run, job)}
@@ -99,22 +98,22 @@ def begin_again(run: Run, job: Job) -> dict[str, Any]:
     return about if before is None else about | {"truth": before}
 
 
-def start_from(run: Run, job: Job) -> bool:
+def start_from(run: RunFiles, job: Job) -> bool:
     """Let the answer model of a job that trains no network begin with that of a run, unless that failed; whether it
     does."""
     if job.trains or run.trains or run.summary.get("verdict", {}).get("status") == "failed":
         return False
-    method = run.load()
+    method = load_method(run)[0]
     job.start = method.learned.model if isinstance(method, FittedTruth) else None
     return job.start is not None
 
 
-def check_same_data(run: Run, name: str, now: str, what: str) -> None:
+def check_same_data(run: RunFiles, name: str, now: str, what: str) -> None:
     """Refuse another table or other inputs than those that a run was made from.
 
     Parameters
     ----------
-    run : Run
+    run : RunFiles
     name : "fingerprint" or "x_fingerprint"
         Of the table, or of the inputs.
     now : str
@@ -132,12 +131,12 @@ def check_same_data(run: Run, name: str, now: str, what: str) -> None:
     )
 
 
-def describe_change(run: Run, items: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Any]:
+def describe_change(run: RunFiles, items: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the decisions were, and what they have changed; for summary.json.
 
     Parameters
     ----------
-    run : Run
+    run : RunFiles
         The run before.
     items, summary
         Of the new one.

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data.pi import PIColumn, quantity
-from ..detect.columns import is_moment, numbers
+from ..data.pi.kinds import is_moment, numbers
 from ..detect.tells import FEW_VALUES, TAILS, Answers, find_telling
 from ..learn.answers.model import AnswerModel
 from ..learn.answers.model import Answers as ModelAnswers

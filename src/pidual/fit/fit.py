@@ -11,7 +11,6 @@ import numpy as np
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
-from ..api.run import Run
 from ..data import AnnotationTable, Inputs
 from ..errors import UsageError
 from ..learn.engine import Callback, Fitted, Interrupted, fit, make_fabric
@@ -21,6 +20,7 @@ from ..learn.engine.history import Record, append_record, write_history
 from ..learn.engine.progress import Progress
 from ..learn.engine.threads import using_threads
 from ..run.decisions import copy_decisions
+from ..run.files import RunFiles
 from ..run.lifecycle import begun_folder, check_directory, locked, take_place
 from ..run.schemas import run_id
 from .again import begin_again, describe_change, known_classes, options_again
@@ -33,63 +33,33 @@ from .record import check_config, describe, go_on_as_started, start_run, write_r
 from .voters import fit_and_predict
 
 
-def fit_table(
+def fit_into(
     table: AnnotationTable,
     inputs: Inputs,
-    out: str | Path,
-    options: FitOptions | None = None,
+    out: Path,
+    options: FitOptions | None,
     *,
-    truth: NDArray[np.int64] | None = None,
-    from_run: Run | str | Path | None = None,
-    source: Mapping[str, Any] | None = None,
-    reads: Sequence[str | Path] = (),
-    notes: Sequence[str] = (),
-    force: bool = False,
-    resume: bool = False,
-    save_every: float = 15.0,
-    progress: Progress | None = None,
-    callbacks: Sequence[Callback] = (),
-    stop: Callable[[], bool] = lambda: False,
-) -> Run:
-    """Fit, judge the labels and write a report, into a run directory.
+    truth: NDArray[np.int64] | None,
+    before: RunFiles | None,
+    source: Mapping[str, Any] | None,
+    reads: Sequence[str | Path],
+    notes: Sequence[str],
+    force: bool,
+    resume: bool,
+    save_every: float,
+    progress: Progress,
+    callbacks: Sequence[Callback],
+    stop: Callable[[], bool],
+    write_report: Callable[[RunFiles], object],
+) -> None:
+    """Fit, judge the labels and write the files of a run; see `api.fit.fit_table`.
 
-    Parameters
-    ----------
-    table : AnnotationTable
-    inputs : Inputs
-    out : path
-        The run directory; created after everything has been checked.
-    options : FitOptions
-    truth : int array (N,), optional
-        Code of the class of each annotation's item where it is known, else -1, as `read_truth` reads it; for the method
-        latent_truth.
-    from_run : Run or path, optional
-        A run of the same data: classes that its reviewers decided on are known, the answer model begins with its
-        weights, and options are by default its own. See `run.again`.
-    source : mapping, optional
-        Where table and inputs came from, for the record.
-    reads : sequence of paths
-        Further files the run is made from, such as the key of the pseudonyms.
-    notes : sequence of str
-        Warnings from reading table and inputs, for the record.
-    force : bool
-        Replace an existing run when the new one is complete; files that pidual did not write stay.
-    resume : bool
-        Continue an existing run; its data and options must be the same. A finished one is not changed.
-    save_every : float
-        Seconds between two resume points within an epoch.
-    progress : Progress, optional
-        Called at every step and epoch.
-    callbacks : sequence of Callback
-        Called with the trainer at every step and epoch.
-    stop : callable
-        Asked at every step; True saves the state and raises Interrupted.
+    `before` is the run that this one fits again, and `write_report` adds the report to a run that is complete.
     """
     check_kinds(table, inputs, callbacks)
-    before = None if from_run is None else Run.open(from_run.path if isinstance(from_run, Run) else from_run)
     if before is not None:
         truth, options = known_classes(before, table, truth), options or options_again(before)
-    out, options, progress = Path(out), options or FitOptions(), progress or Progress()
+    options = options or FitOptions()
     reads = (table.source, inputs.source, *reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
     job = prepare(table, inputs, options, truth=truth)
@@ -101,7 +71,8 @@ def fit_table(
     config = describe(job, source)
     check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
-    with claimed(out, config, fabric, force=force, resume=resume, inputs=reads) as (folder, finished):
+    where: dict[str, Any] = {"force": force, "resume": resume, "inputs": reads, "write_report": write_report}
+    with claimed(out, config, fabric, **where) as (folder, finished):
         announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
         if not finished:
             started = time.monotonic()
@@ -113,12 +84,17 @@ def fit_table(
             if answers is not None:
                 judge_into(folder, job, fitted, answers, before, progress, started)
     if before is not None and fabric.global_rank == 0:
-        copy_decisions(before, Run(out))
-    return Run(out)
+        copy_decisions(before, RunFiles(out))
 
 
 def judge_into(
-    folder: Path, job: Job, fitted: Fitted, answers: Answers, before: Run | None, progress: Progress, started: float
+    folder: Path,
+    job: Job,
+    fitted: Fitted,
+    answers: Answers,
+    before: RunFiles | None,
+    progress: Progress,
+    started: float,
 ) -> None:
     """Judge the labels and write the files of the run; `before` is the run that it fits again."""
     results = judge(job, fitted, answers)
@@ -155,7 +131,14 @@ def check_called(job: Job, callbacks: Sequence[Callback]) -> None:
 
 @contextlib.contextmanager
 def claimed(
-    out: Path, config: dict[str, Any], fabric: Fabric, *, force: bool, resume: bool, inputs: Sequence[str | Path]
+    out: Path,
+    config: dict[str, Any],
+    fabric: Fabric,
+    *,
+    force: bool,
+    resume: bool,
+    inputs: Sequence[str | Path],
+    write_report: Callable[[RunFiles], object],
 ) -> Iterator[tuple[Path, bool]]:
     """Hold a run directory while a run is made in it: the folder to write to, and whether the run is there already.
 
@@ -172,7 +155,7 @@ def claimed(
         if first:
             take_place(out, folder)
             if not (out / "report.html").exists():
-                Run(out).write_report()
+                write_report(RunFiles(out))
 
 
 def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
@@ -189,7 +172,7 @@ def train_into(folder: Path, job: Job, fabric: Fabric, part: str = "", *, save_e
     `part` is the part of the state that a second fit has.
     """
     first = fabric.global_rank == 0
-    store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(Run(folder).config) if first else ""))
+    store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(RunFiles(folder).config) if first else ""))
     store = store.part(part) if part else store
     if first:
         if history := store.history():  # records of epochs that a kill took back are written again

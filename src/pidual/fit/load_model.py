@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
-from ..api.run import Run
 from ..data import load_inputs
 from ..errors import DataError, RunError, UsageError
 from ..errors.messages import quoted
@@ -25,6 +24,7 @@ from ..learn.engine.checkpoint import load_shapes, load_tensors, misfit
 from ..learn.engine.predict import predict_probabilities
 from ..learn.methods import Method, check_method
 from ..learn.nets import Standardize
+from ..run.files import RunFiles
 from ..run.schemas import DAMAGED
 from .makers import method_maker, network_maker
 
@@ -37,12 +37,12 @@ FETCHING = (  # options of other libraries that read files or the network; a run
 )
 
 
-def load_method(run: Run, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
+def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
     """The trained method of a run, and the arrays its inputs are made with.
 
     Parameters
     ----------
-    run : Run
+    run : RunFiles
     weights : "selected" or "last"
         Of which epoch.
     """
@@ -161,21 +161,21 @@ class WithoutMemory(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def predict_inputs(run: Run, source: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:
-    """Predictions for new inputs: item, predicted_label, predicted_probability, and a probability for every class.
+def predict_inputs(
+    trained: tuple[Method, dict[str, NDArray[Any]]], model: Mapping[str, Any], source: Any, *, accelerator: str = "auto"
+) -> pd.DataFrame:
+    """Predict new inputs: item, predicted_label, predicted_probability, and a probability for every class.
 
     Parameters
     ----------
-    run : Run
+    trained : tuple
+        What `load_method` returns.
+    model : mapping
+        model.json of its run.
     source : path or array
         Inputs of the kind the run was fitted with.
-    weights : "selected" or "last"
-        Which epoch to predict with.
     """
-    if weights not in run.trained:
-        run.trained[weights] = load_method(run, weights)
-    method, arrays = run.trained[weights]
-    model = run.model
+    method, arrays = trained
     inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
     n, classes = len(inputs), model["classes"]
     fabric = predicting_fabric(accelerator)

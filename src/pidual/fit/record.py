@@ -14,7 +14,6 @@ import pandas as pd
 import torch
 
 from .. import __version__
-from ..api.run import Run
 from ..data.pi import PIColumn, quantity
 from ..errors import RunError, UsageError
 from ..files import fingerprint, write_json
@@ -23,6 +22,7 @@ from ..learn.engine.checkpoint import save_tensors
 from ..learn.engine.threads import goes_on_with
 from ..learn.methods import METHODS, Method
 from ..learn.nets import Standardize
+from ..run.files import RunFiles
 from ..run.identity import find_changes, refuse_change
 from ..run.lifecycle import NEW, choose_folder
 from ..run.predictions import write_frame
@@ -115,7 +115,7 @@ def check_config(out: Path, config: dict[str, Any]) -> None:
 
 def check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to continue a run with other data or options."""
-    old = Run(out).config
+    old = RunFiles(out).config
     way_out = "resume with the data and options it was started with, or use another directory (--out)."
     if out.name == NEW:
         way_out = f"resume with the data and options it was started with, or remove {out} to keep the run before it."
@@ -158,7 +158,7 @@ def go_on_as_started(folder: Path, job: Job) -> None:
     """
     if not (folder / "config.json").exists() or (folder / "summary.json").exists():
         return
-    old = Run(folder).config
+    old = RunFiles(folder).config
     versions = {
         "pidual": (old.get("pidual"), __version__),
         "torch": (old.get("versions", {}).get("torch"), version("torch")),
@@ -197,7 +197,7 @@ def write_run(out: Path, job: Job, fitted: Fitted, results: Results) -> None:
         write_frame(out / "annotator_classes.parquet", results.annotator_classes)
     write_frame(out / "thumbnails.parquet", thumbnails(job, results.predictions))
     write_frame(out / "previews.parquet", previews(job, results.predictions))
-    run = Run(out)
+    run = RunFiles(out)
     about = {"format": FORMAT, "run_id": run_id(run.config), "digests": run.digests()}
     write_json(out / "summary.json", sealed(results.summary | about))
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import pandas as pd
 
 from ..errors import RunError
+from .lifecycle import settle
 from .predictions import (
     ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
@@ -60,6 +62,20 @@ class RunFiles:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
+
+    @classmethod
+    def open(cls, path: "str | Path | RunFiles") -> Self:
+        """Open a finished run."""
+        run = cls(path.path if isinstance(path, RunFiles) else Path(path))
+        settle(run.path)
+        if not (run.path / "config.json").exists():
+            raise RunError(f"{run.path} is not a run directory: it has no config.json. Make one with `pidual fit`.")
+        if not (run.path / "summary.json").exists():
+            raise RunError(
+                f"The run in {run.path} is not finished; continue it with `pidual fit ... --resume`, or in Python with "
+                "fit_table(..., resume=True)."
+            )
+        return run
 
     @cached_property
     def config(self) -> Record:

@@ -24,11 +24,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...detect.columns import is_moment, is_number, numbers
 from ...errors import DataError, DataWarning
 from ...errors.messages import quoted
 from .. import AnnotationTable, Inputs
 from . import PIColumn
+from .kinds import is_moment, is_number, numbers
 
 HELD = 0.75
 DETERMINED = 0.995

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...detect.columns import ORDER, is_moment, is_number, numbers, value_text, words
 from ...errors.messages import printable
 from .. import AnnotationTable
 from . import PIColumn
 from .giveaway import SAMPLE, determined_share, neighbour_share, value_codes
+from .kinds import ORDER, is_moment, is_number, numbers, value_text, words
 
 MOSTLY = 0.5  # share of missing values
 NEIGHBOURS = 0.98  # share of neighbours with the same label

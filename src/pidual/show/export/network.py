@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...api.run import Run
 from ...errors import RunError, UsageError
 from ...files import replacing
 from ...fit.load_model import load_method
@@ -28,6 +27,7 @@ from ...learn.closed_form.network import KernelMixture
 from ...learn.methods import LatentTruth, Method
 from ...learn.methods.fitted_truth import FittedTruth
 from ...learn.nets import MLP, Standardize
+from ...run.files import RunFiles
 from . import snippet_path
 from .snippet import snippet, stand_ins
 
@@ -63,7 +63,7 @@ class Probabilities(nn.Module):
         return self.method.logits(x).softmax(1).float()
 
 
-def load_network(run: Run) -> Method:
+def load_network(run: RunFiles) -> Method:
     """The trained method of a run; an error where it reads no array of numbers."""
     kind = run.model["inputs"]["kind"]
     if kind == "none":
@@ -77,12 +77,12 @@ def load_network(run: Run) -> Method:
     return load_method(run)[0]
 
 
-def write_onnx(run: Run, out: Path) -> float | None:
+def write_onnx(run: RunFiles, out: Path) -> float | None:
     """Write the prediction network as ONNX: `x` (any number of rows) to `probabilities`, classes in the metadata.
 
     Parameters
     ----------
-    run : Run
+    run : RunFiles
         A finished run.
     out : Path
         The file.
@@ -201,12 +201,12 @@ def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
     return x.astype(np.float32)
 
 
-def write_state_dict(run: Run, out: Path) -> None:
+def write_state_dict(run: RunFiles, out: Path) -> None:
     """Write the weights of the prediction network as a plain state dict, and beside it Python that loads them.
 
     Parameters
     ----------
-    run : Run
+    run : RunFiles
         A finished run.
     out : Path
         The file of weights; `torch.load` reads it. The program is at `snippet_path(out)`.
