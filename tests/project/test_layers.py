@@ -1,4 +1,4 @@
-"""Modules import from layers above their own only (see CONTRIBUTING)."""
+"""Each room stands at one rank, and imports only from rooms before it, in functions and by string too."""
 
 import ast
 from pathlib import Path
@@ -6,68 +6,51 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "pidual"
-LAYERS = [
-    {"errors", "paper.numbers", "paper.protocol"},
-    {"files", "options", "paper.grids"},
-    {"data", "run.lifecycle"},
-    {"encode", "predictions", "metrics"},
-    {"batch", "nets", "datasets", "run.files"},
-    {"learn"},
-    {"paper.datasets"},
-    {"methods"},
-    {"engine"},
-    {"detect"},
-    {"report", "review"},
-    {"paper.recipes", "paper.plots"},
-    {"run"},
-    {"export"},
-    {"paper"},
-    {"estimator"},
-    {"sweep"},
-    {"cli"},
-    {"__init__", "__main__"},
-]
-SIDEWAYS = {}
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-MODULES = sorted(SOURCE.rglob("*.py"))
+ROOMS = ("data", "run", "detect", "learn", "fit", "show", "api", "paper", "cli")
+RANK = {name: rank for rank, name in enumerate(ROOMS, start=1)} | {"errors": 0, "files": 0, "options": 0, "metrics": 0}
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in RANK)
 
 
-def named(parts):
-    """A module or package at the root of pidual, or one of those in paper that have a layer of their own."""
-    whole = ".".join(parts[:2])
-    return whole if whole in RANK else parts[0]
+def room_of(path):
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
-def part_of(path):
-    return named([*path.relative_to(SOURCE).with_suffix("").parts])
+def is_module(parts):
+    """Whether a dotted name, or all of it but its last part, is a module in a room."""
+    place = SOURCE.joinpath(*parts)
+    return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
 
 
-def imports(path):
-    """Parts of pidual that a file imports, wherever in the file it does so."""
+def rooms_imported(path):
+    """Rooms that a file imports, wherever and however in the file it does so."""
     package = path.relative_to(SOURCE).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            names = (
-                [node.module] if node.module else [alias.name for alias in node.names if alias.name != "__version__"]
-            )
-            for name in names:
-                yield named([*base, *name.split(".")])
-        else:
-            whole = [node.module] if isinstance(node, ast.ImportFrom) else []
-            whole += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            yield from (named(name.split(".")[1:]) for name in whole if name and name.startswith("pidual."))
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            yield from [base[0]] if base[0] else [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            yield from (name.split(".")[1] for name in names if name and name.startswith("pidual."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            parts = node.value.partition(":")[0].removeprefix("pidual.").split(".")
+            if len(parts) > 1 and parts[0] in RANK and all(map(str.isidentifier, parts)) and is_module(parts):
+                yield parts[0]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_come_from_above(path):
-    part = part_of(path)
-    for other in imports(path):
-        if other != part:
-            assert RANK[other] < RANK[part], f"{part} imports {other}, which is not in a layer above it"
+def test_imports_come_from_rooms_before(path):
+    room = room_of(path)
+    for other in rooms_imported(path):
+        if other != room and other in RANK:
+            assert RANK[other] < RANK[room] or not RANK[room] + RANK[other], f"{room} imports {other}"
+
+
+def test_every_folder_is_a_room():
+    found = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if not path.name.startswith("__")}
+    assert found == {*RANK, "py.typed"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_only_the_engine_and_its_callers_know_fabric(path):
     if "lightning_fabric" in path.read_text():
-        assert part_of(path) in {"engine", "run"}
+        assert path.relative_to(SOURCE).parts[:2] == ("learn", "engine") or room_of(path) == "fit"

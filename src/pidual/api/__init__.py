@@ -1,5 +1,1 @@
-"""PiDualClassifier: scikit-learn's contract over the run, without files."""
-
-from .classifier import PiDualClassifier
-
-__all__ = ["PiDualClassifier"]
+"""What users import: fits, runs, the scikit-learn classifier, and judgements without a fit."""

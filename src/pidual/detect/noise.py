@@ -1,6 +1,6 @@
 """How many labels are wrong, how many of a list, and how far that can be trusted: expectations, no clean labels.
 
-An answer counts half where its own quality is judged (`pidual.learn.methods.held_out`). What it would be if it counted in
+An answer counts half where its own quality is judged (`learn.answers.posterior`). What it would be if it counted in
 full, and not at all, bounds what can be said: the truth has mostly been between the two (docs/detection.md). Beyond
 these an interval goes as far as chance may: which items there happen to be, and for each of them what is not known.
 Labels of one item are right or wrong together.

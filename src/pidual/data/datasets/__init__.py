@@ -41,25 +41,31 @@ class Entry:
 
 
 DATASETS = {
-    "cifar10h": Entry("CIFAR-10H, worst labels", "paper.datasets.cifar10h:load_cifar10h"),
+    "cifar10h": Entry("CIFAR-10H, worst labels", "data.datasets.published.cifar10h:load_cifar10h"),
     "cifar10n": Entry(
         "CIFAR-10N",
-        "paper.datasets.cifarn:load_cifar10n",
+        "data.datasets.published.cifarn:load_cifar10n",
         ("worst", "worst-official", "aggregate", "random1", "random2", "random3"),
     ),
-    "cifar100n": Entry("CIFAR-100N", "paper.datasets.cifarn:load_cifar100n", ("fine", "coarse")),
-    "imagenet_pi": Entry("ImageNet-PI", "paper.datasets.imagenet_pi:load_imagenet_pi", ("low", "high"), random=True),
-    "cifar10s": Entry("CIFAR-10S", "paper.datasets.cifar10s:load_cifar10s"),
-    "labelme": Entry("LabelMe", "paper.datasets.labelme:load_labelme", ("test", "valid")),
-    "digits_pi": Entry("Digits-PI", "datasets.digits:load_noise_level", ("low", "high"), random=True),
-    "cifar10_pi": Entry("CIFAR-10-PI", "paper.datasets.cifar10_pi:load_cifar10_pi", ("low", "high"), random=True),
-    "cifar100_sm500": Entry("CIFAR-100 SM500", "paper.datasets.crowds:load_cifar100_sm500", recipes=False),
-    "medical_treat": Entry("Medical relations", "paper.datasets.crowds:load_medical_treat", random=True, recipes=False),
+    "cifar100n": Entry("CIFAR-100N", "data.datasets.published.cifarn:load_cifar100n", ("fine", "coarse")),
+    "imagenet_pi": Entry(
+        "ImageNet-PI", "data.datasets.published.imagenet_pi:load_imagenet_pi", ("low", "high"), random=True
+    ),
+    "cifar10s": Entry("CIFAR-10S", "data.datasets.published.cifar10s:load_cifar10s"),
+    "labelme": Entry("LabelMe", "data.datasets.published.labelme:load_labelme", ("test", "valid")),
+    "digits_pi": Entry("Digits-PI", "data.datasets.digits:load_noise_level", ("low", "high"), random=True),
+    "cifar10_pi": Entry(
+        "CIFAR-10-PI", "data.datasets.published.cifar10_pi:load_cifar10_pi", ("low", "high"), random=True
+    ),
+    "cifar100_sm500": Entry("CIFAR-100 SM500", "data.datasets.published.crowds:load_cifar100_sm500", recipes=False),
+    "medical_treat": Entry(
+        "Medical relations", "data.datasets.published.crowds:load_medical_treat", random=True, recipes=False
+    ),
     "llm_emotion": Entry(
-        "Language models on emotions", "paper.datasets.crowds:load_llm_emotion", random=True, recipes=False
+        "Language models on emotions", "data.datasets.published.crowds:load_llm_emotion", random=True, recipes=False
     ),
     **{
-        name: Entry(title, f"datasets.hard_cases:{name}", random=True, recipes=False)
+        name: Entry(title, f"data.datasets.hard_cases:{name}", random=True, recipes=False)
         for name, title in {
             "topics": "Texts on four topics",
             "spammers": "Digits by 30 workers, 9 of them spammers",

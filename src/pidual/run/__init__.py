@@ -1,0 +1,8 @@
+"""The run directory: what each of its files holds, who may write there, and how it is read. No torch.
+
+schemas       what the files hold
+files         the directory read, each file checked
+predictions   one row per annotation
+decisions     what reviewers decided
+lifecycle     who writes there now, and how a new run replaces an old one; identity: whether it is the same run
+"""
