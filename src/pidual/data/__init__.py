@@ -8,19 +8,48 @@ roles, build, classes, pseudonyms, in_memory  ->  table        AnnotationTable, 
 arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
 truth           classes of items that are known
+
+Names are loaded when they are first used: the list of datasets needs no pandas.
 """
 
-from .build import SPLITS
-from .columns import as_text, keys, spelled_like
-from .images import LazyImages
-from .importing import long_frame
-from .inputs import Inputs, no_inputs
-from .join import rows_by_name, x_rows
-from .load import load_inputs, load_probabilities, table_inputs
-from .pseudonyms import KEY_NAME, load_key, pseudonym
-from .sources import open_source
-from .table import AnnotationTable, read_table
-from .truth import read_truth
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .build import SPLITS
+    from .columns import as_text, keys, spelled_like
+    from .images import LazyImages
+    from .importing import long_frame
+    from .inputs import Inputs, no_inputs
+    from .join import rows_by_name, x_rows
+    from .load import load_inputs, load_probabilities, table_inputs
+    from .pseudonyms import KEY_NAME, load_key, pseudonym
+    from .sources import open_source
+    from .table import AnnotationTable, read_table
+    from .truth import read_truth
+
+_HOMES = {
+    "AnnotationTable": "table",
+    "Inputs": "inputs",
+    "KEY_NAME": "pseudonyms",
+    "LazyImages": "images",
+    "SPLITS": "build",
+    "as_text": "columns",
+    "keys": "columns",
+    "load_inputs": "load",
+    "load_key": "pseudonyms",
+    "load_probabilities": "load",
+    "long_frame": "importing",
+    "no_inputs": "inputs",
+    "open_source": "sources",
+    "pseudonym": "pseudonyms",
+    "read_table": "table",
+    "read_truth": "truth",
+    "rows_by_name": "join",
+    "spelled_like": "columns",
+    "table_inputs": "load",
+    "x_rows": "join",
+}
 
 __all__ = [
     "KEY_NAME",
@@ -44,3 +73,9 @@ __all__ = [
     "table_inputs",
     "x_rows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pidual.data' has no attribute '{name}'")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
