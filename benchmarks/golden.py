@@ -27,6 +27,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -228,6 +229,7 @@ def run(out: Path, words: list[str]) -> None:
     started = time.process_time()
     os.fsync = lambda _: None  # to wait until a file has reached the disk takes longer than many a case
     cases, seconds = {}, {}
+    print(f"pidual of {Path(pidual.__file__).parent}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         data = Path(temporary).resolve() / "data"
         data.mkdir()
@@ -277,16 +279,19 @@ def compare(before: Path, after: Path, within: float, every: bool) -> int:
     for name in ("torch", "numpy"):
         if a["about"][name] != b["about"][name]:
             print(f"Note: {name} was {a['about'][name]} and is {b['about'][name]}.")
-    differing = 0
+    differing, often = 0, Counter[str]()
     for case in {**a["cases"], **b["cases"]}:
         found = differences(a["cases"].get(case), b["cases"].get(case), within)
         differing += bool(found)
+        often.update({line.partition(": ")[0] for line in found})
         if found:
             print(f"\n{case}: {len(found)} differences")
             shown = found if every else found[:LINES]
             print("\n".join(f"  {line}" for line in shown))
             if len(found) > len(shown):
                 print(f"  ... and {len(found) - len(shown)} more (--all)")
+    if differing > 1:
+        print("\nIn most cases:" + "".join(f"\n  {n} x {place}" for place, n in often.most_common(8) if n > 1))
     n_outputs = sum(map(len, b["cases"].values()))
     print(f"\n{differing} of {len(b['cases'])} cases differ; {n_outputs} outputs were compared.")
     return int(differing > 0)
