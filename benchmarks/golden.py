@@ -290,7 +290,7 @@ def compare(before: Path, after: Path, within: float, every: bool) -> int:
             print("\n".join(f"  {line}" for line in shown))
             if len(found) > len(shown):
                 print(f"  ... and {len(found) - len(shown)} more (--all)")
-    if differing > 1:
+    if differing > 1 and often.most_common(1)[0][1] > 1:
         print("\nIn most cases:" + "".join(f"\n  {n} x {place}" for place, n in often.most_common(8) if n > 1))
     n_outputs = sum(map(len, b["cases"].values()))
     print(f"\n{differing} of {len(b['cases'])} cases differ; {n_outputs} outputs were compared.")
