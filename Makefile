@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-lowest test-matrix coverage check format docs dist clean
+.PHONY: help install demo test test-slow test-lowest test-matrix coverage size check format docs dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ test-matrix:  ## run the tests on each of Python 3.11, 3.12 and 3.13 that is on 
 
 coverage: $(STAMP)  ## run the tests and say which lines of the package they do not reach
 	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term-missing:skip-covered
+
+size: $(STAMP)  ## print how large code, tests and docs are, and what one small fit walks through
+	$(BIN)/python benchmarks/size.py
 
 check: $(STAMP)  ## lint and type-check
 	$(BIN)/ruff format --check .
