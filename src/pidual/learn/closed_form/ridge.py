@@ -1,8 +1,11 @@
 """Kernel ridge regression on soft targets, with the prediction of every item by the fit without it.
 
-    T = q - mean q,   F = U (shrink * U' T),   h_i = sum_j U_ij^2 shrink_j + 1/n,   shrink = S^2 / (S^2 + lam)
+    T = (q - mean q) / (K mean q),   F = U (shrink * U' T),   h_i = sum_j U_ij^2 shrink_j + 1/n,   shrink = S^2 / (S^2 + lam)
     G_i = (F_i - h_i T_i) / (1 - h_i)                            what the fit without item i says about i
     p_i = softmax(log mean q + beta G_i), mixed with 1% of the uniform
+
+T is relative to how frequent each class is: classes that x does not tell apart, such as two names of one, have the same
+G, and keep their proportion in p however large beta is; and a rare class is seen beside frequent ones.
 
 U S V' is the singular value decomposition of the centred features phi, <phi, phi'> = k. Items with the same input are
 one row of weight w, left out together: F, T and U of such a row have a factor sqrt(w), and its h has w / n.
@@ -31,6 +34,7 @@ FIRST = 5  # of these, where a search begins
 UNIFORM = 0.01
 STACKING_STEPS, KEPT = 60, 12
 LEAST = 1e-3  # of 1 - h
+LEAST_SHARE = 1e-3  # of a class, as a part of the mean one
 NEGLIGIBLE: dict[Precision, float] = {np.float64: 1e-9, np.float32: 1e-6}  # part of the largest S^2, that is left out
 JITTER = 1e-6  # of the mean of the diagonal of k(landmarks, landmarks)
 SINGLE = 500  # inputs from which features are worked out in single precision
@@ -301,7 +305,7 @@ class Ridge:
         fitted : ClosedForm
         """
         mean = self.weight @ q / self.weight.sum()
-        targets, log_mean = q - mean, np.log(np.maximum(mean, 1e-6))
+        targets, log_mean = relative(q, mean), np.log(np.maximum(mean, 1e-6))
         settings = self.weigh(targets, log_mean, evidence)
         p = np.zeros_like(q)
         for block in self.blocks:
@@ -358,7 +362,7 @@ def choose_kernels(x: Array, weight: Floats, q: Floats, evidence: Floats) -> lis
     rows = np.linspace(0, len(x) - 1, CHOOSING).astype(np.int64)
     tried = Ridge(np.asarray(x[rows]), weight[rows])
     mean = tried.weight @ q[rows] / tried.weight.sum()
-    _, likelihood = tried.try_all(q[rows] - mean, np.log(np.maximum(mean, 1e-6)), evidence[rows])
+    _, likelihood = tried.try_all(relative(q[rows], mean), np.log(np.maximum(mean, 1e-6)), evidence[rows])
     of_kernel, most = np.arange(len(likelihood)) // len(RIDGES), -np.inf
     chosen: list[int] = []
     while len(chosen) < MOST_KERNELS:
@@ -371,6 +375,11 @@ def choose_kernels(x: Array, weight: Floats, q: Floats, evidence: Floats) -> lis
             break
         chosen, most = [*chosen, best], totals[best]
     return [KERNELS[number] for number in sorted(chosen)]
+
+
+def relative(q: Floats, mean: Floats) -> Floats:
+    """Return T, by how much each class is more likely than it is frequent, as a part of that."""
+    return np.asarray((q - mean) / np.maximum(len(mean) * mean, LEAST_SHARE))
 
 
 def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
