@@ -1,6 +1,7 @@
 """Kernel ridge regression on soft targets, with the prediction of every item by the fit without it.
 
-    T = (q - mean q) / (K mean q),   F = U (shrink * U' T),   h_i = sum_j U_ij^2 shrink_j + 1/n,   shrink = S^2 / (S^2 + lam)
+    T = (q - mean q) / (K mean q),   F = U (shrink * U' T),   shrink = S^2 / (S^2 + lam)
+    h_i = sum_j U_ij^2 shrink_j + 1/n
     G_i = (F_i - h_i T_i) / (1 - h_i)                            what the fit without item i says about i
     p_i = softmax(log mean q + beta G_i), mixed with 1% of the uniform
 
