@@ -1,12 +1,11 @@
 """Kernel ridge regression on soft targets, with the prediction of every item by the fit without it.
 
-    T = (q - mean q) / (K mean q),   F = U (shrink * U' T),   shrink = S^2 / (S^2 + lam)
-    h_i = sum_j U_ij^2 shrink_j + 1/n
+    T = (q / mean q - 1) / K,   F = U (shrink * U' T),   h_i = sum_j U_ij^2 shrink_j + 1/n,   shrink = S^2 / (S^2 + lam)
     G_i = (F_i - h_i T_i) / (1 - h_i)                            what the fit without item i says about i
     p_i = softmax(log mean q + beta G_i), mixed with 1% of the uniform
 
-T is relative to how frequent each class is: classes that x does not tell apart, such as two names of one, have the same
-G, and keep their proportion in p however large beta is; and a rare class is seen beside frequent ones.
+T is by how much a class is likelier than it is among all items: log(P(k | x) / mean q_k) to first order. With
+q - mean q instead, how frequent a class is would count twice, in T and in log mean q.
 
 U S V' is the singular value decomposition of the centred features phi, <phi, phi'> = k. Items with the same input are
 one row of weight w, left out together: F, T and U of such a row have a factor sqrt(w), and its h has w / n.
@@ -33,9 +32,9 @@ RIDGES = 10 ** np.linspace(-2.5, 2.5, 9)  # times the mean of S^2
 SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 18.0, 25.0)
 FIRST = 5  # of these, where a search begins
 UNIFORM = 0.01
+LEAST_SHARE = 0.05  # of a class, times 1 / K, that its targets are divided by
 STACKING_STEPS, KEPT = 60, 12
 LEAST = 1e-3  # of 1 - h
-LEAST_SHARE = 1e-3  # of a class, as a part of the mean one
 NEGLIGIBLE: dict[Precision, float] = {np.float64: 1e-9, np.float32: 1e-6}  # part of the largest S^2, that is left out
 JITTER = 1e-6  # of the mean of the diagonal of k(landmarks, landmarks)
 SINGLE = 500  # inputs from which features are worked out in single precision
@@ -379,8 +378,8 @@ def choose_kernels(x: Array, weight: Floats, q: Floats, evidence: Floats) -> lis
 
 
 def relative(q: Floats, mean: Floats) -> Floats:
-    """Return T, by how much each class is more likely than it is frequent, as a part of that."""
-    return np.asarray((q - mean) / np.maximum(len(mean) * mean, LEAST_SHARE))
+    """Return T: by how much each class is likelier than its share of all items, over K."""
+    return (q - mean) / np.maximum(len(mean) * mean, LEAST_SHARE)
 
 
 def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
