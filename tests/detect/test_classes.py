@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from test_annotators import soft_truth
@@ -89,9 +91,45 @@ def test_a_class_that_most_take_for_another():
 
 def test_what_one_person_confuses_is_no_matter_of_the_classes():
     (text,) = advice(one_person, people=6)
-    assert "come from one annotator" in text
+    assert "come from one annotator, who does so in 9" in text
     assert "merge" not in text
     assert advice(half_the_people) == []  # neither most people nor one
+
+
+def misses(n, own, others, seed):
+    """Two classes; one of four people mislabels `own` of the first class, the other three `others`."""
+    rng = np.random.default_rng(seed)
+    truth, who = rng.integers(0, 2, n), rng.integers(0, 4, n)
+    rate = np.where(who == 2, own, others) * (truth == 0)
+    given = np.where(rng.random(n) < rate, 1 - truth, truth)
+    return describe_classes(given, Truth.by_consensus(truth, np.ones(n)), ["fraud", "ok"], who)["advice"]
+
+
+@pytest.mark.parametrize(("n", "seed"), [(n, seed) for n in (400, 4000, 40000) for seed in range(5)])
+def test_one_person_stands_out_however_much_is_known_of_the_others(n, seed):
+    """The others miss more than MIN_SHARE: many answers must not hide the one who misses seven times as many."""
+    (text,) = misses(n, 0.72, 0.1, seed)
+    _, own, others = (int(share) for share in re.findall(r"(\d+)%", text))
+    near = 4 * 100 * (0.72 * 0.28 / (n / 8)) ** 0.5
+    assert own == pytest.approx(72, abs=near)
+    assert others == pytest.approx(10, abs=near)
+    assert text.endswith("look at that annotator first.")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_is_named_who_does_as_the_others_do(seed):
+    assert not any("one annotator" in text for text in misses(4000, 0.12, 0.12, seed))
+    assert not any("one annotator" in text for text in misses(4000, 0.02, 0.02, seed))
+    assert not any("one annotator" in text for text in misses(100, 0.3, 0.1, seed))
+
+
+def test_who_gives_most_answers_is_not_blamed_for_it():
+    """Nine of ten answers by one person, who confuses the classes as often as the others do."""
+    rng = np.random.default_rng(0)
+    truth, who = rng.integers(0, 2, 3000), np.where(rng.random(3000) < 0.9, 0, rng.integers(1, 6, 3000))
+    given = np.where((rng.random(3000) < 0.08) & (truth == 0), 1, truth)
+    found = describe_classes(given, Truth.by_consensus(truth, np.ones(3000)), ["fraud", "ok"], who)["advice"]
+    assert not any("one annotator" in text for text in found)
 
 
 def test_two_classes():

@@ -56,6 +56,23 @@ def test_ranks_above_is_the_mean_auc_of_the_classes():
     assert verdict.ranks_above(own, given, other, others)[0] == pytest.approx(mean)
 
 
+def test_what_may_be_chance_is_a_doubt_where_f_is_all_there_is():
+    """AUC .56 of 300 labels: neither surely weak, nor surely more than chance."""
+    rng = np.random.default_rng(0)
+    given, other = np.zeros(300, int), np.zeros(300, int)
+    given[150:] = 1
+    other[:150] = 1
+    own = rng.normal(size=300)
+    own += (np.arange(300) % 150 < 60) * 0.7
+    shuffled = rng.normal(size=300)
+    auc, error = verdict.ranks_above(own, given, shuffled, other)
+    assert 0.6 - 2 * error < auc < 0.5 + 3 * error
+    failure, doubt = verdict.find_chance(own, given, shuffled, other, answers_alone=False)
+    assert failure is None
+    assert f"AUC {auc:.2f}, up to {0.5 + 3 * error:.2f} by chance" in doubt
+    assert verdict.find_chance(own, given, shuffled, other, answers_alone=True) == (None, None)
+
+
 def test_chance_is_a_failure_where_f_is_all_there_is():
     chance = labels_and_probabilities(500, 0.0, rare=0.5)
     failure, doubt = verdict.find_chance(*chance, answers_alone=False)

@@ -2,25 +2,12 @@
 
 import re
 import tomllib
-from importlib import import_module
 from pathlib import Path
-
-import pytest
 
 import pidual
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
-
-
-def exists(name):
-    """Whether a dotted name can be imported, the last part perhaps as an attribute."""
-    try:
-        import_module(name)
-    except ModuleNotFoundError:
-        module, _, attribute = name.rpartition(".")
-        return hasattr(import_module(module), attribute)
-    return True
 
 
 def test_the_version_is_in_one_place():
@@ -53,17 +40,6 @@ def test_every_python_that_is_promised_is_run():
     promised = re.findall(r"Python :: (3\.\d+)$", "\n".join(project["classifiers"]), re.MULTILINE)
     assert re.search(r"^MATRIX := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split() == promised
     assert project["requires-python"] == f">={promised[0]}"
-
-
-def new_names():
-    """Names in the right column of "Moved names" that begin at the root of pidual."""
-    rows = re.findall(r"^\| .+ \| (.+) \|$", CHANGELOG.split("### Moved names")[1], re.MULTILINE)[1:]
-    return sorted({name for row in rows for name in re.findall(r"`(pidual\.[\w.]+)`", row)})
-
-
-@pytest.mark.parametrize("name", new_names())
-def test_a_moved_name_is_where_the_changelog_says(name):
-    assert exists(name)
 
 
 def test_all_is_every_extra_that_works_with_any_torch():

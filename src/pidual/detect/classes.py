@@ -5,8 +5,8 @@
 A class is *mistaken for* another where that happens in more than `MIN_SHARE` of the cases, and in more than twice as
 many as with any two classes on average, both beyond chance (Bernstein's bound, for all pairs together). Two classes
 that are mistaken for each other by most annotators are hard to tell apart: merge them, or define them better. One that
-is mistaken for the other, and hardly ever the reverse, needs a better definition. Where most of it is one annotator's
-doing, and the others do not confuse the classes beyond chance, the classes are fine.
+is mistaken for the other, and hardly ever the reverse, needs a better definition. Where most of it is the doing of one
+annotator, who confuses the classes more than twice as often as the others, beyond chance, look at that annotator first.
 """
 
 from collections.abc import Sequence
@@ -53,6 +53,11 @@ class Transitions:
     def share(self) -> Floats:
         """P(given | true) of every entry."""
         return np.asarray(self.count / np.maximum(self.per_class[self.true], 1e-12))
+
+    @property
+    def pairs(self) -> int:
+        """How many wrong answers are possible: classes that occur, times the other ones."""
+        return max(int(np.count_nonzero(self.per_class > 0)) * (len(self.per_class) - 1), 1)
 
     def matrix(self) -> Floats:
         """P(given | true) as (K, K); a class that no item is has a row of zeros."""
@@ -109,7 +114,6 @@ def find_advice(
     annotator: npt.ArrayLike | None = None,
 ) -> list[str]:
     """What to do about classes that are confused, a sentence each, the most frequent ones first."""
-    k = len(classes)
     taken = taken_for(found.count, found.per_class[found.true], found)
     advice, done = [], set()
     for entry in found.confusions()[:ADVISED_PAIRS].tolist():
@@ -122,12 +126,13 @@ def find_advice(
         first, second = (short_name(classes[int(one[entry])]) for one in (found.true, found.given))
         people = None
         if annotator is not None:
-            people = _People.of(found, entry, back if both else back[:0], given, truth, np.asarray(annotator), k)
+            entries = [entry, *back.tolist()] if both else [entry]
+            people = _People.of(found, entries, given, truth, np.asarray(annotator))
             if people.mostly_one:
                 advice.append(
                     f"{people.largest:.0%} of the answers that take {first} for {second}{' or the reverse' * both} "
-                    "come from one annotator, and the others hardly confuse them: the classes are fine, look at that "
-                    "annotator."
+                    f"come from one annotator, who does so in {people.own:.0%} of the cases, the others in "
+                    f"{people.others:.0%}: look at that annotator first."
                 )
                 continue
             if not people.most:
@@ -155,9 +160,13 @@ def taken_for(count: Floats, n: Floats, found: Transitions) -> npt.NDArray[np.bo
     wrong, k = found.true != found.given, len(found.per_class)
     usual = TIMES_USUAL * found.count[wrong].sum() / max(found.per_class.sum(), 1e-12) / (k - 1) if k > 2 else 0.0
     least = max(MIN_SHARE, usual)
-    tests = max(int(np.count_nonzero(found.per_class > 0)) * (k - 1), 1)
-    bound = least * n + chance_excess(n * least * (1 - min(least, 1.0)), CHANCE / tests)
-    return np.asarray(wrong & (count > bound))
+    return np.asarray(wrong & (count > most_by_chance(n, least, found.pairs)))
+
+
+def most_by_chance(n: npt.ArrayLike, share: float, tests: int) -> Floats:
+    """The largest number out of n that a share explains, for so many of them together."""
+    n = np.asarray(n, np.float64)
+    return np.asarray(share * n + chance_excess(n * share * (1 - min(share, 1.0)), CHANCE / tests))
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,9 @@ class _People:
     asked: int  # annotators with MIN_ANSWERS items of the true class, or of both
     confusing: int  # of these, how many confuse them at least half as often as all do
     largest: float  # share of the confusions that one annotator makes
-    mostly_one: bool  # and the others do not confuse them beyond chance
+    own: float  # share of that annotator's answers that do so
+    others: float  # and of all others'
+    mostly_one: bool  # and one annotator makes most of them, more than twice as often as the others, beyond chance
 
     @property
     def most(self) -> bool:
@@ -175,26 +186,23 @@ class _People:
 
     @classmethod
     def of(
-        cls, found: Transitions, entry: int, back: Ints, given: npt.ArrayLike, truth: Truth, annotator: Ints, k: int
+        cls, found: Transitions, entries: list[int], given: npt.ArrayLike, truth: Truth, annotator: Ints
     ) -> "_People":
-        true = [int(found.true[one]) for one in (entry, *back)]
-        said = [int(found.given[one]) for one in (entry, *back)]
+        true, said = found.true[entries], found.given[entries]
         near = np.flatnonzero(np.isin(truth.label, true))
         row, label, weight = truth.row[near], truth.label[near], truth.weight[near]
-        other = np.asarray(said)[(label[:, None] == np.asarray(true)).argmax(1)]
-        hit = weight * (np.asarray(given)[row] == other)
+        other = said[(label[:, None] == true).argmax(1)]
         names, who = np.unique(annotator[row], return_inverse=True)
-        n, wrong = sums(who, weight, len(names)), sums(who, hit, len(names))
+        n = sums(who, weight, len(names))
+        wrong = sums(who, weight * (np.asarray(given)[row] == other), len(names))
         asked = n >= MIN_ANSWERS
-        usual = wrong.sum() / max(n.sum(), 1e-12)
-        confusing = asked & (wrong >= max(0.5 * usual, 1e-9) * n)
+        confusing = asked & (wrong >= max(0.5 * wrong.sum() / max(n.sum(), 1e-12), 1e-9) * n)
         one = int(wrong.argmax())
-        first = who == one
-        mine, of_class = (float(part[first & (label == true[0])].sum()) for part in (hit, weight))
-        count, per_class = found.count.copy(), found.per_class[found.true].copy()
-        count[entry] -= mine
-        per_class[entry] -= of_class
         largest = float(wrong[one] / max(wrong.sum(), 1e-12))
-        others = bool(taken_for(count, per_class, found)[entry])
-        mostly_one = len(names) > 1 and largest > MOST and not others
-        return cls(int(asked.sum()), int(confusing.sum()), largest, mostly_one)
+        rest = n.sum() - n[one]
+        others = float((wrong.sum() - wrong[one]) / max(rest, 1e-12))
+        usual = min(max(MIN_SHARE, TIMES_USUAL * others), 1.0)
+        more = bool(wrong[one] > most_by_chance(n[one], usual, found.pairs * len(names)))
+        mostly_one = rest >= MIN_ANSWERS and largest > MOST and more
+        own = float(wrong[one] / max(n[one], 1e-12))
+        return cls(int(asked.sum()), int(confusing.sum()), largest, own, others, mostly_one)

@@ -95,6 +95,8 @@ def find_chance(
 ) -> tuple[str | None, str | None]:
     """A failure, or a doubt, where f ranks held-out labels no better than shuffled ones; neither for few labels.
 
+    Where that may be chance and need not be, it is a doubt if nothing but f can tell which labels are wrong.
+
     Parameters
     ----------
     own, given : arrays (N,)
@@ -110,8 +112,12 @@ def find_chance(
         return None, None
     step = max(1, len(given) // SAMPLE)
     auc, error = ranks_above(own[::step], given[::step], shuffled[::step], shuffled_labels[::step])
-    if not auc <= 0.5 + AT_CHANCE * error or not auc + SURELY * error < WEAK:
+    if not auc <= 0.5 + AT_CHANCE * error:
         return None, None
+    if not auc + SURELY * error < WEAK:
+        may_be = f"Whether the {what} say anything about the labels is open: held-out labels rank hardly higher than "
+        ranks = f"shuffled ones (AUC {auc:.2f}, up to {0.5 + AT_CHANCE * error:.2f} by chance)"
+        return None, None if answers_alone else f"{may_be}{ranks}, and items have one answer each."
     text = f"The {what} say nothing about the labels: held-out labels rank no higher than shuffled ones (AUC {auc:.2f})"
     if answers_alone:
         return None, f"{text}, so the answers to an item are judged by each other alone."
