@@ -1,8 +1,11 @@
 """Kernel ridge regression on soft targets, with the prediction of every item by the fit without it.
 
-    T = q - mean q,   F = U (shrink * U' T),   h_i = sum_j U_ij^2 shrink_j + 1/n,   shrink = S^2 / (S^2 + lam)
+    T = (q / mean q - 1) / K,   F = U (shrink * U' T),   h_i = sum_j U_ij^2 shrink_j + 1/n,   shrink = S^2 / (S^2 + lam)
     G_i = (F_i - h_i T_i) / (1 - h_i)                            what the fit without item i says about i
     p_i = softmax(log mean q + beta G_i), mixed with 1% of the uniform
+
+T is by how much a class is likelier than it is among all items: log(P(k | x) / mean q_k) to first order. With
+q - mean q instead, how frequent a class is would count twice, in T and in log mean q.
 
 U S V' is the singular value decomposition of the centred features phi, <phi, phi'> = k. Items with the same input are
 one row of weight w, left out together: F, T and U of such a row have a factor sqrt(w), and its h has w / n.
@@ -29,6 +32,7 @@ RIDGES = 10 ** np.linspace(-2.5, 2.5, 9)  # times the mean of S^2
 SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 18.0, 25.0)
 FIRST = 5  # of these, where a search begins
 UNIFORM = 0.01
+LEAST_SHARE = 0.05  # of a class, times 1 / K, that its targets are divided by
 STACKING_STEPS, KEPT = 60, 12
 LEAST = 1e-3  # of 1 - h
 NEGLIGIBLE: dict[Precision, float] = {np.float64: 1e-9, np.float32: 1e-6}  # part of the largest S^2, that is left out
@@ -301,7 +305,7 @@ class Ridge:
         fitted : ClosedForm
         """
         mean = self.weight @ q / self.weight.sum()
-        targets, log_mean = q - mean, np.log(np.maximum(mean, 1e-6))
+        targets, log_mean = relative(q, mean), np.log(np.maximum(mean, 1e-6))
         settings = self.weigh(targets, log_mean, evidence)
         p = np.zeros_like(q)
         for block in self.blocks:
@@ -358,7 +362,7 @@ def choose_kernels(x: Array, weight: Floats, q: Floats, evidence: Floats) -> lis
     rows = np.linspace(0, len(x) - 1, CHOOSING).astype(np.int64)
     tried = Ridge(np.asarray(x[rows]), weight[rows])
     mean = tried.weight @ q[rows] / tried.weight.sum()
-    _, likelihood = tried.try_all(q[rows] - mean, np.log(np.maximum(mean, 1e-6)), evidence[rows])
+    _, likelihood = tried.try_all(relative(q[rows], mean), np.log(np.maximum(mean, 1e-6)), evidence[rows])
     of_kernel, most = np.arange(len(likelihood)) // len(RIDGES), -np.inf
     chosen: list[int] = []
     while len(chosen) < MOST_KERNELS:
@@ -371,6 +375,11 @@ def choose_kernels(x: Array, weight: Floats, q: Floats, evidence: Floats) -> lis
             break
         chosen, most = [*chosen, best], totals[best]
     return [KERNELS[number] for number in sorted(chosen)]
+
+
+def relative(q: Floats, mean: Floats) -> Floats:
+    """Return T: by how much each class is likelier than its share of all items, over K."""
+    return (q - mean) / np.maximum(len(mean) * mean, LEAST_SHARE)
 
 
 def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
