@@ -22,7 +22,7 @@ import resource
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -163,9 +163,15 @@ CHOICES = {
 }
 
 
+@cache
+def load_crowd(name, seed):
+    """A crowd of crowd_data.py."""
+    return CROWDS[name](seed)
+
+
 def fit(name, seed):
     """The columns of one crowd."""
-    data = (OTHERS | CROWDS)[name](seed)
+    data = OTHERS[name](seed) if name in OTHERS else load_crowd(name, seed)
     started = time.process_time()
     judged = ours("auto", data, seed)
     seconds = time.process_time() - started
