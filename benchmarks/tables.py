@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+import choices_table
 import cutoffs_table
 import detection_table
 import loop_table
@@ -212,6 +213,7 @@ def all_pages():
     """Tables by page and name."""
     detection = detection_tables()
     others = {PAGE.parent / name: made for name, made in site_tables.pages(detection).items()}
+    others[PAGE.with_name("settings.md")] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
     return {PAGE: tables(), DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()} | others
 
 
