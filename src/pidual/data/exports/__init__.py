@@ -3,7 +3,7 @@
 open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
 open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
 label_studio_table, wide            flat tables that mean more than they say
-answers, store, json_records        what the readers share
+answers, records                    what the readers share
 
 A reader yields a table with the columns item, label, annotator, what else is known about the answer, and the fields of
 the item; from there on it is read as any table.
@@ -12,7 +12,7 @@ the item; from there on it is read as any table.
 import io
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,9 +23,8 @@ from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
 from . import argilla, doccano, hugging_face, label_studio
 from .answers import Answers
-from .json_records import JsonRecords
 from .label_studio_table import is_annotation_table, read_annotation_table
-from .store import Store
+from .records import JsonRecords, as_columns
 from .wide import melt
 
 NESTED = {
@@ -57,12 +56,12 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
         Read items, a row for each, whether they have answers or not.
     """
     records = JsonRecords(path)
-    is_list = records.starts_with() == "["
+    is_list = records.is_list()
     if form in NESTED:
         return _table(NESTED[form][1](records, records.name), label, items)
     if form is None:
         try:
-            first = next(iter(records), None)
+            first = records.first()
         except DataError:
             if is_list:
                 raise
@@ -137,31 +136,25 @@ def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[st
             yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}
 
 
-def _flat(records: Iterable[dict[str, Any]], form: str | None, label: str | None) -> Source:
-    """The table in a list of flat objects; columns of lists and objects are left out."""
-    assert isinstance(records, JsonRecords)
-    store = Store(records.name)
-    for record in records:
-        store.add(record)
-    data = store.columns()
-    if not data:
-        raise DataError(f"{records.name} is empty; it needs a list of objects with the columns of a table.")
-    whole = InArrow(records.name, data, _place(records.name))
-    whole.vectors = store.vectors
+def _flat(records: JsonRecords, form: str | None, label: str | None) -> Source:
+    """Return the table in a list of flat objects; columns of lists and objects are left out."""
+    name = records.name
+
+    def place(row: int) -> str:
+        return f"{name}, record {row + 1}"
+
+    found = as_columns(name, list(records))
+    if not found.data:
+        raise DataError(f"{name} is empty; it needs a list of objects with the columns of a table.")
+    whole = InArrow(name, found.data, place)
+    whole.vectors = found.vectors
     source = recognised_table(whole, form, label)
-    if not isinstance(source, InArrow):
+    if source is not whole:
         return source
-    left = sorted(store.nested)
-    if left:
+    if found.nested:
         warnings.warn(
-            f"{records.name}: the columns {listed(left, 5)} hold lists or objects and are not used.",
+            f"{name}: the columns {listed(sorted(found.nested), 5)} hold lists or objects and are not used.",
             DataWarning,
             stacklevel=4,
         )
-    return InArrow(
-        records.name, {name: column for name, column in data.items() if name not in store.nested}, _place(records.name)
-    )
-
-
-def _place(name: str) -> Any:
-    return lambda row: f"{name}, record {row + 1}"
+    return InArrow(name, found.flat(), place)

@@ -15,7 +15,7 @@ from ..sources.hf_features import class_names, with_names
 from ..sources.in_arrow import InArrow
 from .argilla import is_flat, read_responses
 from .long_table import guess_inputs
-from .store import vector_columns
+from .records import vector_columns
 
 _MARKS = ("state.json", "dataset_dict.json")
 
