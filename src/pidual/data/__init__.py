@@ -3,8 +3,8 @@
 sources/        files and frames, by column
 exports/        what labelling tools write, and wide tables, as long tables
 columns         a column as categories, numbers or moments
-people          which columns hold people
-roles, build, classes, pseudonyms, in_memory  ->  table        AnnotationTable, read_table
+people          who is in a table: detect, hide, refuse, replace
+roles, build, classes, in_memory  ->  table        AnnotationTable, read_table
 arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
 truth           classes of items that are known
@@ -17,7 +17,7 @@ from .importing import long_frame
 from .inputs import Inputs, no_inputs
 from .join import rows_by_name, x_rows
 from .load import load_inputs, load_probabilities, table_inputs
-from .pseudonyms import KEY_NAME, load_key, pseudonym
+from .people import KEY_NAME, load_key, pseudonym
 from .sources import open_source
 from .table import AnnotationTable, read_table
 from .truth import read_truth

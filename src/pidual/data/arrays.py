@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line
+from .paths import check_file
 from .people import listed
-from .sources import check_file
 from .sources.arrow_types import native
 
 

@@ -17,7 +17,16 @@ from .columns import as_floats, as_text, keys
 from .columns import values as read_values
 from .inputs import Inputs, schema_of
 from .missing import fill_missing
-from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people
+from .people import (
+    has_address,
+    hides,
+    holds_people,
+    is_address,
+    listed,
+    names_annotator,
+    names_people,
+    refuse_people_as_inputs,
+)
 from .roles import INDEX_COLUMNS
 from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source
@@ -48,7 +57,7 @@ def inputs_from_source(
     for column in chosen:
         source.require(column, "asked for as input")
     if columns and schema is None:
-        _refuse_people(source, [column for column in chosen if _holds_people(source, column)])
+        refuse_people_as_inputs(source.name, [column for column in chosen if _holds_people(source, column)])
     apart = [item] if item is not None and item not in chosen else []
     data = source.read([*chosen, *apart], numeric=() if text else chosen)
     items = data.pop(apart[0]) if apart else None
@@ -57,7 +66,7 @@ def inputs_from_source(
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
-        _refuse_people(source, [text] if names_annotator(text) or addresses or has_address(text) else [])
+        refuse_people_as_inputs(source.name, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
         _warn_of_ids(source, data)
     names, rows = None, dict.fromkeys(chosen, np.arange(len(data[chosen[0]])))
@@ -165,16 +174,6 @@ def _holds_people(source: Source, column: str) -> bool:
     if not names_people(column) or source.columns.count(column) > 1:
         return False
     return holds_people(column, pd.Series(read_values(source, column, source.read([column])[column])))
-
-
-def _refuse_people(source: Source, people: list[str]) -> None:
-    """Raise for columns of people asked for as input."""
-    if people:
-        what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
-        raise UsageError(
-            f"{what} of {source.name} holds people, and people are not an input; leave it out (--pi is the place for "
-            "it), or rename it if it holds no people."
-        )
 
 
 def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:

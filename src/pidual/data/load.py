@@ -17,9 +17,10 @@ from .arrays import load_numpy
 from .features import inputs_from_source
 from .images import MAX_BYTES, read_folder
 from .inputs import Inputs, schema_of, shape_as_given
+from .paths import is_folder
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
-from .sources import Source, is_folder, open_source
+from .sources import Source, open_source
 
 
 def load_inputs(

@@ -1,8 +1,10 @@
-"""Which columns hold people: the one place that decides it.
+"""People in tables: the one place that detects, hides, refuses and replaces them.
 
     names_annotator("Completed by")             who gave the label, by the name of the column
-    holds_people("rater_email", values)         anybody, by name or because the values are e-mail addresses
+    people_in("rater_email", values)            "all" of a column are people, "some" values are, or ""
     shown("annotator", "bob@example.org")       a value for a message, or words in its place
+    refuse_people(source, "item", keys, ...)    an error where people would be kept as they are
+    pseudonyms(source, ids, key, whole)         what stands for them, made with a secret key
 
 Ids of people are personal data, so a column that holds them is pseudonymised or refused wherever it enters. The name
 decides first, in any spelling (`completed_by`, `Annotated by`, `annotatorName`, `worker id`): its last word says what
@@ -10,15 +12,33 @@ the column holds, so `user_agent`, `judge_confidence` and `annotator_accuracy` h
 yes/no answers are not ids, whatever the name.
 """
 
+import contextlib
+import fnmatch
+import hashlib
 import itertools
+import os
 import re
-from typing import Any, NamedTuple
+import secrets
+import shlex
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..errors import messages
+from ..errors import DataError, KeyNotice, UsageError, messages
 from ..errors.messages import quoted
+from .paths import check_file
+
+if TYPE_CHECKING:
+    from .columns import Keys
+    from .sources import Source
 
 
 def _set(words: str) -> frozenset[str]:
@@ -109,6 +129,15 @@ def holds_people(column: str, values: "pd.Series[Any]") -> bool:
     return sum(map(has_address, names)) > len(names) / 2
 
 
+def people_in(column: str, values: "pd.Series[Any]") -> str:
+    """Return "all" where a column holds people, "some" for e-mail addresses among other values, else ""."""
+    if column == "annotator" or holds_people(column, values):
+        return "all"
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return ""
+    return "some" if any(map(has_address, values.cat.categories)) else ""
+
+
 def is_address(text: object) -> bool:
     """Whether this is an e-mail address, maybe with a name beside it."""
     return has_address(text) and len(str(text).split()) <= 5
@@ -193,3 +222,181 @@ def _texts(values: "pd.Series[Any]") -> list[str]:
     if isinstance(values.dtype, pd.CategoricalDtype):
         return [str(name) for name in values.cat.categories]
     return [str(name) for name in values.dropna().astype(str).unique()]
+
+
+# --- what is refused ---
+
+
+def refuse_people_as_columns(source: str, columns: Iterable[object]) -> None:
+    """Raise for columns that are called by e-mail addresses: names of columns are kept as they are."""
+    if any(map(has_address, columns)):
+        raise UsageError(
+            f"a column of {source} that is to be used is named by an e-mail address, which would be kept as it is; "
+            "rename it, list it with annotators= (--annotators) if it holds one annotator's answers, or keep ids with "
+            "keep_ids=True (--keep-ids)."
+        )
+
+
+def refuse_people(source: "Source", name: str | None, found: "Keys | None", what: str) -> None:
+    """Raise for items or labels that are people: they are kept as they are, in all that is made of the table."""
+    if name is None or found is None:
+        return
+    said = "clean label" if what == "y" else what
+    way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
+    if what == "item" and names_annotator(name):
+        raise UsageError(f"column {name!r} of {source.name} says who gave the label and is not an {what}; {way_out}")
+    if not len(found.names) or not pa.types.is_string(found.names.type):
+        return
+    likely = pc.indices_nonzero(pc.match_substring_regex(found.names, MAYBE_ADDRESS))  # Python looks at these few
+    texts = found.names.take(likely).to_pylist()
+    code = next((code for code, text in zip(likely.to_numpy(), texts, strict=True) if is_address(text)), None)
+    if code is not None:
+        rows = np.flatnonzero(found.codes == code)
+        where = source.place(int(rows[0])) if len(rows) else source.name  # a category may have no row
+        other = "number the items" if what == "item" else "rename the class"
+        raise DataError(
+            f"{where}, column {name!r}: the {said} has an e-mail address in it, and would be written as it is to every "
+            f"file of a run; {other}, {way_out}"
+        )
+
+
+def refuse_people_as_inputs(source: str, people: list[str]) -> None:
+    """Raise for columns of people asked for as input."""
+    if people:
+        what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
+        raise UsageError(
+            f"{what} of {source} holds people, and people are not an input; leave it out (--pi is the place for "
+            "it), or rename it if it holds no people."
+        )
+
+
+# --- pseudonyms, and the secret key they are made with ---
+
+KEY_NAME = ".pidual.key"
+LONGEST_KEY = 200  # bytes of a file that are read
+_MADE = re.compile("a-[0-9a-f]{12}")
+
+
+def pseudonym(name: str, key: bytes) -> str:
+    """What a table calls the person `name`: the same in every table and column with the same key."""
+    return "a-" + hashlib.blake2b(name.encode(), key=key, digest_size=6).hexdigest()
+
+
+def are_pseudonyms(names: Iterable[str]) -> bool:
+    """Whether all names are pseudonyms already."""
+    return all(_MADE.fullmatch(name) for name in names)
+
+
+def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
+    """Keyed hashes of the ids, which cannot be undone or made again without the key; not `whole`: of addresses only.
+
+    Ids that are all pseudonyms already stay as they are.
+    """
+    names = ids.to_pylist()
+    if key is None or are_pseudonyms(names):  # of a table that was imported
+        return ids
+    made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
+    if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
+        raise DataError(
+            f"{source}: two annotators get the same pseudonym with this key; remove the key file so that another "
+            "key is drawn, or keep the ids with keep_ids=True (--keep-ids)."
+        )
+    return pa.array(made, pa.string())
+
+
+def load_key(path: Path, *, make: bool = True) -> bytes:
+    """Read the key in `path`; if there is none, make it, or raise an error unless `make`."""
+    try:
+        if not path.exists():
+            if not make:
+                raise UsageError(
+                    f"There is no key of the pseudonyms at {path}; say where the key of the run is with key_file= "
+                    "(--key-file)."
+                )
+            if _make_key(path):
+                _announce(path, _keep_from_git(path))
+        check_file(path)
+        with path.open("rb") as file:
+            key = _parse_key(file.read(LONGEST_KEY))
+        others = key is not None and _others_can_read(path)
+    except OSError as error:
+        raise UsageError(
+            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); name another "
+            "place with key_file= (--key-file), or keep the ids as they are with keep_ids=True (--keep-ids)."
+        ) from None
+    if key is None:
+        raise UsageError(
+            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
+            "remove it to create a new key."
+        )
+    if others:
+        raise UsageError(
+            f"{path} can be read by others, who could find out with it whose pseudonym is whose; restrict it with "
+            f"chmod 600 {shlex.quote(str(path))}, or name another key with key_file= (--key-file)."
+        )
+    return key
+
+
+def _parse_key(text: bytes) -> bytes | None:
+    """Return the key that a file with this text holds; None if it is none."""
+    try:
+        key = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return None
+    return key if len(key) == 32 else None
+
+
+def _make_key(path: Path) -> bool:
+    """Write a new key that only its owner can read; the first of several processes wins, and gets True."""
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        try:
+            os.link(temporary, path)  # fails if there is one already, unlike a rename
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return True
+
+
+def _announce(path: Path, kept_from_git: bool) -> None:
+    """Say that there is a new key, what it is for and what to do with it."""
+    git = " (it is listed in .gitignore)" if kept_from_git else ", also from version control"
+    warnings.warn(
+        f"A new secret key was made at {path}: people's ids are replaced by pseudonyms, which can be traced back to "
+        f"people only with this key. Keep it with the table, and keep it secret{git}.",
+        KeyNotice,
+        stacklevel=7,
+    )
+
+
+def _keep_from_git(path: Path) -> bool:
+    """List the key in the .gitignore beside it; False where that cannot be written."""
+    ignored = path.parent / ".gitignore"
+    try:
+        text = ignored.read_text(encoding="utf-8", errors="surrogateescape") if ignored.exists() else ""
+        if not any(_speaks_of(line.strip(), path.name) for line in text.splitlines()):
+            with ignored.open("a", encoding="utf-8") as file:
+                file.write(("\n" if text and not text.endswith("\n") else "") + f"{path.name}\n")
+    except OSError:
+        return False
+    return True
+
+
+def _speaks_of(line: str, name: str) -> bool:
+    """Whether a line of .gitignore already decides about the file, one way or the other."""
+    pattern = line.removeprefix("!").removeprefix("/").removeprefix("**/")
+    return not line.startswith("#") and fnmatch.fnmatchcase(name, pattern)
+
+
+def _others_can_read(path: Path) -> bool:
+    """Whether the mode of the key lets others read it, where the file system has modes."""
+    if os.name == "nt" or not stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return False
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(prefix=f"{path.name}.", dir=path.parent) as private:
+        return not stat.S_IMODE(os.stat(private.name).st_mode) & 0o077  # made with 0600
+    return True

@@ -25,7 +25,7 @@ from ..files import fingerprint
 from .answers import number_answers
 from .build import build_parts
 from .in_memory import parts_of_arrays
-from .pseudonyms import KEY_NAME, load_key
+from .people import KEY_NAME, load_key
 from .roles import find_roles
 from .sources import Source, open_source
 
@@ -110,11 +110,6 @@ class AnnotationTable:
     def n_answers(self) -> int:
         """Number of answers: rows, but those of one annotator about one item count once."""
         return len(self) if self.answer_codes is None else int(self.answer_codes.max()) + 1
-
-    @property
-    def y_codes(self) -> NDArray[np.integer[Any]] | None:
-        """Number of the clean label of every row, -1 where it is missing; None if the table has no `y`."""
-        return _codes(self.frame["y"]) if "y" in self.frame else None
 
     @property
     def file_rows(self) -> NDArray[np.int64] | None:
