@@ -5,7 +5,7 @@ exports/        what labelling tools write, and wide tables, as long tables
 columns         a column as categories, numbers or moments
 people          who is in a table: detect, hide, refuse, replace
 roles, build, classes, in_memory  ->  table        AnnotationTable, read_table
-arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
+features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
 truth           classes of items that are known
 """

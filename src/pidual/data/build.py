@@ -117,7 +117,7 @@ def read_answered(
 
 
 def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True) -> NDArray[np.int64] | None:
-    """The rows without a label: an empty cell, spaces or NaN; None where there are none, or no others.
+    """Return the rows without a label: an empty cell, spaces or NaN; None where there are none, or no others.
 
     Words that may mean a missing value or a class, such as 'None', are left to `complete`.
     """
@@ -139,7 +139,7 @@ def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True
 
 
 def complete(source: Source, name: str, column: Any, what: str) -> Keys:
-    """Keys of a column in which nothing may be missing."""
+    """Return the keys of a column, and raise where one is missing."""
     if what == "label" and pa.types.is_duration(column.type):
         raise DataError(f"{source.name}, column {name!r} holds {column.type}; write labels as text or whole numbers.")
     found = keys(source, name, column)
@@ -159,7 +159,7 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
 
 
 def as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:
-    """Splits as categories: train, valid, test."""
+    """Return splits as categories: train, valid, test."""
     known = [_SPLIT_NAMES.get(str(value).lower(), -1) for value in found.names.to_pylist()]
     codes = np.array([*known, -1], np.int8)[found.codes]
     if (codes < 0).any():

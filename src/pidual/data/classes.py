@@ -26,7 +26,7 @@ MOST_TOLD = 10  # classes whose spellings are listed
 
 
 def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, str], exact: bool) -> Keys:
-    """Labels of one `spelling`, or that `same` calls one, under the most frequent of them; warn of what is merged.
+    """Merge labels of one `spelling`, or that `same` calls one, into the most frequent of them, with a warning.
 
     `exact` merges only what `same` says.
     """
@@ -78,7 +78,7 @@ def _tell_of_merged(source: Source, name: str, names: list[str], merged: list[st
 def as_classes(
     label: Keys, y: Keys | None, same: Mapping[str, str] | None = None
 ) -> tuple[pd.Categorical, pd.Categorical | None]:
-    """Given and clean labels as categories in one order: the classes sorted, then those of y alone."""
+    """Return given and clean labels as categories in one order: the classes sorted, then those of y alone."""
     if y is not None and len(y.names) and y.names.type != label.names.type:
         label, y = Keys(label.codes, as_text(label.names)), Keys(y.codes, as_text(y.names))
     classes = sorted(label.names.to_pylist())
@@ -132,7 +132,7 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
 
 
 def _alike(classes: list[str], counts: Any) -> list[tuple[str, str]]:
-    """Pairs of classes with the same sense, the rarer one first."""
+    """Return pairs of classes with the same sense, the rarer one first."""
     first: dict[Any, str] = {}
     order = sorted(range(len(classes)), key=lambda place: -counts[place])
     pairs = [(classes[place], first.setdefault(sense(classes[place]), classes[place])) for place in order]
@@ -140,7 +140,7 @@ def _alike(classes: list[str], counts: Any) -> list[tuple[str, str]]:
 
 
 def _as_option(name: str, alike: list[tuple[str, str]]) -> str:
-    """What to add to the command line to merge pairs of classes, none of which it must hide."""
+    """Return what to add to the command line to merge pairs of classes, none of which it must hide."""
     pairs = [f"{old}={new}" for old, new in alike[:MOST_TOLD] if "=" not in old and not hides(name, old + new)]
     return " ".join(f"--same {shlex.quote(pair)}" for pair in pairs)
 
@@ -159,7 +159,7 @@ def warn_if_no_class(source: Source, name: str, clean: pd.Categorical, n_classes
 
 
 def sense(text: str) -> float | str:
-    """What a class is but for the way it is written: two classes with the same sense look the same.
+    """Return what a class is but for the way it is written: two classes with the same sense look the same.
 
     That is its number ('1', '1.0', '01' and '1e0' are one), or its letters without accents and signs between them.
     """

@@ -15,8 +15,7 @@ from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line, quoted
 from .columns import as_floats, as_text, keys
 from .columns import values as read_values
-from .inputs import Inputs, schema_of
-from .missing import fill_missing
+from .inputs import Inputs, fill_missing, schema_of
 from .people import (
     has_address,
     hides,
@@ -107,7 +106,7 @@ def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | Non
 
 
 def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
-    """Columns side by side as float32."""
+    """Put columns side by side as float32."""
     array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
     for place, (column, values) in enumerate(data.items()):
         try:
@@ -125,7 +124,7 @@ def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
 def _choose(
     source: Source, item: str | None, columns: Sequence[str] | None, schema: dict[str, Any] | None
 ) -> list[str]:
-    """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
+    """Choose the numeric columns to use: those asked for, else all but names of items and what belongs to labels."""
     if columns:
         return _asked_for(source, [columns] if isinstance(columns, str) else list(columns), schema)
     numeric = [column for column in source.numeric_columns() if column not in (item, *INDEX_COLUMNS)]
@@ -155,7 +154,7 @@ def _choose(
 
 
 def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None) -> list[str]:
-    """The columns asked for, or those that the model of a schema was trained with; none twice."""
+    """Return the columns asked for, or those that the model of a schema was trained with; none twice."""
     lost = [column for column in columns if column not in source]
     if lost and schema is not None:
         raise DataError(
@@ -168,7 +167,7 @@ def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None
 
 
 def _holds_people(source: Source, column: str) -> bool:
-    """Whether a column is one of people; it is read only where its name suggests it."""
+    """Return whether a column is one of people; it is read only where its name suggests it."""
     if has_address(column):  # a column for somebody's answers
         return True
     if not names_people(column) or source.columns.count(column) > 1:

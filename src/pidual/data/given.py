@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
 from ..errors.messages import listed, quoted
-from .arrays import load_numpy
 from .build import complete
 from .columns import as_text
+from .load import load_numpy
 from .probabilities import check_columns
 from .sources import open_source
 
@@ -140,7 +140,7 @@ def read_given(
 
 
 def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
-    """The array, names of its columns where it has any, and what to call it."""
+    """Return the array, names of its columns where it has any, and what to call it."""
     if isinstance(given, str | Path) and Path(given).suffix.lower() not in (".npy", ".npz"):
         raise UsageError(f"{given} is not a .npy or .npz file; save the probabilities with numpy.save.")
     if isinstance(given, str | Path):
@@ -157,7 +157,7 @@ def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
 
 
 def _array(given: Any, source: str) -> NDArray[Any]:
-    """Any of the usual forms as an array."""
+    """Turn any of the usual forms into an array."""
     if isinstance(given, np.ndarray):
         return given
     try:
@@ -167,7 +167,7 @@ def _array(given: Any, source: str) -> NDArray[Any]:
 
 
 def _names(given: Any, n: int, source: str) -> NDArray[Any] | None:
-    """One name for every row, none of them missing."""
+    """Check that there is one name for every row, none of them missing."""
     if given is None:
         return None
     array = _array(given, source)
@@ -210,7 +210,7 @@ def _label_codes(
 
 
 def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where there is no label; among several annotators -1 stands for none too."""
+    """Return where there is no label; among several annotators -1 stands for none too."""
     missing = np.asarray(pd.isna(array), dtype=bool)
     if array.ndim == 2 and array.dtype.kind in "ifO":
         missing |= np.asarray(array == MISSING, dtype=bool)
@@ -246,13 +246,13 @@ def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) 
 
 
 def _row(where: NDArray[np.bool_]) -> str:
-    """The first place, in words."""
+    """Return the first place, in words."""
     place = np.argwhere(where)[0]
     return f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "") + " (counted from 0)"
 
 
 def _names_of_columns(values: NDArray[Any], classes: list[Any] | None, k: int, source: str, probs: str) -> list[Any]:
-    """Names of the classes: those given, else numbers, or the labels sorted if there is one for every column."""
+    """Return names of the classes: those given, else numbers, or the labels sorted if there is one for every column."""
     if classes is not None:
         again = pd.Series(classes, dtype=object).duplicated()
         if again.any():
@@ -273,7 +273,7 @@ def _names_of_columns(values: NDArray[Any], classes: list[Any] | None, k: int, s
 
 
 def read_values(place: str, role: str, table: str | None = None) -> NDArray[Any]:
-    """One value for every row, or several columns of them from a NumPy file.
+    """Read one value for every row, or several columns of them from a NumPy file.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def read_values(place: str, role: str, table: str | None = None) -> NDArray[Any]
 
 
 def _split(place: str) -> tuple[Path | None, str | None]:
-    """The file, and the column after it; no file where there is none of this name."""
+    """Return the file, and the column after it; no file where there is none of this name."""
     whole, (front, colon, column) = Path(place), place.rpartition(":")
     if not _exists(whole) and colon and _exists(Path(front)):
         return Path(front), column

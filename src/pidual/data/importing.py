@@ -27,7 +27,7 @@ def long_frame(
     y: str | None = None,
     split: str | None = None,
 ) -> pd.DataFrame:
-    """A row for every answer, with the columns item, label, annotator, y and split first, where they are known.
+    """Return a row for every answer, with the columns item, label, annotator, y and split first, where they are known.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def long_frame(
 
 
 def _people(source: Source, name: str, columns: dict[str, Any]) -> bool:
-    """Whether a column that is not about answers holds people; texts in which addresses occur are not people."""
+    """Return whether a column that is not about answers holds people; texts in which addresses occur are not people."""
     column = columns[name]
     if names_people(name):
         return holds_people(name, pd.Series(values(source, name, column)))

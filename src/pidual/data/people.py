@@ -93,18 +93,18 @@ class _Name(NamedTuple):
 
 
 def names_annotator(column: str) -> bool:
-    """Whether the column is called like one that says who gave the label."""
+    """Return whether the column is called like one that says who gave the label."""
     found = _read(column)
     return found is not None and found.labels and found.sure
 
 
 def names_people(column: str) -> bool:
-    """Whether the column is called like one that holds people."""
+    """Return whether the column is called like one that holds people."""
     return _read(column) is not None
 
 
 def holds_people(column: str, values: "pd.Series[Any]") -> bool:
-    """Whether the column holds people, by its name and what is in it, or because most values are e-mail addresses.
+    """Return whether the column holds people, by its name and values, or because most values are e-mail addresses.
 
     Parameters
     ----------
@@ -139,30 +139,30 @@ def people_in(column: str, values: "pd.Series[Any]") -> str:
 
 
 def is_address(text: object) -> bool:
-    """Whether this is an e-mail address, maybe with a name beside it."""
+    """Return whether this is an e-mail address, maybe with a name beside it."""
     return has_address(text) and len(str(text).split()) <= 5
 
 
 def has_address(text: object) -> bool:
-    """Whether there is an e-mail address in the text; the id of a message, <...@...>, is none."""
+    """Return whether there is an e-mail address in the text; the id of a message, <...@...>, is none."""
     text = str(text).strip()
     message = text.startswith("<") and text.endswith(">")
     return not message and _finds_address(text)
 
 
 def _finds_address(text: str) -> bool:
-    """Whether there is an e-mail address about one of the first signs @; the rest of a long text takes no time."""
+    """Return whether there is an e-mail address about one of the first @; the rest of a long text takes no time."""
     signs = itertools.islice(re.finditer("@", text), MOST_SIGNS)
     return any(_ADDRESS.search(text[max(0, sign.start() - 64) : sign.start() + 256]) for sign in signs)
 
 
 def hide_addresses(text: str) -> str:
-    """The text with words in place of e-mail addresses; it should be short, as all of it is looked at."""
+    """Return the text with words in place of e-mail addresses; it should be short, as all of it is looked at."""
     return _ADDRESS.sub("(e-mail address)", text) if "@" in text else text
 
 
 def shown(column: str, value: object, limit: int = 60) -> str:
-    """`value` as a message may show it: not where the column is called like one of people, nor an e-mail address."""
+    """Return `value` as a message may show it: nothing of a column called like one of people, and no address."""
     if isinstance(value, dict | list):
         return "the value"
     if hides(column, str(value)):
@@ -171,17 +171,17 @@ def shown(column: str, value: object, limit: int = 60) -> str:
 
 
 def hides(column: str, text: str) -> bool:
-    """Whether a text about a value of the column may hold somebody's id, and must not be shown."""
+    """Return whether a text about a value of the column may hold somebody's id, and must not be shown."""
     return names_people(column) or _finds_address(text)
 
 
 def listed(columns: "list[str]", limit: int = 30) -> str:
-    """The names of columns; in a table with a column per annotator, these may be addresses."""
+    """Return the names of columns; in a table with a column per annotator, these may be addresses."""
     return messages.listed(["(an e-mail address)" if is_address(column) else column for column in columns], limit)
 
 
 def _read(column: str) -> _Name | None:
-    """What the name of a column says about people; None if nothing."""
+    """Return what the name of a column says about people; None if nothing."""
     words = _words(column)
     sure = True
     if words and words[-1].isdigit():
@@ -211,14 +211,14 @@ def _read(column: str) -> _Name | None:
 
 
 def _words(column: str) -> list[str]:
-    """The words of a name in lower case, wherever it marks their ends: spaces, signs, capitals, digits."""
+    """Return the words of a name in lower case, wherever it marks their ends: spaces, signs, capitals, digits."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)", " ", str(column))
     words = [word for word in re.split(r"[\W_]+", parted.casefold()) if word]
     return re.sub(r"\be mail\b", "email", " ".join(words)).split()
 
 
 def _texts(values: "pd.Series[Any]") -> list[str]:
-    """The different values of a column of categories or of anything else, as text."""
+    """Return the different values of a column of categories or of anything else, as text."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         return [str(name) for name in values.cat.categories]
     return [str(name) for name in values.dropna().astype(str).unique()]
@@ -278,17 +278,17 @@ _MADE = re.compile("a-[0-9a-f]{12}")
 
 
 def pseudonym(name: str, key: bytes) -> str:
-    """What a table calls the person `name`: the same in every table and column with the same key."""
+    """Return what a table calls the person `name`: the same in every table and column with the same key."""
     return "a-" + hashlib.blake2b(name.encode(), key=key, digest_size=6).hexdigest()
 
 
 def are_pseudonyms(names: Iterable[str]) -> bool:
-    """Whether all names are pseudonyms already."""
+    """Return whether all names are pseudonyms already."""
     return all(_MADE.fullmatch(name) for name in names)
 
 
 def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
-    """Keyed hashes of the ids, which cannot be undone or made again without the key; not `whole`: of addresses only.
+    """Replace ids by keyed hashes, which nobody can undo or repeat without the key; addresses alone if not `whole`.
 
     Ids that are all pseudonyms already stay as they are.
     """
@@ -388,13 +388,13 @@ def _keep_from_git(path: Path) -> bool:
 
 
 def _speaks_of(line: str, name: str) -> bool:
-    """Whether a line of .gitignore already decides about the file, one way or the other."""
+    """Return whether a line of .gitignore already decides about the file, one way or the other."""
     pattern = line.removeprefix("!").removeprefix("/").removeprefix("**/")
     return not line.startswith("#") and fnmatch.fnmatchcase(name, pattern)
 
 
 def _others_can_read(path: Path) -> bool:
-    """Whether the mode of the key lets others read it, where the file system has modes."""
+    """Return whether the mode of the key lets others read it, where the file system has modes."""
     if os.name == "nt" or not stat.S_IMODE(path.stat().st_mode) & 0o077:
         return False
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(prefix=f"{path.name}.", dir=path.parent) as private:

@@ -117,7 +117,7 @@ class AnnotationTable:
         return None if self.skipped is None else np.delete(np.arange(len(self) + len(self.skipped)), self.skipped)
 
     def fingerprint(self) -> str:
-        """Hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""
+        """Return a hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""
         return fingerprint(self._bytes())
 
     def _bytes(self) -> Iterator[bytes]:

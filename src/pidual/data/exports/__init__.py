@@ -43,7 +43,7 @@ def check_format(form: str | None) -> None:
 
 
 def open_json(path: str | Path, form: str | None, label: str | None, items: bool = False) -> Source | None:
-    """The table in a JSON file; None for plain JSON Lines, which has a reader of its own.
+    """Return the table in a JSON file; None for plain JSON Lines, which has a reader of its own.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def _table(answers: Answers, label: str | None, items: bool) -> Source:
 
 
 def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
-    """The table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
+    """Return the table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
         return hugging_face.read_saved_dataset(path, label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
@@ -94,7 +94,7 @@ def open_folder(path: Path, form: str | None, label: str | None) -> Source | Non
 
 
 def open_zip(path: Path, form: str | None, label: str | None) -> Source:
-    """The table in a .zip file of doccano, which has a file for each annotator."""
+    """Return the table in a .zip file of doccano, which has a file for each annotator."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = sorted(name for name in archive.namelist() if name.endswith((".jsonl", ".json")))
@@ -107,7 +107,7 @@ def open_zip(path: Path, form: str | None, label: str | None) -> Source:
 
 
 def recognised_table(source: Source, form: str | None, label: str | None) -> Source:
-    """A table of columns, made long if it is a flat export of Label Studio or Argilla."""
+    """Return a table of columns, made long if it is a flat export of Label Studio or Argilla."""
     if form == "label-studio-min" or (form is None and is_annotation_table(source.columns)):
         return read_annotation_table(source, label)
     if isinstance(source, ParquetFile) and argilla.is_flat(source.columns) and form in (None, "argilla"):
@@ -130,7 +130,7 @@ class _Member(JsonRecords):
 
 
 def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[str, Any]]:
-    """The records of several files, whose names say who gave the labels; that of a single file does not."""
+    """Yield the records of several files, whose names say who gave the labels; that of a single file does not."""
     for stem, records in named:
         for record in records:
             yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}

@@ -100,12 +100,12 @@ class Answers:
             self._contradicted[control] += 1
 
     def error(self, field: str, what: str) -> DataError:
-        """What to raise for a field of the present record."""
+        """Return what to raise for a field of the present record."""
         where = f"{self.name}, {self.unit} {shown('', self._item)}"
         return DataError(f"{where}, {field}: {what}; export it again from {self.tool}, or correct the file.")
 
     def expect(self, value: Any, type_: type | tuple[type, ...], field: str, wanted: str) -> Any:
-        """The value if it is of the type; an error that names the field otherwise."""
+        """Return the value if it is of the type; an error that names the field otherwise."""
         if not isinstance(value, type_) or (isinstance(value, bool) and type_ is not bool):
             raise self.error(field, f"this is {kind(value)}, not {wanted}")
         return value
@@ -115,7 +115,7 @@ class Answers:
         return InArrow(self.name, as_columns(self.name, self._records).flat())
 
     def source(self, label: str | None) -> Source:
-        """The long table of the answers to one control, which must be named where there are several."""
+        """Return the long table of the answers to one control, which must be named where there are several."""
         control = self._choose(label)
         rows = as_columns(self.name, self._rows).data
         rows = {name: column.filter(pc.equal(rows["control"], control)) for name, column in rows.items()}
@@ -139,7 +139,7 @@ class Answers:
         return long
 
     def _choose(self, label: str | None) -> str:
-        """The control whose answers are the labels."""
+        """Return the control whose answers are the labels."""
         controls = list(self._controls)
         names = ", ".join(map(quoted, controls[:10]))
         if not controls:

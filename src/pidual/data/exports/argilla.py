@@ -15,19 +15,19 @@ _RESPONSES = ".responses"
 
 
 def is_record(record: dict[str, Any]) -> bool:
-    """Whether a record looks like one of Argilla."""
+    """Return whether a record looks like one of Argilla."""
     return is_flat(record) or (
         isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), list | dict)
     )
 
 
 def is_flat(columns: Collection[str]) -> bool:
-    """Whether these are the columns of flat records."""
+    """Return whether these are the columns of flat records."""
     return any(f"{name}.users" in columns for name in columns if name.endswith(_RESPONSES))
 
 
 def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """The responses in records of Argilla.
+    """Read the responses in records of Argilla.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
 
 
 def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
-    """A flat record as version 2 has it otherwise."""
+    """Return a flat record as version 2 has it otherwise."""
     questions = [name.removesuffix(_RESPONSES) for name in record if name.endswith(_RESPONSES)]
     about = tuple(f"{question}.{part}" for question in questions for part in ("responses", "suggestion"))
     known = {name for name in record if name.startswith(about)} | {"id", "status", "_server_id"}
@@ -66,7 +66,7 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
-    """What is known about the item: fields, metadata and vectors."""
+    """Return what is known about the item: fields, metadata and vectors."""
     found: dict[str, Any] = {}
     for part in ("fields", "metadata", "vectors"):
         values = record.get(part)
@@ -76,7 +76,7 @@ def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
 
 
 def _responses(responses: Any, answers: Answers) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Question and response, with its value, user and status, of all responses."""
+    """Yield question and response, with the response's value, user and status, of all responses."""
     if isinstance(responses, dict):
         for question, given in responses.items():
             for response in answers.expect(given, list, f"responses.{question}", "a list"):
@@ -114,7 +114,7 @@ def _read_response(question: str, response: dict[str, Any], suggested: dict[str,
 
 
 def _labels(value: Any) -> list[Any] | None:
-    """The labels of a response; None where it is something else, such as a ranking or spans."""
+    """Return the labels of a response; None where it is something else, such as a ranking or spans."""
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]
@@ -122,7 +122,7 @@ def _labels(value: Any) -> list[Any] | None:
 
 
 def _suggestions(suggestions: Any, answers: Answers) -> dict[str, Any]:
-    """The value that was suggested for each question."""
+    """Return the value that was suggested for each question."""
     if isinstance(suggestions, list):  # version 1
         pairs = [answers.expect(each, dict, "suggestions", "a list of objects") for each in suggestions]
         return {str(each.get("question_name")): each.get("value") for each in pairs}

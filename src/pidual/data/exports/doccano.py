@@ -16,7 +16,7 @@ _LEFT = (*_LABELS, *_WHO, "id", "annotations", "Comments", "comments", "entities
 
 
 def is_example(record: dict[str, Any]) -> bool:
-    """Whether a record looks like an example of doccano."""
+    """Return whether a record looks like an example of doccano."""
     if not any(isinstance(record.get(key), str) for key in _CONTENT):
         return False
     listed = any(isinstance(record.get(key), list) for key in (*_LABELS, "annotations"))
@@ -24,7 +24,7 @@ def is_example(record: dict[str, Any]) -> bool:
 
 
 def read_examples(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """The labels of examples of doccano.
+    """Read the labels of examples of doccano.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def _read_example(example: dict[str, Any], answers: Answers) -> None:
 
 
 def _labels(value: Any, field: str, answers: Answers) -> list[Any]:
-    """The classes an example was given; spans of text are none."""
+    """Return the classes an example was given; spans of text are none."""
     if isinstance(value, dict):
         numbers = {
             name: answers.expect(given, (int, float), field, "numbers of classes") for name, given in value.items()

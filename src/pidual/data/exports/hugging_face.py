@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import first_line, listed
-from ..sources.arrow_types import plain_type
+from ..sources.arrow_types import class_names, plain_type, with_names
 from ..sources.base import Guess, Source
-from ..sources.hf_features import class_names, with_names
 from ..sources.in_arrow import InArrow
 from .argilla import is_flat, read_responses
 from .long_table import guess_inputs
@@ -21,12 +20,12 @@ _MARKS = ("state.json", "dataset_dict.json")
 
 
 def is_saved_dataset(path: Path) -> bool:
-    """Whether a folder is one that `save_to_disk` wrote."""
+    """Return whether a folder is one that `save_to_disk` wrote."""
     return any((path / name).is_file() for name in _MARKS)
 
 
 def read_saved_dataset(path: Path, label: str | None = None) -> Source:
-    """The rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
+    """Read the rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
 
     Parameters
     ----------
@@ -57,7 +56,7 @@ def read_saved_dataset(path: Path, label: str | None = None) -> Source:
 
 
 def read_arrow_file(path: Path, label: str | None = None) -> Source:
-    """The rows of one Arrow file, in the streaming format or the other; `label` is as for `read_saved_dataset`."""
+    """Read the rows of one Arrow file, in the streaming format or the other; `label` is as for `read_saved_dataset`."""
     try:
         with pa.memory_map(str(path)) as file:
             try:
@@ -71,7 +70,7 @@ def read_arrow_file(path: Path, label: str | None = None) -> Source:
 
 
 def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: str | None) -> Source:
-    """The answers in a table of Argilla, or all columns of numbers and text.
+    """Return the answers in a table of Argilla, or all columns of numbers and text.
 
     Numbers of classes become their names, and vectors a column for each number.
     """

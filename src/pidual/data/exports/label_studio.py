@@ -15,12 +15,12 @@ _ORIGINS = {"manual": "no", "prediction": "accepted", "prediction-changed": "cha
 
 
 def is_task(record: dict[str, Any]) -> bool:
-    """Whether a record looks like a task of Label Studio."""
+    """Return whether a record looks like a task of Label Studio."""
     return "data" in record and any(isinstance(record.get(key), list) for key in ("annotations", "completions"))
 
 
 def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """The answers in tasks of Label Studio.
+    """Read the answers in tasks of Label Studio.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
 
 
 def _tags(control: str, result: dict[str, Any]) -> dict[str, str]:
-    """What the project calls its parts, as results name them; those that are missing are left out."""
+    """Return what the project calls its parts, as results name them; those that are missing are left out."""
     found = {"from_name": control, "to_name": result.get("to_name"), "type": str(result.get("type", "")).lower()}
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
 def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
-    """The labels of a result; none if it is of another type, such as a rectangle."""
+    """Return the labels of a result; none if it is of another type, such as a rectangle."""
     value = answers.expect(result.get("value"), dict, "result.value", "an object")
     type_ = str(result.get("type", "")).lower()
     key = _KEYS.get(type_) or next((key for key in _KEYS.values() if not type_ and key in value), None)
@@ -104,7 +104,7 @@ def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
 
 
 def _who(completed_by: Any, answers: Answers) -> str | None:
-    """The annotator as text: an e-mail address where it is known, else a number."""
+    """Return the annotator as text: an e-mail address where it is known, else a number."""
     if isinstance(completed_by, dict):
         completed_by = next((completed_by[key] for key in ("email", "username", "id") if completed_by.get(key)), None)
     if completed_by is None:
@@ -117,7 +117,7 @@ def _seconds(lead_time: Any, answers: Answers) -> float | None:
 
 
 def _moment(created_at: Any, answers: Answers) -> str | None:
-    """When the answer was given; exports before 1.0 have seconds since 1970."""
+    """Return when the answer was given; exports before 1.0 have seconds since 1970."""
     if isinstance(created_at, int | float) and not isinstance(created_at, bool):
         try:
             return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
@@ -127,7 +127,7 @@ def _moment(created_at: Any, answers: Answers) -> str | None:
 
 
 def _pre_annotated(parent_prediction: Any, origins: list[Any]) -> str | None:
-    """Whether the annotator began with a prediction: no, accepted, changed, or yes where the rest is not known."""
+    """Return whether the annotator began with a prediction: no, accepted, changed, or yes where no more is known."""
     known = [_ORIGINS[origin] for origin in origins if isinstance(origin, str) and origin in _ORIGINS]
     if parent_prediction is None:
         return known[0] if known else None

@@ -27,12 +27,12 @@ _MOST = 100  # classes that are looked for
 
 
 def is_annotation_table(columns: Collection[str]) -> bool:
-    """Whether the columns are those that Label Studio writes beside fields and controls."""
+    """Return whether the columns are those that Label Studio writes beside fields and controls."""
     return {"id", "annotation_id", "annotator", "lead_time"} <= set(columns)
 
 
 def read_annotation_table(source: Source, label: str | None) -> Source:
-    """The answers in a flat export of Label Studio.
+    """Read the answers in a flat export of Label Studio.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
 
 
 def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:
-    """The column that holds the labels."""
+    """Return the column that holds the labels."""
     item = keys(source, "id", data["id"]).codes
     _, first = np.unique(item, return_index=True)
     few, varies = [], []
@@ -91,7 +91,7 @@ def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:
 
 
 def _labels(source: Source, name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """A label for every row, and the row of the file it stands in; a cell with several is several rows.
+    """Return a label for every row, and the row of the file it stands in; a cell with several is several rows.
 
     Cells with no answer are left out: the annotator skipped that control.
     """
@@ -114,7 +114,7 @@ def _labels(source: Source, name: str, column: Any) -> tuple[Any, NDArray[np.int
 
 
 def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
-    """The labels in a cell: text as it is, or JSON, as is written for several choices, for taxonomy and rating."""
+    """Return the labels in a cell: text as it is, or JSON, as several choices, taxonomies and ratings are."""
     if cell.lstrip()[:1] not in ("[", "{"):
         return [cell.strip()] if cell.strip() else []
     try:
@@ -140,7 +140,7 @@ _JSON = ("choices", "taxonomy", "rating", "selected")
 
 
 def _numbers(source: Source, column: Any) -> Any:
-    """Seconds, which a CSV file has as text."""
+    """Turn a column of seconds, which a CSV file has as text, into numbers."""
     if not pa.types.is_large_string(column.type) and not pa.types.is_string(column.type):
         return as_floats(column)
     trimmed = pc.utf8_trim_whitespace(column)

@@ -17,7 +17,7 @@ from ..sources.in_arrow import Long
 
 
 def melt(source: Source, annotators: Sequence[str]) -> Source:
-    """A row for every cell that is not empty in the columns of annotators.
+    """Return a row for every cell that is not empty in the columns of annotators.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _Melted(Long):
 
 
 def _columns(source: Source, annotators: Sequence[str]) -> list[str]:
-    """The columns that are meant, in the order of the table for each pattern."""
+    """Return the columns that are meant, in the order of the table for each pattern."""
     found: list[str] = []
     for wanted in annotators:
         if wanted in source:
@@ -86,7 +86,7 @@ def _columns(source: Source, annotators: Sequence[str]) -> list[str]:
 
 
 def alike(source: Source, label: str | None) -> list[str]:
-    """Columns that seem to hold the answers of one annotator each: they share most of their few values.
+    """Return columns that seem to hold the answers of one annotator each: they share most of their few values.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def alike(source: Source, label: str | None) -> list[str]:
 
 
 def hint(source: Source, label: str | None) -> str:
-    """What an error says to a user whose table may be a wide one, without names of columns, which may be people.
+    """Return what an error says to a user whose table may be a wide one, without names of columns, which may be people.
 
     Nothing if it does not look like that.
     """
