@@ -13,7 +13,7 @@ records.
 
 import collections
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,15 @@ class Answers:
         if not isinstance(value, type_) or (isinstance(value, bool) and type_ is not bool):
             raise self.error(field, f"this is {kind(value)}, not {wanted}")
         return value
+
+    def optional(self, value: Any, type_: type | tuple[type, ...], field: str, wanted: str) -> Any:
+        """Return the value if it is None or of the type; raise an error that names the field otherwise."""
+        return None if value is None else self.expect(value, type_, field, wanted)
+
+    def objects(self, value: Any, field: str) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a list, which may be missing."""
+        for each in self.optional(value, list, field, "a list") or ():
+            yield self.expect(each, dict, field, "a list of objects")
 
     def items(self) -> Source:
         """Return the fields of every record, answered or not."""

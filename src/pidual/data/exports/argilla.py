@@ -27,14 +27,7 @@ def is_flat(columns: Collection[str]) -> bool:
 
 
 def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """Read the responses in records of Argilla.
-
-    Parameters
-    ----------
-    records : iterable of dict
-    name : str
-        What messages call the file.
-    """
+    """Read the responses in records of Argilla; messages call the file `name`."""
     answers = Answers(name, "Argilla", "record", "question")
     for number, record in enumerate(records, 1):
         if is_flat(record):
@@ -79,11 +72,11 @@ def _responses(responses: Any, answers: Answers) -> Iterator[tuple[str, dict[str
     """Yield question and response, with the response's value, user and status, of all responses."""
     if isinstance(responses, dict):
         for question, given in responses.items():
-            for response in answers.expect(given, list, f"responses.{question}", "a list"):
-                yield question, answers.expect(response, dict, f"responses.{question}", "a list of objects")
+            field = f"responses.{question}"
+            for response in answers.objects(answers.expect(given, list, field, "a list"), field):
+                yield question, response
         return
-    for response in answers.expect([] if responses is None else responses, list, "responses", "a list"):
-        answers.expect(response, dict, "responses", "a list of objects")
+    for response in answers.objects(responses, "responses"):
         values = response.get("values")
         for question, value in answers.expect(values or {}, dict, "responses.values", "an object").items():
             yield question, response | answers.expect(value, dict, f"responses.values.{question}", "an object")
@@ -100,13 +93,12 @@ def _read_response(question: str, response: dict[str, Any], suggested: dict[str,
         answers.skipped[f"answers to {question[:30]} that are not labels"] += 1
     elif labels:
         begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
-        who = response.get("user_id")
-        when = response.get("inserted_at")
+        who = answers.optional(response.get("user_id"), (int, str), "user_id", "a number or text")
         answers.add(
             question,
             labels,
-            annotator=None if who is None else str(answers.expect(who, (int, str), "user_id", "a number or text")),
-            created_at=None if when is None else answers.expect(when, str, "inserted_at", "text"),
+            annotator=None if who is None else str(who),
+            created_at=answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
             pre_annotated=begun or "no",
         )
     else:
@@ -124,7 +116,7 @@ def _labels(value: Any) -> list[Any] | None:
 def _suggestions(suggestions: Any, answers: Answers) -> dict[str, Any]:
     """Return the value that was suggested for each question."""
     if isinstance(suggestions, list):  # version 1
-        pairs = [answers.expect(each, dict, "suggestions", "a list of objects") for each in suggestions]
+        pairs = answers.objects(suggestions, "suggestions")
         return {str(each.get("question_name")): each.get("value") for each in pairs}
     found = answers.expect(suggestions or {}, dict, "suggestions", "an object").items()
     return {

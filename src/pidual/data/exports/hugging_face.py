@@ -1,7 +1,7 @@
 """Datasets of Hugging Face: folders that `save_to_disk` wrote (extra `hf`), and single Arrow files of them."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,7 @@ def is_saved_dataset(path: Path) -> bool:
 def read_saved_dataset(path: Path, label: str | None = None) -> Source:
     """Read the rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
 
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    label : str, optional
-        Of a dataset that Argilla wrote, the question whose answers are the labels.
+    `label` is the question whose answers are the labels, where Argilla wrote the dataset.
     """
     try:
         from datasets import DatasetDict, load_from_disk
@@ -80,7 +75,7 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
     scratch = InArrow(name, {})
     data, left = {}, []
     vectors: list[list[str]] = []
-    for column, values in _columns(table):
+    for column, values in zip(table.column_names, table.columns, strict=True):
         if column in classes:
             data[column] = with_names(values, classes[column])
         elif not pa.types.is_nested(values.type):
@@ -98,7 +93,3 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
     source.vectors = vectors
     source.guess = Guess(None, *guess_inputs(source))
     return source
-
-
-def _columns(table: Any) -> Iterator[tuple[str, Any]]:
-    yield from zip(table.column_names, table.columns, strict=True)

@@ -32,15 +32,7 @@ def is_annotation_table(columns: Collection[str]) -> bool:
 
 
 def read_annotation_table(source: Source, label: str | None) -> Source:
-    """Read the answers in a flat export of Label Studio.
-
-    Parameters
-    ----------
-    source : Source
-        The file.
-    label : str, optional
-        The column of the control; found where only one can be it.
-    """
+    """Read the answers in a flat export of Label Studio; `label` is the control, found where only one can be it."""
     missing = [name for name in ("id", "annotator") if name not in source]
     if missing:
         raise UsageError(
@@ -95,22 +87,17 @@ def _labels(source: Source, name: str, column: Any) -> tuple[Any, NDArray[np.int
 
     Cells with no answer are left out: the annotator skipped that control.
     """
-    text = column.cast(pa.large_string())
-    encoded = text.dictionary_encode().combine_chunks()
-    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    cells = encoded.dictionary.to_pylist()
-    first = {
-        code: int(np.flatnonzero(codes == code)[0]) for code, cell in enumerate(cells) if cell.lstrip()[:1] in "[{"
-    }
-    parsed = [_parsed(source, name, cell, first.get(code, 0)) for code, cell in enumerate(cells)]
-    counts = np.array([len(labels) for labels in parsed] + [0], np.int64)
-    offsets = np.concatenate([[0], counts[:-1].cumsum()])
-    rows = np.repeat(np.arange(len(codes)), counts[codes])
-    within = np.arange(len(rows)) - np.repeat(np.append(0, counts[codes].cumsum()[:-1]), counts[codes])
-    flat = pa.array([label for labels in parsed for label in labels], pa.large_string())
-    if not len(rows):
+    parsed: dict[str | None, list[str]] = {None: []}
+    labels: list[str] = []
+    rows: list[int] = []
+    for row, cell in enumerate(column.cast(pa.large_string()).to_pylist()):
+        if cell not in parsed:
+            parsed[cell] = _parsed(source, name, cell, row)
+        labels += parsed[cell]
+        rows += [row] * len(parsed[cell])
+    if not rows:
         raise DataError(f"{source.name}, column {quoted(name)} holds no answer; name another control with --label.")
-    return pa.chunked_array([flat.take(pa.array(offsets[codes[rows]] + within))]), rows
+    return pa.chunked_array([pa.array(labels, pa.large_string())]), np.array(rows)
 
 
 def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
