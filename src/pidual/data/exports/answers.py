@@ -172,19 +172,19 @@ class Answers:
 
     def _warn(self, control: str, nested: Collection[str]) -> None:
         """Say what is not used, and what is not as one might think."""
-        told = []
+        notes = []
         if self.left_out:
-            told.append(f"annotations that are left out: {_counts(self.left_out)}.")
+            notes.append(f"annotations that are left out: {_counts(self.left_out)}.")
         if self._several[control]:
-            told.append(
+            notes.append(
                 f"answers with several labels: {self._several[control]:,}; each label becomes a row, although an "
                 "item has one class."
             )
         if contradicted := self._contradicted[control]:
-            told.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
+            notes.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
         if nested:
-            told.append(f"the fields {listed(sorted(nested), 5)} hold lists or objects and are not used.")
-        for text in told:
+            notes.append(f"the fields {listed(sorted(nested), 5)} hold lists or objects and are not used.")
+        for text in notes:
             warnings.warn(f"{self.name}: {text}", DataWarning, stacklevel=4)
 
 

@@ -106,7 +106,8 @@ def _moment(created_at: Any, answers: Answers) -> str | None:
             return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
         except (OverflowError, ValueError, OSError):
             raise answers.error("created_at", "this is not a time in seconds since 1970") from None
-    return answers.optional(created_at, str, "created_at", "text")
+    found: str | None = answers.optional(created_at, str, "created_at", "text")
+    return found
 
 
 def _pre_annotated(parent_prediction: Any, origins: list[Any]) -> str | None:

@@ -179,44 +179,35 @@ class PIEncoder:
         ]
 
     def _fit_column(self, name: str, values: pd.Series, source: str) -> PIColumn | None:
-        if values.isna().all():
-            warnings.warn(
-                f"PI column '{name}' of {source} is empty in every row and is left out.", DataWarning, stacklevel=3
-            )
-            return None
-        if values.isna().sum() == 0 and (values == values.iloc[0]).all():
-            warnings.warn(
-                f"PI column '{name}' of {source} has the same value in every row and is left out.",
-                DataWarning,
-                stacklevel=3,
-            )
-            return None
+        """Fit a column; None, with a warning, for one that says nothing."""
         kind = self.kinds.get(name) or guess_kind(name, values)
         if self.raw and kind != "category" and name not in self.kinds:
             kind = "raw"
-        if kind != "category":
+        column = why = None
+        if values.isna().all():
+            why = "is empty in every row and is left out"
+        elif values.isna().sum() == 0 and (values == values.iloc[0]).all():
+            why = "has the same value in every row and is left out"
+        elif kind != "category":
             number = quantity(values, "number")
             if number.min() == number.max() and values.notna().all():  # not so before they became floats
-                warnings.warn(
-                    f"PI column '{name}' of {source} has numbers so large that their differences are lost and is left "
-                    f"out; if they are ids, pass {name}:category (pi_kinds in Python), else subtract the smallest.",
-                    DataWarning,
-                    stacklevel=3,
+                why = (
+                    "has numbers so large that their differences are lost and is left out; if they are ids, pass "
+                    f"{name}:category (pi_kinds in Python), else subtract the smallest"
                 )
-                return None
-            return fit_number(name, kind, values, source)
-        if name not in self.kinds and name != "annotator":
-            warn_of_numbers(name, values, source)
-        min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
-        column = fit_category(name, values, min_count)
-        if column.n_codes < 2:
-            warnings.warn(
-                f"PI column '{name}' of {source} has no value that {min_count} rows share and is left out.",
-                DataWarning,
-                stacklevel=3,
-            )
-            return None
-        return column
+            else:
+                column = fit_number(name, kind, values, source)
+        else:
+            if name not in self.kinds and name != "annotator":
+                warn_of_numbers(name, values, source)
+            min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
+            column = fit_category(name, values, min_count)
+            if column.n_codes < 2:
+                why = f"has no value that {min_count} rows share and is left out"
+        if why is None:
+            return column
+        warnings.warn(f"PI column '{name}' of {source} {why}.", DataWarning, stacklevel=3)
+        return None
 
 
 def parse_kind(name: str, kind: str) -> tuple[str, tuple[float, float] | None]:
