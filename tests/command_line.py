@@ -80,3 +80,35 @@ def write_pictures(folder, *, n_items=24, size=12, seed=0):
         rows += [(f"p{number:02}", y if rng.random() < 0.8 else "day", f"a{who}", y) for who in rng.permutation(4)[:2]]
     pd.DataFrame(rows, columns=["item", "label", "annotator", "y"]).to_csv(folder / "pictures.csv", index=False)
     return folder
+
+
+def fit(folder, *options, table="labels.csv", x="x.npy"):
+    return run_cli(["fit", folder / table, *(["--x", folder / x] if x else []), "--out", folder / "run", *options])
+
+
+def refused(answer, exit_code, *parts):
+    """Check that a command said one sentence with these parts, printed nothing else and failed with this exit code."""
+    code, out, err = answer
+    assert code == exit_code, err
+    assert out == ""
+    assert "Traceback" not in err
+    lines = err.strip().splitlines()
+    if lines[0].startswith("Usage: "):  # click's own: the usage line, a hint, then the error
+        lines = lines[-1:]
+    assert len(lines) == 1, err
+    assert lines[0].startswith("Error: ")
+    assert lines[0].endswith((".", "?", "?)")), err
+    for part in map(str, parts):
+        assert part in lines[0], err
+
+
+def refused_and_nothing_written(folder, answer, exit_code, *parts):
+    refused(answer, exit_code, *parts)
+    assert not (folder / "run").exists()
+
+
+def change(folder, function):
+    """Write labels.csv again after `function` has changed its frame."""
+    frame = pd.read_csv(folder / "labels.csv")
+    changed = function(frame)
+    (frame if changed is None else changed).to_csv(folder / "labels.csv", index=False)

@@ -7,22 +7,8 @@ import numpy as np
 
 GOOD, BAD = ["great", "love", "happy", "wonderful", "superb"], ["awful", "hate", "sad", "terrible", "boring"]
 FILLER = [
-    "the",
-    "film",
-    "was",
-    "a",
-    "story",
-    "about",
-    "people",
-    "in",
-    "town",
-    "that",
-    "we",
-    "saw",
-    "with",
-    "friends",
-    "last",
-    "week",
+    *("the", "film", "was", "a", "story", "about", "people", "in"),
+    *("town", "that", "we", "saw", "with", "friends", "last", "week"),
 ]
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import run_cli, write_crowd
-from test_bad_input import refused_and_nothing_written
+from command_line import refused_and_nothing_written, run_cli, write_crowd
 
 import pidual
 from pidual.api.judge import item_posteriors, prepare_judging

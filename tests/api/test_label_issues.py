@@ -15,8 +15,7 @@ from pidual import find_label_issues
 from pidual.api import label_issues
 from pidual.api.label_issues import judge_labels
 from pidual.data import probabilities
-from pidual.data.given import read_given
-from pidual.data.given_files import read_values
+from pidual.data.given import read_given, read_values
 from pidual.errors import DataError, DataWarning, UsageError
 
 NAMES = ["ape", "bee", "cow"]

@@ -10,8 +10,9 @@ from export_files import annotation, result, review_tasks, task, write_json, wri
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pidual import read_table
+from pidual import DataError, UsageError, read_table
 from pidual.api.run import Run
+from pidual.data import long_frame, open_source
 
 FEW = ["--quiet"]
 
@@ -260,13 +261,13 @@ def damaged(draw):
 @pytest.mark.filterwarnings("ignore")
 def test_a_malformed_export_is_one_sentence(folder, case, named):
     form, text = case
-    (folder / "export.json").write_text(text, encoding="utf-8", errors="surrogatepass")
-    words = ["data", "import", "export.json", "out.csv", "--force", *(["--format", form] if named else [])]
-    code, _, err = run_cli(words)
-    assert code in (0, 1, 2), err
-    lines = [line for line in err.splitlines() if not line.startswith("Warning: ")]
-    assert len(lines) == (code > 0), err
-    if code:
-        assert lines[0].startswith("Error: export.json"), err
-        assert lines[0].endswith(".")
-        assert "@example.org" not in err
+    path = folder / "export.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        long_frame(open_source(path, format=form if named else None), lambda: b"key")
+    except (DataError, UsageError) as error:
+        said = str(error)
+        assert str(path) in said
+        assert said.endswith(".")
+        assert "\n" not in said
+        assert "@example.org" not in said

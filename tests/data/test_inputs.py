@@ -180,6 +180,11 @@ def test_columns_that_cannot_be_inputs(tmp_path):
         load_inputs(path, columns=["aa"])
     with pytest.raises(UsageError, match="twice"):
         load_inputs(path, columns=["a", "a"])
+    with pytest.raises(UsageError, match=r"--x-columns.*--x-text.*not both"):
+        load_inputs(path, columns=["a"], text="c")
+    with pytest.warns(DataWarning, match="^b of .* not used as input: not every value is a number"):
+        assert load_inputs(write(tmp_path, "item,a,b\np,1,2\nq,1,oops\nr,1,3\n")).schema["columns"] == ["a"]
+    path = write(tmp_path, "item,a,c\np,1,x\n")
     with pytest.raises(DataError, match=r"line 2, column 'c': 'x' is not a number"):
         load_inputs(path, columns=["a", "c"])
     with pytest.raises(DataError, match=r"table, column 'c' does not hold numbers"):

@@ -43,7 +43,7 @@ def test_reads_every_column(csv):
     assert table.annotator_codes.tolist() == [0, 1, 0, 2]
     assert frame["annotator"].tolist() == ["ann", "bob", "ann", "7"]
     assert frame["y"].cat.categories.tolist() == ["cat", "dog", "owl"]
-    assert table.y_codes.tolist() == [0, 1, 0, 2]
+    assert table.frame["y"].cat.codes.tolist() == [0, 1, 0, 2]
     assert frame["split"].tolist() == ["train", "train", "valid", "test"]
     assert frame["split"].cat.categories.tolist() == ["train", "valid", "test"]
     np.testing.assert_array_equal(frame["seconds"], [1.5, np.nan, 3, 4])
@@ -59,7 +59,7 @@ def test_bare_table_has_row_numbers_for_items(tmp_path):
     assert all(type(label) is int for label in table.classes)
     assert table.pi_columns == []
     assert table.annotator_codes is None
-    assert table.y_codes is None
+    assert "y" not in table.frame
     assert not (tmp_path / ".pidual.key").exists()
 
 
@@ -73,7 +73,7 @@ def test_crowd_kit_names_and_other_letter_case(tmp_path):
 def test_named_columns_are_not_taken_for_others_by_default(tmp_path):
     path = write(tmp_path, "y,worker,annotator\na,1,p\nb,2,q\na,1,p\nb,2,q\n")
     table = read_table(path, label="y", annotator="worker", keep_ids=True)
-    assert table.y_codes is None
+    assert "y" not in table.frame
     assert table.frame["annotator"].tolist() == ["1", "2", "1", "2"]
     assert read_table(path, label="y", annotator="worker", pi=["worker"]).pi_columns == ["annotator"]
 
@@ -111,7 +111,7 @@ def test_integer_labels_and_a_clean_label_with_gaps(tmp_path):
     table = read_table(write(tmp_path, "label,y\n10,10.0\n2,\n10,3.0\n2,2.0\n"))
     assert table.classes == [2, 10]
     assert table.frame["y"].cat.categories.tolist() == [2, 10, 3]
-    assert table.y_codes.tolist() == [1, -1, 2, 0]
+    assert table.frame["y"].cat.codes.tolist() == [1, -1, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_class_called_na_is_told_to_mean_missing(tmp_path):
 def test_text_in_y_makes_labels_text_too(tmp_path):
     table = read_table(write(tmp_path, "label,y\n1,1\n2,none\n1,1\n2,2\n"))
     assert table.classes == ["1", "2"]
-    assert table.y_codes.tolist() == [0, 2, 0, 1]
+    assert table.frame["y"].cat.codes.tolist() == [0, 2, 0, 1]
 
 
 def test_parquet_of_dictionaries_nullable_integers_and_booleans(tmp_path):
@@ -301,7 +301,7 @@ def test_two_annotators_with_one_pseudonym_are_refused(csv, monkeypatch):
         def hexdigest(self):
             return "0" * 12
 
-    monkeypatch.setattr("pidual.data.pseudonyms.hashlib.blake2b", Same)
+    monkeypatch.setattr("pidual.data.people.hashlib.blake2b", Same)
     with pytest.raises(DataError, match=r"same pseudonym.*--keep-ids"):
         read_table(csv)
 
@@ -356,6 +356,9 @@ def test_contents_that_cannot_be_used(tmp_path, content, parts):
         ({"label": "lable"}, ["no column 'lable'", "did you mean 'label'?", "item, label, annotator"]),
         ({"item": "task"}, ["no column 'task'", "asked for as item"]),
         ({"y": "clean"}, ["no column 'clean'"]),
+        ({"split": "part"}, ["no column 'part'", "split", "Its columns:"]),
+        ({"annotator": "who"}, ["no column 'who'", "annotator"]),
+        ({"item": "seconds", "pi": ["seconds"]}, ["column 'seconds'", "used twice", "item", "pi"]),
         ({"pi": ["second"]}, ["no column 'second'", "privileged information", "did you mean 'seconds'?"]),
         ({"item": "label", "label": "label"}, ["'label'", "used twice", "as item and as label"]),
         ({"pi": ["seconds", "seconds"]}, ["'seconds'", "used twice"]),
@@ -431,7 +434,7 @@ def test_spellings_are_one_class_under_the_most_frequent(tmp_path, ending):
     table, notes = said(lambda: read_table(path))
     assert table.classes == ["ok", "r\u00fcck", "sea gull"]
     assert table.label_codes.tolist() == [0] * 6 + [1] * 3 + [2, 2, 0]
-    assert table.y_codes.tolist() == [0, 2, *table.label_codes[2:]]
+    assert table.frame["y"].cat.codes.tolist() == [0, 2, *table.label_codes[2:]]
     assert notes == [
         f"{path}, column 'label': 'OK' (1), 'Ok' (1), 'o\\xadk' (1), '\uff4fk' (1, other Unicode form) are read as "
         "'ok'; 'ru\u0308ck' (1, other Unicode form) is read as 'r\u00fcck'; 'sea  Gull' (1) is read as 'sea gull'; "
@@ -473,7 +476,7 @@ def test_whole_numbers_stay_so_when_merged():
     frame = pd.DataFrame({"label": [1, 2, 3, 4] * 2, "y": [4, 3, 2, 1] * 2})
     table, _ = said(lambda: AnnotationTable.from_frame(frame, same={"4": "3"}))
     assert table.classes == [1, 2, 3]
-    assert table.y_codes.tolist() == [2, 2, 1, 0] * 2
+    assert table.frame["y"].cat.codes.tolist() == [2, 2, 1, 0] * 2
 
 
 def test_rows_without_a_label_are_skipped_and_counted(tmp_path):

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from ..data import AnnotationTable, Inputs
-from ..data.build import refuse_people_as_columns
 from ..data.in_memory import pi_columns, pi_names
+from ..data.people import refuse_people_as_columns
 from ..detect.copies import copies_sentence
 from ..errors import DataWarning, UsageError
 from ..fit.fit import check_called, train

@@ -9,9 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable
-from ..data.build import refuse_people_as_columns
 from ..data.in_memory import in_order
-from ..data.people import has_address, holds_people, is_address
+from ..data.people import has_address, holds_people, is_address, people_in, refuse_people_as_columns
 from ..detect.copies import copied_by
 from ..errors import DataError
 
@@ -40,13 +39,11 @@ def make_table(
 
 def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
     """A PI column with numbers in place of people, and of e-mail addresses among other values."""
-    whole = holds_people(name, values)
-    if not whole and not isinstance(values.dtype, pd.CategoricalDtype):
+    who = people_in(name, values)
+    if not who:
         return values
     codes, found = pd.factorize(values)
-    if not whole and not any(map(has_address, found)):
-        return values
-    names = [f"{name}-{code}" if whole or has_address(one) else str(one) for code, one in enumerate(found, 1)]
+    names = [f"{name}-{code}" if who == "all" or has_address(one) else str(one) for code, one in enumerate(found, 1)]
     return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)))
 
 

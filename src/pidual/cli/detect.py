@@ -188,8 +188,7 @@ def of_run(path: Path) -> Found:
 def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
     """What a classifier's probabilities say."""
     from ..api.label_issues import judge_given
-    from ..data.given import read_given
-    from ..data.given_files import read_values
+    from ..data.given import read_given, read_values
 
     given = read_given(
         read_values(labels, "labels"),

@@ -184,7 +184,7 @@ def places() -> Iterator[Check]:
 def key_file(folder: Path) -> Check:
     """The key of the pseudonyms in a folder of tables; none is made."""
     try:
-        from ..data.pseudonyms import KEY_NAME, load_key
+        from ..data.people import KEY_NAME, load_key
     except ImportError as error:
         return Check("places", "key", "note", f"not checked ({error})")
     path = folder / KEY_NAME

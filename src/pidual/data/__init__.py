@@ -3,9 +3,9 @@
 sources/        files and frames, by column
 exports/        what labelling tools write, and wide tables, as long tables
 columns         a column as categories, numbers or moments
-people          which columns hold people
-roles, build, classes, pseudonyms, in_memory  ->  table        AnnotationTable, read_table
-arrays, features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
+people          who is in a table: detect, hide, refuse, replace
+roles, build, classes, in_memory  ->  table        AnnotationTable, read_table
+features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
 truth           classes of items that are known
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .inputs import Inputs, no_inputs
     from .join import rows_by_name, x_rows
     from .load import load_inputs, load_probabilities, table_inputs
-    from .pseudonyms import KEY_NAME, load_key, pseudonym
+    from .people import KEY_NAME, load_key, pseudonym
     from .sources import open_source
     from .table import AnnotationTable, read_table
     from .truth import read_truth
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnnotationTable": "table",
     "Inputs": "inputs",
-    "KEY_NAME": "pseudonyms",
+    "KEY_NAME": "people",
     "LazyImages": "images",
     "SPLITS": "build",
     "as_text": "columns",
     "keys": "columns",
     "load_inputs": "load",
-    "load_key": "pseudonyms",
+    "load_key": "people",
     "load_probabilities": "load",
     "long_frame": "importing",
     "no_inputs": "inputs",
     "open_source": "sources",
-    "pseudonym": "pseudonyms",
+    "pseudonym": "people",
     "read_table": "table",
     "read_truth": "truth",
     "rows_by_name": "join",

@@ -1,7 +1,7 @@
 """From the columns of a source to the frame of an annotation table: read, check, put together."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..errors import DataError, DataWarning, UsageError
+from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
 from .classes import as_classes, check_classes, merge_spellings, warn_if_no_class
 from .columns import Keys, as_text, keys, values
 from .exports.wide import hint
-from .people import HIDDEN, MAYBE_ADDRESS, has_address, holds_people, is_address, names_annotator, shown
-from .pseudonyms import pseudonyms
+from .people import HIDDEN, holds_people, people_in, pseudonyms, refuse_people, refuse_people_as_columns, shown
 from .roles import Roles
 from .sources import Source
 from .sources.in_arrow import OnlyRows
@@ -53,17 +52,12 @@ def build_parts(
     The key is asked for last: where a column cannot be used, none is made.
     """
     used = [*roles[:5], *(column for column in roles.pi if column != "annotator")]
-    columns = source.read([column for column in used if column is not None])
-    n = len(columns[roles.label])
-    if n == 0:
+    source, columns, skipped = read_answered(source, roles.label, [column for column in used if column is not None])
+    if not len(columns[roles.label]):
         raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
-    rows, skipped = np.arange(n), find_unanswered(source, roles.label, columns[roles.label])
-    if skipped is not None:
-        rows = np.delete(rows, skipped)
-        source, n = OnlyRows(source, rows), len(rows)
-        columns = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+    n = len(columns[roles.label])
     frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
-    people: dict[str, Keys] = {}
+    people: dict[str, tuple[Keys, str]] = {}
     if key is not None:
         refuse_people_as_columns(source.name, [*roles[:5], *roles.pi])
     label = complete(source, roles.label, columns.pop(roles.label), "label")
@@ -77,19 +71,19 @@ def build_parts(
         warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
     check_classes(source, roles.label, frame["label"], can_merge=True)
     if roles.annotator is not None:
-        people["annotator"] = complete(source, roles.annotator, columns.pop(roles.annotator), "annotator")
+        people["annotator"] = complete(source, roles.annotator, columns.pop(roles.annotator), "annotator"), "all"
         frame["annotator"] = None  # like all people
     for name in roles.pi:
         if name != "annotator":
             column = columns.pop(name)
             frame[name] = values(source, name, column)
-            if holds_people(name, pd.Series(frame[name])) or has_addresses(frame[name]):
-                people[name] = keys(source, name, column)
+            if found := people_in(name, pd.Series(frame[name])):
+                people[name] = keys(source, name, column), found
     if clean is not None:
         frame["y"] = clean
     if roles.split is not None:
         frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
-    numbers = pd.RangeIndex(n) if skipped is None else pd.Index(rows)
+    numbers = pd.RangeIndex(n) if skipped is None else pd.Index(np.delete(np.arange(n + len(skipped)), skipped))
     frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), numbers)
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
@@ -98,16 +92,32 @@ def build_parts(
             refuse_people(source, roles.item, items, "item")
         pa.default_memory_pool().release_unused()  # pandas needs much to see that millions of items are all different
         frame["item"] = items.categorical()
-    for name, ids in people.items():
-        whole = name == "annotator" or holds_people(name, pd.Series(frame[name]))
-        frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, whole)).categorical()
+    for name, (ids, who) in people.items():
+        frame[name] = without_people(source.name, ids, key, who)
     keeps_ids = bool(people) and key is None
     whole_frame = pd.DataFrame(frame, copy=False)
     return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
 
 
+def without_people(source: str, ids: Keys, key: Callable[[], bytes] | None, who: str) -> pd.Categorical:
+    """Return a column with pseudonyms in place of people: of "all" its values, or of "some"; `key` None keeps ids."""
+    return Keys(ids.codes, pseudonyms(source, as_text(ids.names), key, who == "all")).categorical()
+
+
+def read_answered(
+    source: Source, label: str, columns: Sequence[str]
+) -> tuple[Source, dict[str, Any], NDArray[np.int64] | None]:
+    """Read the rows that have a label: a source of these alone, its columns, and which rows were left out."""
+    data = source.read(columns)
+    skipped = find_unanswered(source, label, data[label])
+    if skipped is None:
+        return source, data, None
+    rows = np.delete(np.arange(len(data[label])), skipped)
+    return OnlyRows(source, rows), {name: column.take(pa.array(rows)) for name, column in data.items()}, skipped
+
+
 def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True) -> NDArray[np.int64] | None:
-    """The rows without a label: an empty cell, spaces or NaN; None where there are none, or no others.
+    """Return the rows without a label: an empty cell, spaces or NaN; None where there are none, or no others.
 
     Words that may mean a missing value or a class, such as 'None', are left to `complete`.
     """
@@ -128,14 +138,8 @@ def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True
     return skipped
 
 
-def has_addresses(column: Any) -> bool:
-    """Whether any category is an e-mail address."""
-    categories = column.array if isinstance(column, pd.Series) else column
-    return isinstance(categories, pd.Categorical) and any(map(has_address, categories.categories))
-
-
 def complete(source: Source, name: str, column: Any, what: str) -> Keys:
-    """Keys of a column in which nothing may be missing."""
+    """Return the keys of a column, and raise where one is missing."""
     if what == "label" and pa.types.is_duration(column.type):
         raise DataError(f"{source.name}, column {name!r} holds {column.type}; write labels as text or whole numbers.")
     found = keys(source, name, column)
@@ -154,43 +158,8 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
     return found
 
 
-def refuse_people_as_columns(source: str, columns: Iterable[object]) -> None:
-    """Raise for columns that are called by e-mail addresses: names of columns are kept as they are."""
-    if any(map(has_address, columns)):
-        raise UsageError(
-            f"a column of {source} that is to be used is named by an e-mail address, which would be kept as it is; "
-            "rename it, list it with annotators= (--annotators) if it holds one annotator's answers, or keep ids with "
-            "keep_ids=True (--keep-ids)."
-        )
-
-
-def refuse_people(source: Source, name: str | None, found: Keys | None, what: str) -> None:
-    """Raise for items or labels that are people: they are kept as they are, in all that is made of the table."""
-    if name is None or found is None:
-        return
-    said = "clean label" if what == "y" else what
-    way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
-    if what == "item" and names_annotator(name):
-        raise UsageError(f"column {name!r} of {source.name} says who gave the label and is not an {what}; {way_out}")
-    if not len(found.names) or not pa.types.is_string(found.names.type):
-        return
-    likely = pc.indices_nonzero(
-        pc.match_substring_regex(found.names, MAYBE_ADDRESS)
-    )  # few, mostly; Python looks at these
-    texts = found.names.take(likely).to_pylist()
-    code = next((code for code, text in zip(likely.to_numpy(), texts, strict=True) if is_address(text)), None)
-    if code is not None:
-        rows = np.flatnonzero(found.codes == code)
-        where = source.place(int(rows[0])) if len(rows) else source.name  # a category may have no row
-        other = "number the items" if what == "item" else "rename the class"
-        raise DataError(
-            f"{where}, column {name!r}: the {said} has an e-mail address in it, and would be written as it is to every "
-            f"file of a run; {other}, {way_out}"
-        )
-
-
 def as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:
-    """Splits as categories: train, valid, test."""
+    """Return splits as categories: train, valid, test."""
     known = [_SPLIT_NAMES.get(str(value).lower(), -1) for value in found.names.to_pylist()]
     codes = np.array([*known, -1], np.int8)[found.codes]
     if (codes < 0).any():

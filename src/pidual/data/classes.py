@@ -22,11 +22,11 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _WHOLE = r"0|-?[1-9]\d{0,17}"
 _SIGNS = r"(?<!\d)[.,]|[.,](?!\d)|[;:!?'’\"()_/\s]|(?<=\w)-(?=\w)"  # that do not make another class; 1.5 is not 15
 _LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o"})
-MOST_TOLD = 10  # classes whose spellings are listed
+MOST_LISTED = 10  # classes whose spellings are listed
 
 
 def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, str], exact: bool) -> Keys:
-    """Labels of one `spelling`, or that `same` calls one, under the most frequent of them; warn of what is merged.
+    """Merge labels of one `spelling`, or that `same` calls one, into the most frequent of them, with a warning.
 
     `exact` merges only what `same` says.
     """
@@ -37,7 +37,7 @@ def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, s
         if form(old) not in map(form, renamed):
             raise UsageError(
                 f"{source.name}, column {name!r} has no label {shown(name, old)} (same, --same); its labels: "
-                f"{listed([shown(name, one) for one in names[:MOST_TOLD]])}."
+                f"{listed([shown(name, one) for one in names[:MOST_LISTED]])}."
             )
         renamed = [new if form(one) == form(old) else one for one in renamed]
     counts = np.bincount(label.codes[label.codes >= 0], minlength=len(names))
@@ -50,16 +50,16 @@ def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, s
     merged = [best[form(one)] for one in renamed]
     if merged == names:
         return label
-    _tell_of_merged(source, name, names, merged, counts, exact)
+    _warn_of_merged(source, name, names, merged, counts, exact)
     places = {one: place for place, one in enumerate(dict.fromkeys(merged))}
     whole = all(re.fullmatch(_WHOLE, one) for one in places)
     codes = np.array([*(places[one] for one in merged), -1], np.int32)[label.codes]
     return Keys(codes, pa.array([int(one) for one in places]) if whole else pa.array(list(places), pa.string()))
 
 
-def _tell_of_merged(source: Source, name: str, names: list[str], merged: list[str], counts: Any, exact: bool) -> None:
-    """Say which spellings are read as which class."""
-    told = []
+def _warn_of_merged(source: Source, name: str, names: list[str], merged: list[str], counts: Any, exact: bool) -> None:
+    """Warn of spellings that are read as another class."""
+    merges = []
     for one in dict.fromkeys(merged):
         others = [
             f"{shown(name, old)} ({n:,}{', other Unicode form' if unicodedata.normalize('NFKC', old) == one else ''})"
@@ -67,18 +67,18 @@ def _tell_of_merged(source: Source, name: str, names: list[str], merged: list[st
             if new == one != old
         ]
         if others:
-            told.append(f"{listed(others)} {'is' if len(others) == 1 else 'are'} read as {shown(name, one)}")
-    more = f", and so on for {len(told) - MOST_TOLD} more classes" if len(told) > MOST_TOLD else ""
+            merges.append(f"{listed(others)} {'is' if len(others) == 1 else 'are'} read as {shown(name, one)}")
+    more = f", and so on for {len(merges) - MOST_LISTED} more classes" if len(merges) > MOST_LISTED else ""
     apart = "" if exact else "; exact_labels=True (--exact-labels) keeps spellings apart"
     warnings.warn(
-        f"{source.name}, column {name!r}: {'; '.join(told[:MOST_TOLD])}{more}{apart}.", DataWarning, stacklevel=4
+        f"{source.name}, column {name!r}: {'; '.join(merges[:MOST_LISTED])}{more}{apart}.", DataWarning, stacklevel=4
     )
 
 
 def as_classes(
     label: Keys, y: Keys | None, same: Mapping[str, str] | None = None
 ) -> tuple[pd.Categorical, pd.Categorical | None]:
-    """Given and clean labels as categories in one order: the classes sorted, then those of y alone."""
+    """Return given and clean labels as categories in one order: the classes sorted, then those of y alone."""
     if y is not None and len(y.names) and y.names.type != label.names.type:
         label, y = Keys(label.codes, as_text(label.names)), Keys(y.codes, as_text(y.names))
     classes = sorted(label.names.to_pylist())
@@ -122,7 +122,7 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
             f"only{more}; add rows of the class, merge it into another{how} or delete the row."
         )
     if alike:
-        pairs = "; ".join(f"{shown(name, old)} and {shown(name, new)}" for old, new in alike[:MOST_TOLD])
+        pairs = "; ".join(f"{shown(name, old)} and {shown(name, new)}" for old, new in alike[:MOST_LISTED])
         way_out = f"merge them with {option} (same= in Python)" if option else "write them the same way"
         warnings.warn(
             f"{source.name}, column {name!r}: classes that look the same: {pairs}; {way_out} if they mean the same.",
@@ -132,7 +132,7 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
 
 
 def _alike(classes: list[str], counts: Any) -> list[tuple[str, str]]:
-    """Pairs of classes with the same sense, the rarer one first."""
+    """Return pairs of classes with the same sense, the rarer one first."""
     first: dict[Any, str] = {}
     order = sorted(range(len(classes)), key=lambda place: -counts[place])
     pairs = [(classes[place], first.setdefault(sense(classes[place]), classes[place])) for place in order]
@@ -140,8 +140,8 @@ def _alike(classes: list[str], counts: Any) -> list[tuple[str, str]]:
 
 
 def _as_option(name: str, alike: list[tuple[str, str]]) -> str:
-    """What to add to the command line to merge pairs of classes, none of which it must hide."""
-    pairs = [f"{old}={new}" for old, new in alike[:MOST_TOLD] if "=" not in old and not hides(name, old + new)]
+    """Return what to add to the command line to merge pairs of classes, none of which it must hide."""
+    pairs = [f"{old}={new}" for old, new in alike[:MOST_LISTED] if "=" not in old and not hides(name, old + new)]
     return " ".join(f"--same {shlex.quote(pair)}" for pair in pairs)
 
 
@@ -159,7 +159,7 @@ def warn_if_no_class(source: Source, name: str, clean: pd.Categorical, n_classes
 
 
 def sense(text: str) -> float | str:
-    """What a class is but for the way it is written: two classes with the same sense look the same.
+    """Return what a class is but for the way it is written: two classes with the same sense look the same.
 
     That is its number ('1', '1.0', '01' and '1e0' are one), or its letters without accents and signs between them.
     """

@@ -41,7 +41,7 @@ class Keys(NamedTuple):
     names: Any  # pa.Array of int64 or string, in order of first appearance
 
     def categorical(self) -> pd.Categorical:
-        """The same as pandas has it."""
+        """Return the same as pandas has it."""
         return pd.Categorical.from_codes(self.codes, pd.Index(self.names.to_pandas()))
 
 
@@ -64,14 +64,14 @@ def keys(source: Source, name: str, column: Any) -> Keys:
 
 
 def spelling(name: Any) -> str:
-    """A name without what differs between spellings of it: letter case, spaces, invisible signs and Unicode form."""
+    """Return a name without what differs between its spellings: letter case, spaces, invisible signs, Unicode form."""
     return " ".join(unicodedata.normalize("NFKC", re.sub(_INVISIBLE, "", str(name))).casefold().split())
 
 
 def spelled_like(
     values: Iterable[Any], names: Iterable[Any], same: Mapping[str, str] | None = None, *, fold: bool = True
 ) -> dict[Any, Any]:
-    """How `names` spell each value: itself if it is one of them, else the one of the same number or `spelling`.
+    """Return how `names` spell each value: itself if it is one of them, else the one of the same number or `spelling`.
 
     Values that no name stands for, or several do, are spelled as they are. `same` says what else is one, as for
     `read_table`. Without `fold`, spellings count as different.
@@ -91,7 +91,7 @@ def spelled_like(
 
 
 def _meaning(name: Any, form: Callable[[str], str]) -> Any:
-    """What a name stands for: a number, true or false, or its form; '007' is a name."""
+    """Return what a name stands for: a number, true or false, or its form; '007' is a name."""
     text = str(name).strip()
     if text.casefold() in ("true", "false"):
         return text.casefold()
@@ -99,7 +99,7 @@ def _meaning(name: Any, form: Callable[[str], str]) -> Any:
 
 
 def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categorical:
-    """Numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories.
+    """Return numbers (int64, or float64 with NaN where missing) or moments if every value is one, else categories.
 
     A column of categories, as pandas and Arrow have them, stays one, whatever the categories are. Whole numbers from
     2**63 on are uint64.
@@ -125,23 +125,23 @@ def values(source: Source, name: str, column: Any) -> NDArray[Any] | pd.Categori
 
 
 def as_text(values: Any) -> Any:
-    """Arrow values as text."""
+    """Return Arrow values as text."""
     return values.cast(pa.string())
 
 
 def as_floats(numbers: Any) -> Any:
-    """Arrow numbers as float64, whole numbers beyond 2**53 rounded."""
+    """Return Arrow numbers as float64, whole numbers beyond 2**53 rounded."""
     return numbers.cast(pa.float64(), safe=False)
 
 
 def _own(numbers: Any) -> NDArray[Any]:
-    """An array that is not a frame's own memory, which Arrow may share."""
+    """Return an array that is not a frame's own memory, which Arrow may share."""
     result: NDArray[Any] = numbers.to_numpy()
     return result if result.flags.writeable else result.copy()
 
 
 def _plain(source: Source, name: str, column: Any) -> Any:
-    """The column without dictionaries."""
+    """Return the column without dictionaries."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_nested(kind):
         shown = str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."
@@ -162,7 +162,7 @@ def _conversion_errors(source: Source, name: str, column: Any) -> Iterator[None]
 
 
 def _clean(source: Source, values: Any) -> Any:
-    """Unique values as int64 if all are whole numbers, else as stripped text; null where missing."""
+    """Turn unique values into int64 if all are whole numbers, else as stripped text; null where missing."""
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "True", "False")
     if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
@@ -176,14 +176,14 @@ def _clean(source: Source, values: Any) -> Any:
 
 
 def _present(text: Any) -> Any:
-    """Stripped text, null where it says that the value is missing."""
+    """Return stripped text, null where it says that the value is missing."""
     text = pc.utf8_trim_whitespace(text)
     missing = pc.is_in(text, value_set=pa.array(MISSING, text.type))
     return pc.if_else(missing, pa.scalar(None, text.type), text)
 
 
 def _with_points(array: Any) -> Any:
-    """Text with points for decimal commas if most of it is numbers then; a list such as 1,2,3 is none."""
+    """Return text with points for decimal commas if most of it is numbers then; a list such as 1,2,3 is none."""
     text = pc.utf8_trim_whitespace(array)
     pointed = pc.replace_substring_regex(text, DECIMAL_COMMA, r"\1.\2")
     share = pc.mean(pc.match_substring_regex(_present(pointed), _FLOAT).cast(pa.float64())).as_py()
@@ -191,7 +191,7 @@ def _with_points(array: Any) -> Any:
 
 
 def _text_numbers(array: Any) -> Any:
-    """The numbers that text stands for, or None if any is not a number or has a leading zero."""
+    """Return the numbers that text stands for, or None if any is not a number or has a leading zero."""
     text = _present(array)
     if text.null_count == len(text) or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py():
         return None
@@ -202,7 +202,7 @@ def _text_numbers(array: Any) -> Any:
 
 
 def _moments(array: Any) -> NDArray[Any] | None:
-    """The moments an array holds or its text stands for, in UTC where a zone is named; None if any is none.
+    """Return the moments an array holds or its text stands for, in UTC where a zone is named; None if any is none.
 
     Text is ISO 8601, or dates as one country writes them (`_local_moments`).
     """
@@ -221,7 +221,7 @@ def _moments(array: Any) -> NDArray[Any] | None:
 
 
 def _local_moments(text: Any) -> NDArray[Any] | None:
-    """Moments such as 29.05.2026 03:23 and 5/29/2026 2:00 PM; None where any is none, or may mean two days.
+    """Return moments such as 29.05.2026 03:23 and 5/29/2026 2:00 PM; None where any is none, or may mean two days.
 
     A number above 12 says which one is the day; where there is none, dots say that the day comes first.
     """

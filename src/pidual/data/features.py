@@ -15,9 +15,17 @@ from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line, quoted
 from .columns import as_floats, as_text, keys
 from .columns import values as read_values
-from .inputs import Inputs, schema_of
-from .missing import fill_missing
-from .people import has_address, hides, holds_people, is_address, listed, names_annotator, names_people
+from .inputs import Inputs, fill_missing, schema_of
+from .people import (
+    has_address,
+    hides,
+    holds_people,
+    is_address,
+    listed,
+    names_annotator,
+    names_people,
+    refuse_people_as_inputs,
+)
 from .roles import INDEX_COLUMNS
 from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source
@@ -48,7 +56,7 @@ def inputs_from_source(
     for column in chosen:
         source.require(column, "asked for as input")
     if columns and schema is None:
-        _refuse_people(source, [column for column in chosen if _holds_people(source, column)])
+        refuse_people_as_inputs(source.name, [column for column in chosen if _holds_people(source, column)])
     apart = [item] if item is not None and item not in chosen else []
     data = source.read([*chosen, *apart], numeric=() if text else chosen)
     items = data.pop(apart[0]) if apart else None
@@ -57,7 +65,7 @@ def inputs_from_source(
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
-        _refuse_people(source, [text] if names_annotator(text) or addresses or has_address(text) else [])
+        refuse_people_as_inputs(source.name, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
         _warn_of_ids(source, data)
     names, rows = None, dict.fromkeys(chosen, np.arange(len(data[chosen[0]])))
@@ -98,7 +106,7 @@ def expect_inputs(source: Source, item: str | None, columns: Sequence[str] | Non
 
 
 def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
-    """Columns side by side as float32."""
+    """Put columns side by side as float32."""
     array = np.empty((len(next(iter(data.values()))), len(data)), np.float32)
     for place, (column, values) in enumerate(data.items()):
         try:
@@ -116,7 +124,7 @@ def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
 def _choose(
     source: Source, item: str | None, columns: Sequence[str] | None, schema: dict[str, Any] | None
 ) -> list[str]:
-    """The numeric columns to use: those asked for, else all but the names of the items and what belongs to labels."""
+    """Choose the numeric columns to use: those asked for, else all but names of items and what belongs to labels."""
     if columns:
         return _asked_for(source, [columns] if isinstance(columns, str) else list(columns), schema)
     numeric = [column for column in source.numeric_columns() if column not in (item, *INDEX_COLUMNS)]
@@ -146,7 +154,7 @@ def _choose(
 
 
 def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None) -> list[str]:
-    """The columns asked for, or those that the model of a schema was trained with; none twice."""
+    """Return the columns asked for, or those that the model of a schema was trained with; none twice."""
     lost = [column for column in columns if column not in source]
     if lost and schema is not None:
         raise DataError(
@@ -159,22 +167,12 @@ def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None
 
 
 def _holds_people(source: Source, column: str) -> bool:
-    """Whether a column is one of people; it is read only where its name suggests it."""
+    """Return whether a column is one of people; it is read only where its name suggests it."""
     if has_address(column):  # a column for somebody's answers
         return True
     if not names_people(column) or source.columns.count(column) > 1:
         return False
     return holds_people(column, pd.Series(read_values(source, column, source.read([column])[column])))
-
-
-def _refuse_people(source: Source, people: list[str]) -> None:
-    """Raise for columns of people asked for as input."""
-    if people:
-        what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
-        raise UsageError(
-            f"{what} of {source.name} holds people, and people are not an input; leave it out (--pi is the place for "
-            "it), or rename it if it holds no people."
-        )
 
 
 def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:

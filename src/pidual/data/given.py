@@ -1,7 +1,8 @@
-"""Labels and probabilities in any form: arrays, lists, frames, NumPy files.
+"""Labels and probabilities in any form: arrays, lists, frames, files.
 
 given = read_given(labels, pred_probs)          # one label per row, or a column for every annotator
 given.codes, given.row                          # one entry per label: its class, and its row of given.probs
+read_values("labels.csv:answer", "labels")      # labels, annotators or names of items from a file
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
-from ..errors.messages import quoted
-from .arrays import load_numpy
-from .given_labels import MISSING, label_codes
+from ..errors.messages import listed, quoted
+from .build import complete
+from .columns import as_text
+from .load import load_numpy
 from .probabilities import check_columns
+from .sources import open_source
+
+MISSING = -1
+NUMPY = (".npy", ".npz")
+USUAL = {
+    "labels": ("label", "labels", "given_label"),
+    "annotator": ("annotator", "worker", "annotator_id"),
+    "items": ("item", "task", "id"),
+}
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,7 @@ def read_given(
     check_columns(probs, probs.shape[-1] if known is None else known, name)
     if probs.shape[1] < 2:
         raise DataError(f"{name} has one column, and at least two classes are needed.")
-    codes, known = label_codes(array, known, probs.shape[1], source, name)
+    codes, known = _label_codes(array, known, probs.shape[1], source, name)
     places = tuple(np.nonzero(codes != MISSING)) if array.ndim == 2 else (np.arange(len(codes)),)
     if not len(places[0]):
         raise DataError(f"{source} holds no label: all of it is missing.")
@@ -129,7 +140,7 @@ def read_given(
 
 
 def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
-    """The array, names of its columns where it has any, and what to call it."""
+    """Return the array, names of its columns where it has any, and what to call it."""
     if isinstance(given, str | Path) and Path(given).suffix.lower() not in (".npy", ".npz"):
         raise UsageError(f"{given} is not a .npy or .npz file; save the probabilities with numpy.save.")
     if isinstance(given, str | Path):
@@ -146,7 +157,7 @@ def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
 
 
 def _array(given: Any, source: str) -> NDArray[Any]:
-    """Any of the usual forms as an array."""
+    """Turn any of the usual forms into an array."""
     if isinstance(given, np.ndarray):
         return given
     try:
@@ -156,7 +167,7 @@ def _array(given: Any, source: str) -> NDArray[Any]:
 
 
 def _names(given: Any, n: int, source: str) -> NDArray[Any] | None:
-    """One name for every row, none of them missing."""
+    """Check that there is one name for every row, none of them missing."""
     if given is None:
         return None
     array = _array(given, source)
@@ -166,3 +177,145 @@ def _names(given: Any, n: int, source: str) -> NDArray[Any] | None:
     if len(missing):
         raise DataError(f"{source}, row {missing[0]} (counted from 0): the value is missing; give one for each row.")
     return array
+
+
+# --- labels as columns of the probabilities ---
+
+
+def _label_codes(
+    array: NDArray[Any], classes: list[Any] | None, k: int, source: str, probs: str
+) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return labels as columns of the probabilities, MISSING where there is none, and the names of these."""
+    _refuse_one_hot(array, k, source)
+    missing = _missing(array)
+    if array.ndim == 1 and missing.any():
+        raise DataError(f"{source}, {_row(missing)}: the label is missing; leave the row out.")
+    values = array[~missing]
+    _refuse_parts(array, missing, source)
+    names = _names_of_columns(values, classes, k, source, probs)
+    if values.dtype.kind == "O" and all(isinstance(one, int | np.integer) for one in values):
+        values = values.astype(np.int64)
+    by_number = values.dtype.kind in "iubf" and not all(isinstance(one, int | np.integer) for one in names)
+    index = pd.RangeIndex(k) if by_number else pd.Index(names)
+    codes = np.full(array.shape, MISSING, np.int64)
+    codes[~missing] = index.get_indexer(pd.Index(values).astype(index.dtype) if by_number else pd.Index(values))
+    wrong = ~missing & (codes < 0)
+    if wrong.any():
+        value = quoted(array[tuple(np.argwhere(wrong)[0])])
+        known = f"{probs} has {k} columns, so that labels go from 0 to {k - 1}"
+        if classes is not None or not isinstance(names[0], int):
+            known = f"the classes are {listed(names, 10)}"
+        raise DataError(f"{source}, {_row(wrong)}: {value} is not a class; {known}.")
+    return codes, names
+
+
+def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where there is no label; among several annotators -1 stands for none too."""
+    missing = np.asarray(pd.isna(array), dtype=bool)
+    if array.ndim == 2 and array.dtype.kind in "ifO":
+        missing |= np.asarray(array == MISSING, dtype=bool)
+    return missing
+
+
+def _refuse_one_hot(array: NDArray[Any], k: int, source: str) -> None:
+    """Raise for labels with a column for each class instead of each annotator."""
+    wide = array.ndim == 2 and array.shape[1] == k and array.dtype.kind in "iubf"
+    if wide and ((array == 0) | (array == 1)).all() and (array.sum(1) == 1).all():
+        raise DataError(
+            f"{source} has a 1 in one of {k} columns of each row, which looks like one-hot labels; a column is for an "
+            "annotator, so give labels.argmax(1)."
+        )
+
+
+def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) -> None:
+    """Raise for the first label that is a float; whole ones are taken where floats are there for NaN alone."""
+    if array.dtype.kind == "O":
+        strange = np.frompyfunc(lambda one: not isinstance(one, str | int | np.integer), 1, 1)(array).astype(bool)
+    elif array.dtype.kind == "f":
+        strange = np.ones(array.shape, dtype=bool) if array.ndim == 1 else array != np.floor(array)
+    else:
+        strange = np.full(array.shape, array.dtype.kind not in "iubU")
+    strange &= ~missing
+    if strange.any():
+        value = array[tuple(np.argwhere(strange)[0])]
+        way_out = "; give labels.astype(int)" if isinstance(value, float) and value.is_integer() else ""
+        raise DataError(
+            f"{source}, {_row(strange)}: {quoted(value)} is of the type {type(value).__name__}; labels are whole "
+            f"numbers or names of classes{way_out}."
+        )
+
+
+def _row(where: NDArray[np.bool_]) -> str:
+    """Return the first place, in words."""
+    place = np.argwhere(where)[0]
+    return f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "") + " (counted from 0)"
+
+
+def _names_of_columns(values: NDArray[Any], classes: list[Any] | None, k: int, source: str, probs: str) -> list[Any]:
+    """Return names of the classes: those given, else numbers, or the labels sorted if there is one for every column."""
+    if classes is not None:
+        again = pd.Series(classes, dtype=object).duplicated()
+        if again.any():
+            raise UsageError(f"classes has {quoted(classes[int(np.argmax(again))])} twice; name every column once.")
+        return classes
+    if values.dtype.kind in "iubf" or not any(isinstance(one, str) for one in values):
+        return list(range(k))
+    names = sorted({str(one) for one in values})
+    if len(names) != k:
+        raise DataError(
+            f"{source} has {len(names)} names ({listed(names, 5)}) and {probs} {k} columns; say with classes= "
+            "(--classes) which column is which class."
+        )
+    return names
+
+
+# --- files ---
+
+
+def read_values(place: str, role: str, table: str | None = None) -> NDArray[Any]:
+    """Read one value for every row, or several columns of them from a NumPy file.
+
+    Parameters
+    ----------
+    place : str
+        FILE, or FILE:COLUMN; a column of `table` where there is no such file.
+    role : "labels", "annotator" or "items"
+        What the values are: an array of this name is read from a .npz file, a column of a usual name from a table.
+    table : str, optional
+        The table that labels come from.
+    """
+    path, column = _split(place)
+    if path is None:
+        if table is None or (own := _split(table)[0]) is None or own.suffix.lower() in NUMPY:
+            raise UsageError(f"{place} does not exist; give --{role} as a file, or as FILE:COLUMN of a table.")
+        path, column = own, place
+    if path.suffix.lower() in NUMPY:
+        if column is not None:
+            raise UsageError(f"{path} has no columns; give --{role} without ':{column}'.")
+        array = load_numpy(path, (role, *USUAL[role]))[0]
+        return np.asarray(array)
+    source = open_source(path)
+    column = column or source.find(*USUAL[role]) or (source.columns[0] if len(source.columns) == 1 else None)
+    if column is None:
+        raise UsageError(f"{path} has several columns; say which one has the {role}, as --{role} {path}:COLUMN.")
+    source.require(column, role)
+    found = complete(source, column, source.read([column])[column], role.rstrip("s"))
+    names = found.names if role == "labels" else as_text(found.names)
+    values = names.to_pylist()
+    return np.asarray(values, dtype=np.int64 if all(isinstance(one, int) for one in values) else object)[found.codes]
+
+
+def _split(place: str) -> tuple[Path | None, str | None]:
+    """Return the file, and the column after it; no file where there is none of this name."""
+    whole, (front, colon, column) = Path(place), place.rpartition(":")
+    if not _exists(whole) and colon and _exists(Path(front)):
+        return Path(front), column
+    looks_like_a_file = whole.suffix.lower() in (*NUMPY, ".csv", ".tsv", ".parquet", ".jsonl", ".gz")
+    return (whole, None) if _exists(whole) or looks_like_a_file else (None, None)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        return False

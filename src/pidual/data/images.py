@@ -78,7 +78,7 @@ class LazyImages:
         return images
 
     def crops(self, rows: NDArray[np.integer[Any]], draws: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
-        """Random crops of the whole images at `rows`, scaled to the size of all, bicubic.
+        """Cut random crops of the whole images at `rows`, scaled to the size of all, bicubic.
 
         `draws` has the shape (V, len(rows), 4), for V crops of every image: see `random_boxes`. Returns uint8 of shape
         (V, len(rows), 3, H, W).
@@ -101,7 +101,7 @@ class LazyImages:
 
 
 def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Places of random crops of at least 8% of an image and of width / height from 3/4 to 4/3.
+    """Draw places of random crops of at least 8% of an image and of width / height from 3/4 to 4/3.
 
     The aspect is uniform, and the height is uniform between the least that the area allows and the greatest that fits,
     as TensorFlow draws them (its `sample_distorted_bounding_box`).
@@ -130,7 +130,7 @@ def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> N
 def read_folder(
     source: str | Path, image_size: int | Sequence[int] | None, centre: bool, max_bytes: int
 ) -> tuple[NDArray[Any] | LazyImages, list[str]]:
-    """The images of a folder and of folders in it, and their paths; decoded if they need no more than `max_bytes`."""
+    """Find the images of a folder and of those in it, and decode them if they need at most `max_bytes`."""
     folder = Path(source)
     found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS and not path.is_dir())
     files = sorted(
@@ -163,7 +163,7 @@ def read_folder(
 
 
 def small_image(path: Path, side: int) -> Image.Image:
-    """An image of at most so many pixels a side, upright, in RGB."""
+    """Return an image of at most so many pixels a side, upright, in RGB."""
     with _opened(path) as opened:
         opened.draft("RGB", (side, side))  # of a JPEG no more pixels are decoded than are needed
         image = _upright(opened).copy()
@@ -174,7 +174,7 @@ def small_image(path: Path, side: int) -> Image.Image:
 def _decode(
     path: Path, size: tuple[int, int] | None, expected: tuple[int, int] | None, centre: bool = False
 ) -> NDArray[np.uint8]:
-    """An image as uint8 (3, H, W), upright, in RGB."""
+    """Return an image as uint8 (3, H, W), upright, in RGB."""
     with _opened(path) as opened:
         image = _upright(opened)
         if size is not None:
@@ -191,7 +191,7 @@ def _decode(
 
 
 def _upright(opened: Image.Image) -> Image.Image:
-    """An opened image turned as its camera was, in RGB."""
+    """Return an opened image turned as its camera was, in RGB."""
     opened.load()
     ImageOps.exif_transpose(opened, in_place=True)
     image = opened
@@ -204,7 +204,7 @@ def _upright(opened: Image.Image) -> Image.Image:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
-    """An image of a format that Pillow decodes by itself and of a size that memory holds, with errors that name it."""
+    """Open an image of a format that Pillow decodes itself and of a size that memory holds; errors name it."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep us waiting
             raise OSError("it is not a regular file")

@@ -8,13 +8,11 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError
-from .build import complete, find_unanswered, refuse_people, refuse_people_as_columns
-from .columns import Keys, as_text, keys, values
-from .people import holds_people, is_address, names_people
-from .pseudonyms import pseudonyms
+from .build import complete, read_answered, without_people
+from .columns import keys, values
+from .people import holds_people, is_address, names_people, refuse_people, refuse_people_as_columns
 from .roles import find_roles
 from .sources import Source
-from .sources.in_arrow import OnlyRows
 
 _WHOLE = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}  # so that whole numbers stay so beside missing ones
 
@@ -29,7 +27,7 @@ def long_frame(
     y: str | None = None,
     split: str | None = None,
 ) -> pd.DataFrame:
-    """A row for every answer, with the columns item, label, annotator, y and split first, where they are known.
+    """Return a row for every answer, with the columns item, label, annotator, y and split first, where they are known.
 
     Parameters
     ----------
@@ -46,13 +44,10 @@ def long_frame(
     others = [column for column in dict.fromkeys(source.columns) if column not in own]
     if key is not None:
         refuse_people_as_columns(source.name, source.columns)
-    data = source.read([*own, *others])
-    if not len(data[roles.label]):
+    source, data, skipped = read_answered(source, roles.label, [*own, *others])
+    n = len(data[roles.label])
+    if not n:
         raise DataError(f"{source.name} has no rows; there is nothing to import.")
-    rows, skipped = np.arange(len(data[roles.label])), find_unanswered(source, roles.label, data[roles.label])
-    if skipped is not None:
-        rows = np.delete(rows, skipped)
-        source, data = OnlyRows(source, rows), {name: column.take(pa.array(rows)) for name, column in data.items()}
     found = {}
     for column, name in own.items():
         if name in ("item", "label", "annotator"):
@@ -61,6 +56,7 @@ def long_frame(
                 refuse_people(source, column, checked, name)
         found[name] = data[column]
     if roles.item is None:
+        rows = np.arange(n) if skipped is None else np.delete(np.arange(n + len(skipped)), skipped)
         found = {"item": pa.chunked_array([pa.array(rows)])} | found
     found |= {f"data_{column}" if column in found else column: data[column] for column in others}
     known = {*own.values(), source.guess.text if source.guess else None}
@@ -68,13 +64,12 @@ def long_frame(
     plain = {name: column.to_pandas(types_mapper=_WHOLE.get) for name, column in found.items()}
     frame = pd.DataFrame(plain, copy=False)
     for name in people:
-        ids = keys(source, name, found[name])
-        frame[name] = Keys(ids.codes, pseudonyms(source.name, as_text(ids.names), key, True)).categorical()
+        frame[name] = without_people(source.name, keys(source, name, found[name]), key, "all")
     return frame
 
 
 def _people(source: Source, name: str, columns: dict[str, Any]) -> bool:
-    """Whether a column that is not about answers holds people; texts in which addresses occur are not people."""
+    """Return whether a column that is not about answers holds people; texts in which addresses occur are not people."""
     column = columns[name]
     if names_people(name):
         return holds_people(name, pd.Series(values(source, name, column)))

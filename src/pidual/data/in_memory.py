@@ -13,11 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
-from .build import SPLITS, Parts, as_splits, complete, has_addresses, refuse_people, refuse_people_as_columns
+from .build import SPLITS, Parts, as_splits, complete, without_people
 from .classes import as_classes, check_classes
 from .columns import Keys, as_text, values
-from .people import holds_people, names_annotator
-from .pseudonyms import pseudonyms
+from .people import holds_people, names_annotator, people_in, refuse_people, refuse_people_as_columns
 from .roles import ANNOTATOR_NAMES, RESERVED
 from .sources import Source, open_source
 
@@ -34,36 +33,40 @@ def parts_of_arrays(label: Any, item: Any, pi: Any, split: Any, key: Callable[[]
         if array is not None and len(array) != n:
             raise UsageError(f"{name} has {len(array)} rows and there are {n} labels; give one for every label.")
     columns = read_pi(pi, n, source)
-    people = tuple(name for name, column in columns.items() if _whole(name, column) or has_addresses(column))
+    people = {name: who for name, column in columns.items() if (who := people_in(name, column))}
     if key is not None:
-        place = Source()
-        place.name = source
+        place = _source("label", labels, source)
         refuse_people(place, "label", Keys(labels.codes, pa.array(map(str, labels.categories), pa.string())), "label")
         refuse_people(place, "item", items, "item")
         refuse_people_as_columns(source, columns)
-        columns |= {name: _pseudonymous(source, columns[name], key, _whole(name, columns[name])) for name in people}
+        for name, who in people.items():
+            found = columns[name].astype("category").cat
+            names = pa.array(map(str, found.categories), pa.string())
+            columns[name] = pd.Series(
+                without_people(source, Keys(found.codes.to_numpy().astype(np.int32), names), key, who)
+            )
     used = np.ones(n, bool) if splits is None else splits.codes != SPLITS.index("test")
     frame: dict[str, Any] = {"item": items.categorical(), "label": labels}
     frame |= {name: in_order(column, used) for name, column in columns.items()}
     frame |= {} if splits is None else {"split": splits}
-    return Parts(pd.DataFrame(frame), source, list(columns), people, bool(people) and key is None)
+    return Parts(pd.DataFrame(frame), source, list(columns), tuple(people), bool(people) and key is None)
 
 
 def _source(name: str, array: Any, source: str) -> Source:
-    """An array as a source with this one column."""
+    """Open an array as a source with this one column."""
     opened = open_source(pd.Series(array).reset_index(drop=True).to_frame(name))
     opened.name = source
     return opened
 
 
 def _keys(name: str, array: Any, source: str) -> Keys:
-    """An array as categories, none of them missing."""
+    """Return an array as categories, none of them missing."""
     given = _source(name, array, source)
     return complete(given, name, given.read([name])[name], name)
 
 
 def _labels(label: Any, source: str) -> pd.Categorical:
-    """Given labels as classes: categories as they are, all else as in a table."""
+    """Turn given labels into classes: categories as they are, all else as in a table."""
     if isinstance(getattr(label, "dtype", None), pd.CategoricalDtype):
         classes = pd.Categorical(label)
         missing = np.flatnonzero(classes.codes < 0)
@@ -76,7 +79,7 @@ def _labels(label: Any, source: str) -> pd.Categorical:
 
 
 def in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[Any]":
-    """Categories in the order in which they come, those of rows that are not used last."""
+    """Put categories in the order in which they come, those of rows that are not used last."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column
     codes = column.cat.codes.to_numpy()
@@ -88,7 +91,7 @@ def in_order(column: "pd.Series[Any]", used: NDArray[np.bool_]) -> "pd.Series[An
 
 
 def read_pi(pi: Any, n: int, source: str = "pi") -> dict[str, "pd.Series[Any]"]:
-    """Privileged information as columns of numbers, times and categories, by the names that a table gives them."""
+    """Read privileged information as columns of numbers, times and categories, by the names that a table gives them."""
     columns = pi_columns(pi)
     for name, column in columns.items():
         if len(column) != n:
@@ -106,7 +109,7 @@ def read_pi(pi: Any, n: int, source: str = "pi") -> dict[str, "pd.Series[Any]"]:
 
 
 def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
-    """The columns of PI in any form, by name; positions count, an index does not."""
+    """Return the columns of PI in any form, by name; positions count, an index does not."""
     if pi is None:
         return {}
     if hasattr(pi, "to_pandas"):
@@ -127,7 +130,7 @@ def pi_columns(pi: Any) -> dict[Any, "pd.Series[Any]"]:
 
 
 def pi_names(columns: Mapping[Any, "pd.Series[Any]"]) -> dict[Any, str]:
-    """What a table calls each PI column: the annotator "annotator", as `read_table` finds it."""
+    """Return what a table calls each PI column: the annotator "annotator", as `read_table` finds it."""
     usual = [column for name in ANNOTATOR_NAMES for column in columns if str(column).casefold() == name]
     called = [name for name in columns if names_annotator(str(name))]
     annotator = usual[:1] or [name for name in called if len(called) == 1 and _holds_people(name, columns[name])]
@@ -141,7 +144,7 @@ def _holds_people(name: Any, values: "pd.Series[Any]") -> bool:
 
 
 def pi_values(name: str, column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Numbers and times as they are, text as a table reads it, all else as categories."""
+    """Return numbers and times as they are, text as a table reads it, all else as categories."""
     kind = pd.api.types
     number = kind.is_numeric_dtype(column) and not kind.is_bool_dtype(column)
     if number or kind.is_datetime64_any_dtype(column) or kind.is_timedelta64_dtype(column):
@@ -153,19 +156,7 @@ def pi_values(name: str, column: "pd.Series[Any]") -> "pd.Series[Any]":
         return column.astype(object).map(str, na_action="ignore").astype("category")
 
 
-def _whole(name: str, column: "pd.Series[Any]") -> bool:
-    """Whether all of a column is people, and not an e-mail address here and there."""
-    return name == "annotator" or holds_people(name, column)
-
-
 def _annotators(column: "pd.Series[Any]", source: str) -> "pd.Series[Any]":
-    """Annotators by their ids as text, none of them missing."""
+    """Return annotators by their ids as text, none of them missing."""
     found = _keys("annotator", column, source)
     return pd.Series(Keys(found.codes, as_text(found.names)).categorical())
-
-
-def _pseudonymous(source: str, column: "pd.Series[Any]", key: Callable[[], bytes], whole: bool) -> "pd.Series[Any]":
-    """A PI column with pseudonyms in place of people, and of e-mail addresses among other values."""
-    categories = column.astype("category").cat
-    names = pa.array([str(name) for name in categories.categories], pa.string())
-    return pd.Series(categories.rename_categories(pseudonyms(source, names, key, whole).to_pylist()))

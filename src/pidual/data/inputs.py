@@ -1,9 +1,13 @@
 """The inputs x: one row per item, whatever they were made from.
 
-`inputs.schema` and `inputs.tensors` are what a model keeps to read inputs for prediction in the same way.
+`inputs.schema` and `inputs.tensors` are what a model keeps to read inputs for prediction in the same way. For missing
+numbers the median of their column stands, and a column more says where they were; the schema of the inputs to train on
+says which columns have such numbers, {"columns": [2, 5], "medians": [0.5, 12.0]}, so that inputs for prediction get the
+same columns.
 """
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -11,11 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import DataError, DataWarning
 from ..files import fingerprint, release
-from .arrays import check_array
 from .images import LazyImages
-from .missing import fill_missing
+from .people import listed
 from .row_names import row_names
+from .sources.arrow_types import native
+
+Place = Callable[[int, tuple[int, ...]], str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +100,14 @@ class Inputs:
         def place(row: int, rest: tuple[int, ...]) -> str:
             return f"{source}, row {row}, column {', '.join(map(str, rest))} (counted from 0)"
 
-        x, gaps = check_array(x, source), dict[str, Any]()
+        x, gaps = _check_array(x, source), dict[str, Any]()
         if kind != "probabilities":
             x, gaps = fill_missing(x, schema, place, source)
         found = None if names is None else row_names(names, len(x), source)
         return cls(x, found, kind, schema_of(kind, x) | gaps, source=source)
 
     def digest(self) -> str:
-        """A digest of x, of evenly spaced rows where it is very large, to tell another file from the same one."""
+        """Return a digest of x, of evenly spaced rows where it is very large, to recognise the same file."""
         if self.fingerprint is not None:
             return self.fingerprint
         x, n = self.array, len(self)
@@ -115,22 +122,131 @@ class Inputs:
 
 
 def no_inputs() -> Inputs:
-    """What stands for x where there is none."""
+    """Return what stands for x where there is none."""
     return Inputs.from_array(np.zeros((1, 1), np.float32), kind="none", source="no x")
 
 
 def shape_as_given(schema: Mapping[str, Any]) -> list[int]:
-    """The shape of an input as it comes, without the columns that say what was missing."""
+    """Return the shape of an input as it comes, without the columns that say what was missing."""
     first, *rest = schema["shape"]
     return [first - len(schema.get("missing", {"columns": []})["columns"]), *rest]
 
 
 def feature_names(schema: Mapping[str, Any]) -> list[str]:
-    """What the numbers of an input are called, last those that say what was missing."""
+    """Return what the numbers of an input are called, last those that say what was missing."""
     names = schema.get("columns") or [f"column {number}" for number in range(shape_as_given(schema)[0])]
     return [*names, *(f"{names[number]} is missing" for number in schema.get("missing", {"columns": []})["columns"])]
 
 
 def schema_of(kind: str, array: NDArray[Any] | LazyImages) -> dict[str, Any]:
-    """What a model keeps of its inputs at the least: their kind, and the shape of one."""
+    """Return what a model keeps of its inputs at the least: their kind, and the shape of one."""
     return {"kind": kind, "shape": [int(size) for size in array.shape[1:]]}
+
+
+# --- numbers that a network can calculate with ---
+
+
+def _check_array(array: NDArray[Any], source: str) -> NDArray[Any]:
+    """Return the array in this machine's types, where it can be inputs by its shape and type."""
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{source} holds {listed([str(array.dtype)])} values; inputs must be numbers.")
+    if array.ndim < 2 or 0 in array.shape:
+        raise DataError(
+            f"{source} has the shape {array.shape}; it must be (inputs, features) with at least one of each."
+        )
+    if array.dtype != native(array.dtype):
+        with np.errstate(over="ignore"):
+            array = array.astype(native(array.dtype))
+    return array
+
+
+def _check_finite(array: NDArray[Any], place: Place, *, missing: bool = False) -> NDArray[np.int64]:
+    """Raise for the first infinite value, or one that float32 cannot hold, looking at 16 MB at a time.
+
+    So is NaN unless values may be missing; the columns that hold it are returned.
+    """
+    if array.dtype.kind != "f":
+        return np.empty(0, np.int64)
+    step, holds = max(1, (16 << 20) // max(1, array[:1].nbytes)), np.zeros(array.shape[1], bool)
+    for start in range(0, len(array), step):
+        with np.errstate(over="ignore"):
+            part = array[start : start + step].astype(np.float32, copy=False)
+        usable = np.isfinite(part)
+        if missing and not usable.all():
+            holds |= np.isnan(part).any(axis=0)
+            usable |= np.isnan(part)
+        if usable.all():
+            continue
+        row, *rest = (int(index) for index in np.argwhere(~usable)[0])
+        value = array[(start + row, *rest)]
+        where = place(start + row, tuple(rest))
+        if np.isfinite(value):
+            raise DataError(f"{where}: {value:.3g} is too large for pidual (limit 3.4e38); scale the inputs.")
+        raise DataError(f"{where}: the value is {value}; replace missing and infinite values, or remove the input.")
+    return np.flatnonzero(holds)
+
+
+def fill_missing(
+    x: NDArray[Any], schema: Mapping[str, Any] | None, place: Place, source: str, names: Sequence[str] | None = None
+) -> tuple[NDArray[Any], dict[str, Any]]:
+    """Fill in missing numbers, and return what the schema has to say about it: nothing where none was missing.
+
+    Parameters
+    ----------
+    x : array (n, ...)
+        Infinite numbers are an error, and so are missing ones unless x has two dimensions.
+    schema : mapping, optional
+        That of the inputs a model was trained with.
+    place : callable
+        What messages call a number, by its row and the rest of its index.
+    source : str
+        What messages call x.
+    names : sequence of str, optional
+        Of the columns.
+    """
+    found = _check_finite(x, place, missing=x.ndim == 2)
+    if schema is None:
+        if not len(found):
+            return x, {}
+        medians = []
+        for at in found.tolist():
+            there = x[:, at][~np.isnan(x[:, at])]
+            if not len(there):
+                raise DataError(
+                    f"{place(0, (at,))}: the value is missing here and in all other rows; leave the column out."
+                )
+            medians.append(float(np.median(there)))
+        known: Mapping[str, Any] = {"columns": found.tolist(), "medians": medians}
+        _warn_of_missing(x, found, source, names)
+    else:
+        known = schema.get("missing") or {"columns": [], "medians": []}
+        if x.shape[1:] != (schema["shape"][0] - len(known["columns"]), *schema["shape"][1:]):
+            return x, {}  # the shape is complained of elsewhere
+        new = np.setdiff1d(found, known["columns"])
+        if len(new):
+            row = int(np.flatnonzero(np.isnan(x[:, new[0]]))[0])
+            raise DataError(
+                f"{place(row, (int(new[0]),))}: the value is missing, and none was in this column when the model was "
+                "trained; fill it in, or remove the input."
+            )
+    if not known["columns"]:
+        return x, {}
+    columns = np.array(known["columns"])
+    x = np.asarray(x, np.float32 if x.dtype.itemsize < 8 else np.float64)
+    gaps = np.isnan(x[:, columns])
+    filled = np.concatenate([x, gaps.astype(x.dtype)], axis=1)
+    filled[:, columns] = np.where(gaps, np.asarray(known["medians"], x.dtype), x[:, columns])
+    return filled, {"missing": {"columns": list(known["columns"]), "medians": list(known["medians"])}}
+
+
+def _warn_of_missing(x: NDArray[Any], columns: NDArray[np.int64], source: str, names: Sequence[str] | None) -> None:
+    """Warn of how many numbers are missing."""
+    n = int(np.isnan(x[:, columns]).sum())
+    which = [str(names[at]) if names else str(at) for at in columns]
+    of = f"column{'s' if len(which) > 1 else ''} {listed(which, 5)}"
+    warnings.warn(
+        f"{source}: {n:,} of {len(x) * len(columns):,} values of the input {of} {'is' if n == 1 else 'are'} missing; "
+        f"the median of the column stands for {'it' if n == 1 else 'them'}, and the network is told where.",
+        DataWarning,
+        stacklevel=4,
+    )

@@ -22,7 +22,7 @@ _COMPARED = 1_000  # rows of x looked at to see whether the rows of an item are 
 
 
 def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
-    """The row of x that belongs to every annotation.
+    """Return the row of x that belongs to every annotation.
 
     Inputs with names are joined by item. A bare array goes row by row if it is as long as the table, and is indexed by
     item if items are integers; anything else is an error that names items without input.
@@ -64,7 +64,7 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
 def rows_by_name(
     names: NDArray[Any], items: "pd.Index[str]", *, paths: bool = False, source: str = "x"
 ) -> NDArray[np.int64]:
-    """Row of x for every item, -1 where there is none.
+    """Return the row of x for every item, -1 where there is none.
 
     Parameters
     ----------
@@ -90,18 +90,18 @@ def rows_by_name(
 
 
 def _file_of_address(item: str) -> str:
-    """The name of the file that an address ends in."""
+    """Return the name of the file that an address ends in."""
     path = item.partition("?d=")[2] or item.partition("?")[0]
     return unquote(path).rpartition("/")[2]
 
 
 def _file_as_uploaded(item: str) -> str:
-    """The name that a file had before Label Studio put eight digits before it."""
+    """Return the name that a file had before Label Studio put eight digits before it."""
     return re.sub(r"^[0-9a-f]{8}-", "", _file_of_address(item))
 
 
 def _rows_of_paths(known: "pd.Index[str]", items: "pd.Index[str]", source: str) -> NDArray[np.int64]:
-    """Row of x for every item that is a path, or part of one."""
+    """Return the row of x for every item that is a path, or part of one."""
     rows = np.full(len(items), -1, np.int64)
     items = items.str.replace("\\", "/").str.removeprefix("./")
     forms: list[Callable[[PurePosixPath], str]] = [

@@ -4,22 +4,25 @@ inputs = load_inputs("features.parquet")
 rows = x_rows(inputs, table)          # inputs.array[rows[i]] belongs to annotation i
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, UsageError
-from .arrays import load_numpy
+from ..errors import DataError, DataWarning, UsageError
+from ..errors.messages import first_line
 from .features import inputs_from_source
 from .images import MAX_BYTES, read_folder
 from .inputs import Inputs, schema_of, shape_as_given
+from .paths import check_file, is_folder
+from .people import listed
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
-from .sources import Source, is_folder, open_source
+from .sources import Source, open_source
 
 
 def load_inputs(
@@ -93,7 +96,7 @@ def table_inputs(
     schema: dict[str, Any] | None = None,
     tensors: dict[str, NDArray[Any]] | None = None,
 ) -> Inputs:
-    """Inputs from columns of the annotation table itself, each item stored once.
+    """Read inputs from columns of the annotation table itself, each item stored once.
 
     Parameters
     ----------
@@ -150,6 +153,43 @@ def load_probabilities(
     return read
 
 
+def load_numpy(
+    source: str | Path, keys: Sequence[str] = ("x",), mode: Literal["c", "r"] = "c"
+) -> tuple[NDArray[Any], NDArray[np.str_] | None]:
+    """Read an array and the names of its rows; of an archive the array under the first of these keys that it has."""
+    path = Path(source)
+    check_file(path)
+    try:
+        if path.suffix.lower() == ".npy":
+            return np.load(path, mmap_mode=mode, allow_pickle=False), None
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            key = next((key for key in keys if key in archive), None)
+            if key is None:
+                raise UsageError(
+                    f"{source} has no array '{keys[0]}' (it has: {listed(list(archive))}); save it under that name."
+                )
+            unused = [name for name in archive if name not in (key, "item")]
+            if unused:
+                what = "inputs" if key == "x" else "probabilities"
+                warnings.warn(
+                    f"{listed(unused, 5)} of {source} not used: {what} are '{key}' and their names 'item'; save what "
+                    "is meant under these names.",
+                    DataWarning,
+                    stacklevel=3,
+                )
+            x, item = archive[key], archive.get("item")
+            if not isinstance(x, np.ndarray) or not isinstance(item, np.ndarray | None):
+                raise ValueError(f"its {'item' if isinstance(x, np.ndarray) else key} is not an array")
+            return x, item
+    except UsageError:
+        raise
+    except Exception as error:  # NumPy, zipfile and what decompresses raise all kinds for files that are damaged
+        reason = "it holds Python objects or is damaged" if "pickle" in str(error) else first_line(error)
+        raise DataError(
+            f"{source} cannot be read as a plain NumPy file ({reason}); save numbers with numpy.save."
+        ) from None
+
+
 def _from_folder(
     source: str | Path, image_size: int | Sequence[int] | None, centre_crop: bool, max_bytes: int
 ) -> Inputs:
@@ -174,7 +214,7 @@ def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_si
 
 
 def _like_schema(inputs: Inputs, schema: dict[str, Any] | None) -> Inputs:
-    """`inputs`, if rows have the shape the schema says."""
+    """Check that rows have the shape the schema says."""
     if schema is not None and inputs.schema["shape"] != schema["shape"]:
         expected, found = ("x".join(map(str, shape_as_given(one))) for one in (schema, inputs.schema))
         raise DataError(

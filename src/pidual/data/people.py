@@ -1,8 +1,10 @@
-"""Which columns hold people: the one place that decides it.
+"""People in tables: the one place that detects, hides, refuses and replaces them.
 
     names_annotator("Completed by")             who gave the label, by the name of the column
-    holds_people("rater_email", values)         anybody, by name or because the values are e-mail addresses
+    people_in("rater_email", values)            "all" of a column are people, "some" values are, or ""
     shown("annotator", "bob@example.org")       a value for a message, or words in its place
+    refuse_people(source, "item", keys, ...)    an error where people would be kept as they are
+    pseudonyms(source, ids, key, whole)         what stands for them, made with a secret key
 
 Ids of people are personal data, so a column that holds them is pseudonymised or refused wherever it enters. The name
 decides first, in any spelling (`completed_by`, `Annotated by`, `annotatorName`, `worker id`): its last word says what
@@ -10,15 +12,33 @@ the column holds, so `user_agent`, `judge_confidence` and `annotator_accuracy` h
 yes/no answers are not ids, whatever the name.
 """
 
+import contextlib
+import fnmatch
+import hashlib
 import itertools
+import os
 import re
-from typing import Any, NamedTuple
+import secrets
+import shlex
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..errors import messages
+from ..errors import DataError, KeyNotice, UsageError, messages
 from ..errors.messages import quoted
+from .paths import check_file
+
+if TYPE_CHECKING:
+    from .columns import Keys
+    from .sources import Source
 
 
 def _set(words: str) -> frozenset[str]:
@@ -73,18 +93,18 @@ class _Name(NamedTuple):
 
 
 def names_annotator(column: str) -> bool:
-    """Whether the column is called like one that says who gave the label."""
+    """Return whether the column is called like one that says who gave the label."""
     found = _read(column)
     return found is not None and found.labels and found.sure
 
 
 def names_people(column: str) -> bool:
-    """Whether the column is called like one that holds people."""
+    """Return whether the column is called like one that holds people."""
     return _read(column) is not None
 
 
 def holds_people(column: str, values: "pd.Series[Any]") -> bool:
-    """Whether the column holds people, by its name and what is in it, or because most values are e-mail addresses.
+    """Return whether the column holds people, by its name and values, or because most values are e-mail addresses.
 
     Parameters
     ----------
@@ -109,31 +129,40 @@ def holds_people(column: str, values: "pd.Series[Any]") -> bool:
     return sum(map(has_address, names)) > len(names) / 2
 
 
+def people_in(column: str, values: "pd.Series[Any]") -> str:
+    """Return "all" where a column holds people, "some" for e-mail addresses among other values, else ""."""
+    if column == "annotator" or holds_people(column, values):
+        return "all"
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return ""
+    return "some" if any(map(has_address, values.cat.categories)) else ""
+
+
 def is_address(text: object) -> bool:
-    """Whether this is an e-mail address, maybe with a name beside it."""
+    """Return whether this is an e-mail address, maybe with a name beside it."""
     return has_address(text) and len(str(text).split()) <= 5
 
 
 def has_address(text: object) -> bool:
-    """Whether there is an e-mail address in the text; the id of a message, <...@...>, is none."""
+    """Return whether there is an e-mail address in the text; the id of a message, <...@...>, is none."""
     text = str(text).strip()
     message = text.startswith("<") and text.endswith(">")
     return not message and _finds_address(text)
 
 
 def _finds_address(text: str) -> bool:
-    """Whether there is an e-mail address about one of the first signs @; the rest of a long text takes no time."""
+    """Return whether there is an e-mail address about one of the first @; the rest of a long text takes no time."""
     signs = itertools.islice(re.finditer("@", text), MOST_SIGNS)
     return any(_ADDRESS.search(text[max(0, sign.start() - 64) : sign.start() + 256]) for sign in signs)
 
 
 def hide_addresses(text: str) -> str:
-    """The text with words in place of e-mail addresses; it should be short, as all of it is looked at."""
+    """Return the text with words in place of e-mail addresses; it should be short, as all of it is looked at."""
     return _ADDRESS.sub("(e-mail address)", text) if "@" in text else text
 
 
 def shown(column: str, value: object, limit: int = 60) -> str:
-    """`value` as a message may show it: not where the column is called like one of people, nor an e-mail address."""
+    """Return `value` as a message may show it: nothing of a column called like one of people, and no address."""
     if isinstance(value, dict | list):
         return "the value"
     if hides(column, str(value)):
@@ -142,17 +171,17 @@ def shown(column: str, value: object, limit: int = 60) -> str:
 
 
 def hides(column: str, text: str) -> bool:
-    """Whether a text about a value of the column may hold somebody's id, and must not be shown."""
+    """Return whether a text about a value of the column may hold somebody's id, and must not be shown."""
     return names_people(column) or _finds_address(text)
 
 
 def listed(columns: "list[str]", limit: int = 30) -> str:
-    """The names of columns; in a table with a column per annotator, these may be addresses."""
+    """Return the names of columns; in a table with a column per annotator, these may be addresses."""
     return messages.listed(["(an e-mail address)" if is_address(column) else column for column in columns], limit)
 
 
 def _read(column: str) -> _Name | None:
-    """What the name of a column says about people; None if nothing."""
+    """Return what the name of a column says about people; None if nothing."""
     words = _words(column)
     sure = True
     if words and words[-1].isdigit():
@@ -182,14 +211,192 @@ def _read(column: str) -> _Name | None:
 
 
 def _words(column: str) -> list[str]:
-    """The words of a name in lower case, wherever it marks their ends: spaces, signs, capitals, digits."""
+    """Return the words of a name in lower case, wherever it marks their ends: spaces, signs, capitals, digits."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)", " ", str(column))
     words = [word for word in re.split(r"[\W_]+", parted.casefold()) if word]
     return re.sub(r"\be mail\b", "email", " ".join(words)).split()
 
 
 def _texts(values: "pd.Series[Any]") -> list[str]:
-    """The different values of a column of categories or of anything else, as text."""
+    """Return the different values of a column of categories or of anything else, as text."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         return [str(name) for name in values.cat.categories]
     return [str(name) for name in values.dropna().astype(str).unique()]
+
+
+# --- what is refused ---
+
+
+def refuse_people_as_columns(source: str, columns: Iterable[object]) -> None:
+    """Raise for columns that are called by e-mail addresses: names of columns are kept as they are."""
+    if any(map(has_address, columns)):
+        raise UsageError(
+            f"a column of {source} that is to be used is named by an e-mail address, which would be kept as it is; "
+            "rename it, list it with annotators= (--annotators) if it holds one annotator's answers, or keep ids with "
+            "keep_ids=True (--keep-ids)."
+        )
+
+
+def refuse_people(source: "Source", name: str | None, found: "Keys | None", what: str) -> None:
+    """Raise for items or labels that are people: they are kept as they are, in all that is made of the table."""
+    if name is None or found is None:
+        return
+    said = "clean label" if what == "y" else what
+    way_out = f"name the column of the {said} with {what}= (--{what}), or keep ids with keep_ids=True (--keep-ids)."
+    if what == "item" and names_annotator(name):
+        raise UsageError(f"column {name!r} of {source.name} says who gave the label and is not an {what}; {way_out}")
+    if not len(found.names) or not pa.types.is_string(found.names.type):
+        return
+    likely = pc.indices_nonzero(pc.match_substring_regex(found.names, MAYBE_ADDRESS))  # Python looks at these few
+    texts = found.names.take(likely).to_pylist()
+    code = next((code for code, text in zip(likely.to_numpy(), texts, strict=True) if is_address(text)), None)
+    if code is not None:
+        rows = np.flatnonzero(found.codes == code)
+        where = source.place(int(rows[0])) if len(rows) else source.name  # a category may have no row
+        other = "number the items" if what == "item" else "rename the class"
+        raise DataError(
+            f"{where}, column {name!r}: the {said} has an e-mail address in it, and would be written as it is to every "
+            f"file of a run; {other}, {way_out}"
+        )
+
+
+def refuse_people_as_inputs(source: str, people: list[str]) -> None:
+    """Raise for columns of people asked for as input."""
+    if people:
+        what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
+        raise UsageError(
+            f"{what} of {source} holds people, and people are not an input; leave it out (--pi is the place for "
+            "it), or rename it if it holds no people."
+        )
+
+
+# --- pseudonyms, and the secret key they are made with ---
+
+KEY_NAME = ".pidual.key"
+LONGEST_KEY = 200  # bytes of a file that are read
+_MADE = re.compile("a-[0-9a-f]{12}")
+
+
+def pseudonym(name: str, key: bytes) -> str:
+    """Return what a table calls the person `name`: the same in every table and column with the same key."""
+    return "a-" + hashlib.blake2b(name.encode(), key=key, digest_size=6).hexdigest()
+
+
+def are_pseudonyms(names: Iterable[str]) -> bool:
+    """Return whether all names are pseudonyms already."""
+    return all(_MADE.fullmatch(name) for name in names)
+
+
+def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bool) -> Any:
+    """Replace ids by keyed hashes, which nobody can undo or repeat without the key; addresses alone if not `whole`.
+
+    Ids that are all pseudonyms already stay as they are.
+    """
+    names = ids.to_pylist()
+    if key is None or are_pseudonyms(names):  # of a table that was imported
+        return ids
+    made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
+    if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
+        raise DataError(
+            f"{source}: two annotators get the same pseudonym with this key; remove the key file so that another "
+            "key is drawn, or keep the ids with keep_ids=True (--keep-ids)."
+        )
+    return pa.array(made, pa.string())
+
+
+def load_key(path: Path, *, make: bool = True) -> bytes:
+    """Read the key in `path`; if there is none, make it, or raise an error unless `make`."""
+    try:
+        if not path.exists():
+            if not make:
+                raise UsageError(
+                    f"There is no key of the pseudonyms at {path}; say where the key of the run is with key_file= "
+                    "(--key-file)."
+                )
+            if _make_key(path):
+                _announce(path, _keep_from_git(path))
+        check_file(path)
+        with path.open("rb") as file:
+            key = _parse_key(file.read(LONGEST_KEY))
+        others = key is not None and _others_can_read(path)
+    except OSError as error:
+        raise UsageError(
+            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); name another "
+            "place with key_file= (--key-file), or keep the ids as they are with keep_ids=True (--keep-ids)."
+        ) from None
+    if key is None:
+        raise UsageError(
+            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
+            "remove it to create a new key."
+        )
+    if others:
+        raise UsageError(
+            f"{path} can be read by others, who could find out with it whose pseudonym is whose; restrict it with "
+            f"chmod 600 {shlex.quote(str(path))}, or name another key with key_file= (--key-file)."
+        )
+    return key
+
+
+def _parse_key(text: bytes) -> bytes | None:
+    """Return the key that a file with this text holds; None if it is none."""
+    try:
+        key = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return None
+    return key if len(key) == 32 else None
+
+
+def _make_key(path: Path) -> bool:
+    """Write a new key that only its owner can read; the first of several processes wins, and gets True."""
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        try:
+            os.link(temporary, path)  # fails if there is one already, unlike a rename
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return True
+
+
+def _announce(path: Path, kept_from_git: bool) -> None:
+    """Say that there is a new key, what it is for and what to do with it."""
+    git = " (it is listed in .gitignore)" if kept_from_git else ", also from version control"
+    warnings.warn(
+        f"A new secret key was made at {path}: people's ids are replaced by pseudonyms, which can be traced back to "
+        f"people only with this key. Keep it with the table, and keep it secret{git}.",
+        KeyNotice,
+        stacklevel=7,
+    )
+
+
+def _keep_from_git(path: Path) -> bool:
+    """List the key in the .gitignore beside it; False where that cannot be written."""
+    ignored = path.parent / ".gitignore"
+    try:
+        text = ignored.read_text(encoding="utf-8", errors="surrogateescape") if ignored.exists() else ""
+        if not any(_speaks_of(line.strip(), path.name) for line in text.splitlines()):
+            with ignored.open("a", encoding="utf-8") as file:
+                file.write(("\n" if text and not text.endswith("\n") else "") + f"{path.name}\n")
+    except OSError:
+        return False
+    return True
+
+
+def _speaks_of(line: str, name: str) -> bool:
+    """Return whether a line of .gitignore already decides about the file, one way or the other."""
+    pattern = line.removeprefix("!").removeprefix("/").removeprefix("**/")
+    return not line.startswith("#") and fnmatch.fnmatchcase(name, pattern)
+
+
+def _others_can_read(path: Path) -> bool:
+    """Return whether the mode of the key lets others read it, where the file system has modes."""
+    if os.name == "nt" or not stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return False
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(prefix=f"{path.name}.", dir=path.parent) as private:
+        return not stat.S_IMODE(os.stat(private.name).st_mode) & 0o077  # made with 0600
+    return True

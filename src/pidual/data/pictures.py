@@ -12,7 +12,7 @@ FEWEST_PIXELS = 6  # a side, of an array that is taken for a picture
 
 
 def png(x: NDArray[np.uint8], side: int = MAX_SIDE) -> bytes:
-    """An image (3, H, W) as a small PNG file; a large one has 256 colours, which nobody misses at this size."""
+    """Return an image (3, H, W) as a small PNG file; a large one has 256 colours, which nobody misses at this size."""
     image = as_image(x)
     if max(image.size) > side:
         image.thumbnail((side, side))
@@ -21,25 +21,25 @@ def png(x: NDArray[np.uint8], side: int = MAX_SIDE) -> bytes:
 
 
 def as_image(x: NDArray[np.uint8]) -> Any:
-    """Pixels (3, H, W) as an image."""
+    """Turn pixels (3, H, W) into an image."""
     return Image.fromarray(np.ascontiguousarray(x.transpose(1, 2, 0)))
 
 
 def encoded(image: Any, form: str) -> bytes:
-    """An image as a file: PNG or JPEG."""
+    """Return an image as a file: PNG or JPEG."""
     buffer = io.BytesIO()
     image.save(buffer, format=form, **({"quality": 85} if form == "JPEG" else {}))
     return buffer.getvalue()
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
-    """Whether inputs of this shape are pictures: (H, W), (C, H, W) or (H, W, C) with one channel or three."""
+    """Return whether inputs of this shape are pictures: (H, W), (C, H, W) or (H, W, C) with one channel or three."""
     sides = _sides(shape)
     return sides is not None and min(sides) >= FEWEST_PIXELS
 
 
 def as_pixels(x: NDArray[Any]) -> NDArray[np.uint8]:
-    """An input that is a picture, as (3, H, W); numbers other than bytes go from black, the least, to white."""
+    """Return an input that is a picture, as (3, H, W); numbers other than bytes go from black, the least, to white."""
     x = np.asarray(x)
     if x.ndim == 3 and _sides(x.shape) == x.shape[:2]:
         x = x.transpose(2, 0, 1)
@@ -52,7 +52,7 @@ def as_pixels(x: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Height and width, if an array of this shape may be a picture."""
+    """Return height and width, if an array of this shape may be a picture."""
     if len(shape) == 2:
         return shape
     if len(shape) == 3 and shape[0] in (1, 3):

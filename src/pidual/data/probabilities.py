@@ -18,7 +18,7 @@ SUM_TOLERANCE = 0.01  # by which probabilities may sum to more or less than 1: t
 
 
 def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] | None:
-    """Columns that are named as the classes, in their order; None where there is not one for each."""
+    """Return columns that are named as the classes, in their order; None where there is not one for each."""
     for form in ("{}", "p_{}"):
         columns = [] if isinstance(classes, int) else [form.format(one) for one in classes]
         if columns and all(column in source for column in columns):
@@ -70,7 +70,7 @@ def check_columns(array: NDArray[Any], classes: Sequence[str | int] | int, sourc
 
 
 def as_floats(block: NDArray[Any]) -> NDArray[np.float32]:
-    """Some rows as float32; those of float16 by a table, as NumPy takes long for small ones."""
+    """Return some rows as float32; those of float16 by a table, as NumPy takes long for small ones."""
     block = np.asarray(block)
     if block.dtype == np.float16:
         return _halves()[block.view(np.uint16)]
@@ -80,12 +80,12 @@ def as_floats(block: NDArray[Any]) -> NDArray[np.float32]:
 
 @functools.cache
 def _halves() -> NDArray[np.float32]:
-    """Every float16 as float32, by its bits."""
+    """Return a table of every float16 as float32, by its bits."""
     return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
 def is_distribution(block: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which rows are probabilities that sum to one."""
+    """Return which rows are probabilities that sum to one."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = block @ np.ones(block.shape[1], np.float32)
         fine: NDArray[np.bool_] = (np.abs(total - 1) <= SUM_TOLERANCE) & (block.min(1) >= 0)

@@ -26,7 +26,7 @@ HASHED = 1 << 14  # values of a column that are in Python at a time
 def reopen_table(
     path: str | Path, read: Mapping[str, Any], given: "pd.Series[Any]", n_rows: int
 ) -> tuple[Source, Roles] | None:
-    """The table and which column of it is what; None where its labels are not those that the run has.
+    """Return the table and which column of it is what; None where its labels are not those that the run has.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def reopen_table(
 
 
 def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
-    """What a table says about its items: columns that are the same in all rows of an item, without people.
+    """Yield what a table says about its items: columns that are the same in all rows of an item, without people.
 
     Columns of lists or objects are left out.
 
@@ -93,13 +93,13 @@ def item_columns(source: Source, roles: Roles) -> Iterator[tuple[str, str]]:
 
 
 def _column(source: Source, column: str) -> Any:
-    """A column that is read a part at a time."""
+    """Return a column that is read a part at a time."""
     parts = [*source.batches(column)]
     return pa.chunked_array(parts) if parts else source.read([column])[column]
 
 
 def _hashes(batches: Iterable[Any]) -> NDArray[np.uint64]:
-    """A number for every value, a few values at a time: equal ones have equal numbers."""
+    """Return a number for every value, a few values at a time: equal ones have equal numbers."""
     parts = (batch.slice(start, HASHED) for batch in batches for start in range(0, len(batch), HASHED))
     found = [pd.util.hash_array(np.asarray(part.to_pandas()), categorize=False) for part in parts]
     return np.concatenate([np.empty(0, np.uint64), *found])

@@ -81,7 +81,7 @@ def find_roles(
 
 
 def find_item(source: Source, item: str | None) -> str | None:
-    """The column of items: the one asked for, else `item` or crowd-kit's `task`, else None."""
+    """Return the column of items: the one asked for, else `item` or crowd-kit's `task`, else None."""
     item = source.called(item)
     return source.require(item, "the items") if item else source.find("item", "task")
 
@@ -89,7 +89,7 @@ def find_item(source: Source, item: str | None) -> str | None:
 def _find_annotator(
     source: Source, asked: str | None, pi: Sequence[str], named: Collection[str], taken: Collection[str | None]
 ) -> str | None:
-    """The column of annotators: the one asked for, else of a usual name, else the only one that says who.
+    """Return the column of annotators: the one asked for, else of a usual name, else the only one that says who.
 
     Of several, one that is in `pi` is chosen.
     """
@@ -107,7 +107,7 @@ def _find_annotator(
 
 
 def _holds_people(source: Source, name: str) -> bool:
-    """Whether a column holds people; it is read once more later on, with the rest of the table."""
+    """Return whether a column holds people; it is read once more later on, with the rest of the table."""
     source.expect([name])
     return holds_people(name, pd.Series(values(source, name, source.read([name])[name])))
 

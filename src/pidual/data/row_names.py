@@ -20,7 +20,7 @@ _MAX_CODE = 0x10FFFF  # of a character
 
 
 def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
-    """Names of the `n` rows of an array, each once."""
+    """Return names of the `n` rows of an array, each once."""
     if item.ndim != 1 or item.dtype.kind in "cV":
         raise DataError(
             f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one "
@@ -36,12 +36,12 @@ def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
 
 
 def as_strings(found: Keys) -> NDArray[np.str_]:
-    """The names as text, in order of first appearance."""
+    """Return the names as text, in order of first appearance."""
     return np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
 
 
 def complete_names(source: Source, item: str, column: Any) -> Keys:
-    """The items in a column of a table, none of them missing."""
+    """Return the items in a column of a table, none of them missing."""
     found = keys(source, item, column)
     missing = np.flatnonzero(found.codes < 0)
     if len(missing):
@@ -64,7 +64,7 @@ def check_repeated(source: Source, item: str, found: Keys) -> None:
 def first_rows(
     source: Source, codes: NDArray[np.int32], data: dict[str, Any], *, numbers: bool = False
 ) -> dict[str, NDArray[np.int64]]:
-    """By column the first row of each item that has a value.
+    """Find by column the first row of each item that has a value.
 
     The item's other rows must hold the same. Of `numbers` that differ in the smaller part of the items with several
     rows the first is used, and a warning says so.
@@ -103,7 +103,7 @@ def first_rows(
 
 
 def _decoded(item: NDArray[Any], source: str) -> NDArray[Any]:
-    """Names of inputs as text where they are bytes."""
+    """Decode names of inputs where they are bytes."""
     try:
         if item.dtype.kind == "S":
             return np.array([name.decode("utf-8") for name in item.tolist()], dtype=object)

@@ -25,7 +25,7 @@ from ..files import fingerprint
 from .answers import number_answers
 from .build import build_parts
 from .in_memory import parts_of_arrays
-from .pseudonyms import KEY_NAME, load_key
+from .people import KEY_NAME, load_key
 from .roles import find_roles
 from .sources import Source, open_source
 
@@ -112,17 +112,12 @@ class AnnotationTable:
         return len(self) if self.answer_codes is None else int(self.answer_codes.max()) + 1
 
     @property
-    def y_codes(self) -> NDArray[np.integer[Any]] | None:
-        """Number of the clean label of every row, -1 where it is missing; None if the table has no `y`."""
-        return _codes(self.frame["y"]) if "y" in self.frame else None
-
-    @property
     def file_rows(self) -> NDArray[np.int64] | None:
         """The row of the file, counted from 0, that each row was read from; None where no row was skipped."""
         return None if self.skipped is None else np.delete(np.arange(len(self) + len(self.skipped)), self.skipped)
 
     def fingerprint(self) -> str:
-        """Hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""
+        """Return a hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""
         return fingerprint(self._bytes())
 
     def _bytes(self) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ def encode_text(
     schema: dict[str, Any] | None,
     tensors: dict[str, NDArray[Any]] | None,
 ) -> tuple[NDArray[np.float32], dict[str, Any], dict[str, NDArray[Any]]]:
-    """Text as dense vectors: TF-IDF of words and word pairs, then truncated SVD."""
+    """Encode text as dense vectors: TF-IDF of words and word pairs, then truncated SVD."""
     from sklearn.decomposition import TruncatedSVD  # slow to import, and needed for text only
     from sklearn.feature_extraction.text import TfidfVectorizer
     from threadpoolctl import threadpool_limits
@@ -65,7 +65,7 @@ def encode_text(
 
 
 def read_texts(source: Source, column: str, item: str | None, *, repeats: bool) -> tuple[Any, NDArray[np.str_] | None]:
-    """The texts in a column as they are, and the names of their items; each item once if `repeats`.
+    """Read the texts in a column as they are, and the names of their items; each item once if `repeats`.
 
     Texts come in the order of `inputs_from_source`, whose features are made of them.
     """
@@ -82,6 +82,6 @@ def read_texts(source: Source, column: str, item: str | None, *, repeats: bool) 
 
 
 def text_digest(values: Any) -> str:
-    """A digest of texts, each with its length: computed features differ by the last bits between machines."""
+    """Return a digest of texts, each with its length: computed features differ by the last bits between machines."""
     encoded = (text.encode() for text in pc.fill_null(as_text(values), "").to_pylist())
     return fingerprint(len(text).to_bytes(8, "little") + text for text in encoded)

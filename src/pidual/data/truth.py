@@ -17,7 +17,7 @@ LABELS = ("truth", "y", "label")
 
 
 def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArray[np.int64]:
-    """The code of the class of each annotation's item where it is known, else -1 (N,).
+    """Read the code of the class of each annotation's item where it is known, else -1 (N,).
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArr
 
 
 def _places(path: str, kind: str, names: list[Any], known: Any, table: str) -> NDArray[np.int64]:
-    """Where each name is among those that the table has."""
+    """Return where each name is among those that the table has."""
     spelled = spelled_like(names, known, fold=False)
     places = pd.Index([str(name) for name in known]).get_indexer(pd.Index([str(spelled[name]) for name in names]))
     lost = np.flatnonzero(places < 0)

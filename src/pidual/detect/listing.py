@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.pseudonyms import are_pseudonyms
+from ..data.people import are_pseudonyms
 from ..errors import UsageError
 from ..errors.messages import listed, quoted
 from ..run.predictions import Predictions

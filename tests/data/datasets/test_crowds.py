@@ -174,7 +174,7 @@ def test_missing_clean_labels_are_unknown_to_a_fit(tmp_path):
     table = AnnotationTable.from_frame(loaded.frame, pi=list(loaded.pi), keep_ids=True)
     unknown = loaded.frame["y"].isna()
     assert 0 < unknown.sum() < len(unknown)
-    assert np.array_equal(table.y_codes < 0, unknown)
+    assert np.array_equal(table.frame["y"].cat.codes < 0, unknown)
 
 
 def test_damaged_files_are_named(tmp_path):

@@ -3,7 +3,7 @@
 open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
 open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
 label_studio_table, wide            flat tables that mean more than they say
-answers, store, json_records        what the readers share
+answers, records                    what the readers share
 
 A reader yields a table with the columns item, label, annotator, what else is known about the answer, and the fields of
 the item; from there on it is read as any table.
@@ -12,7 +12,7 @@ the item; from there on it is read as any table.
 import io
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,9 +23,8 @@ from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
 from . import argilla, doccano, hugging_face, label_studio
 from .answers import Answers
-from .json_records import JsonRecords
 from .label_studio_table import is_annotation_table, read_annotation_table
-from .store import Store
+from .records import JsonRecords, as_columns
 from .wide import melt
 
 NESTED = {
@@ -44,7 +43,7 @@ def check_format(form: str | None) -> None:
 
 
 def open_json(path: str | Path, form: str | None, label: str | None, items: bool = False) -> Source | None:
-    """The table in a JSON file; None for plain JSON Lines, which has a reader of its own.
+    """Return the table in a JSON file; None for plain JSON Lines, which has a reader of its own.
 
     Parameters
     ----------
@@ -57,12 +56,12 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
         Read items, a row for each, whether they have answers or not.
     """
     records = JsonRecords(path)
-    is_list = records.starts_with() == "["
+    is_list = records.is_list()
     if form in NESTED:
         return _table(NESTED[form][1](records, records.name), label, items)
     if form is None:
         try:
-            first = next(iter(records), None)
+            first = records.first()
         except DataError:
             if is_list:
                 raise
@@ -84,7 +83,7 @@ def _table(answers: Answers, label: str | None, items: bool) -> Source:
 
 
 def open_folder(path: Path, form: str | None, label: str | None) -> Source | None:
-    """The table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
+    """Return the table in a folder: a saved dataset, or a file of doccano for each annotator; None if it is neither."""
     if form in (None, "hf") and hugging_face.is_saved_dataset(path):
         return hugging_face.read_saved_dataset(path, label)
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.json")])
@@ -95,7 +94,7 @@ def open_folder(path: Path, form: str | None, label: str | None) -> Source | Non
 
 
 def open_zip(path: Path, form: str | None, label: str | None) -> Source:
-    """The table in a .zip file of doccano, which has a file for each annotator."""
+    """Return the table in a .zip file of doccano, which has a file for each annotator."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = sorted(name for name in archive.namelist() if name.endswith((".jsonl", ".json")))
@@ -108,7 +107,7 @@ def open_zip(path: Path, form: str | None, label: str | None) -> Source:
 
 
 def recognised_table(source: Source, form: str | None, label: str | None) -> Source:
-    """A table of columns, made long if it is a flat export of Label Studio or Argilla."""
+    """Return a table of columns, made long if it is a flat export of Label Studio or Argilla."""
     if form == "label-studio-min" or (form is None and is_annotation_table(source.columns)):
         return read_annotation_table(source, label)
     if isinstance(source, ParquetFile) and argilla.is_flat(source.columns) and form in (None, "argilla"):
@@ -131,37 +130,31 @@ class _Member(JsonRecords):
 
 
 def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[str, Any]]:
-    """The records of several files, whose names say who gave the labels; that of a single file does not."""
+    """Yield the records of several files, whose names say who gave the labels; that of a single file does not."""
     for stem, records in named:
         for record in records:
             yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}
 
 
-def _flat(records: Iterable[dict[str, Any]], form: str | None, label: str | None) -> Source:
-    """The table in a list of flat objects; columns of lists and objects are left out."""
-    assert isinstance(records, JsonRecords)
-    store = Store(records.name)
-    for record in records:
-        store.add(record)
-    data = store.columns()
-    if not data:
-        raise DataError(f"{records.name} is empty; it needs a list of objects with the columns of a table.")
-    whole = InArrow(records.name, data, _place(records.name))
-    whole.vectors = store.vectors
+def _flat(records: JsonRecords, form: str | None, label: str | None) -> Source:
+    """Return the table in a list of flat objects; columns of lists and objects are left out."""
+    name = records.name
+
+    def place(row: int) -> str:
+        return f"{name}, record {row + 1}"
+
+    found = as_columns(name, list(records))
+    if not found.data:
+        raise DataError(f"{name} is empty; it needs a list of objects with the columns of a table.")
+    whole = InArrow(name, found.data, place)
+    whole.vectors = found.vectors
     source = recognised_table(whole, form, label)
-    if not isinstance(source, InArrow):
+    if source is not whole:
         return source
-    left = sorted(store.nested)
-    if left:
+    if found.nested:
         warnings.warn(
-            f"{records.name}: the columns {listed(left, 5)} hold lists or objects and are not used.",
+            f"{name}: the columns {listed(sorted(found.nested), 5)} hold lists or objects and are not used.",
             DataWarning,
             stacklevel=4,
         )
-    return InArrow(
-        records.name, {name: column for name, column in data.items() if name not in store.nested}, _place(records.name)
-    )
-
-
-def _place(name: str) -> Any:
-    return lambda row: f"{name}, record {row + 1}"
+    return InArrow(name, found.flat(), place)

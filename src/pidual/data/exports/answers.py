@@ -13,7 +13,7 @@ records.
 
 import collections
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,8 @@ from ...errors.messages import listed, quoted
 from ..people import shown
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
-from .json_records import kind
 from .long_table import finished
-from .store import Store
+from .records import as_columns, kind
 
 
 class Answers:
@@ -49,7 +48,8 @@ class Answers:
         self.left_out: collections.Counter[str] = collections.Counter()
         self.skipped: collections.Counter[str] = collections.Counter()  # results that are no classes, by type
         self.tags: dict[str, Mapping[str, str]] = {}  # by control: what the labelling tool calls its parts
-        self._records, self._rows = Store(name), Store(name)
+        self._records: list[dict[str, Any]] = []
+        self._rows: list[dict[str, Any]] = []
         self._truths: dict[str, dict[int, Any]] = collections.defaultdict(dict)
         self._controls: collections.Counter[str] = collections.Counter()
         self._several: collections.Counter[str] = collections.Counter()  # answers of several labels, by control
@@ -63,7 +63,7 @@ class Answers:
     def record(self, fields: Mapping[str, Any]) -> None:
         """Begin the record of the item; answers that follow are to it."""
         item = self._item
-        self._records.add(
+        self._records.append(
             {"item": item, **{f"data_{name}" if name == "item" else name: fields[name] for name in fields}}
         )
 
@@ -81,7 +81,7 @@ class Answers:
         self._controls[control] += 1
         self._several[control] += len(labels) > 1
         for label in labels:
-            self._rows.add(
+            self._rows.append(
                 {
                     "record": len(self._records) - 1,
                     "control": control,
@@ -100,52 +100,55 @@ class Answers:
             self._contradicted[control] += 1
 
     def error(self, field: str, what: str) -> DataError:
-        """What to raise for a field of the present record."""
+        """Return what to raise for a field of the present record."""
         where = f"{self.name}, {self.unit} {shown('', self._item)}"
         return DataError(f"{where}, {field}: {what}; export it again from {self.tool}, or correct the file.")
 
     def expect(self, value: Any, type_: type | tuple[type, ...], field: str, wanted: str) -> Any:
-        """The value if it is of the type; an error that names the field otherwise."""
+        """Return the value if it is of the type; an error that names the field otherwise."""
         if not isinstance(value, type_) or (isinstance(value, bool) and type_ is not bool):
             raise self.error(field, f"this is {kind(value)}, not {wanted}")
         return value
 
+    def optional(self, value: Any, type_: type | tuple[type, ...], field: str, wanted: str) -> Any:
+        """Return the value if it is None or of the type; raise an error that names the field otherwise."""
+        return None if value is None else self.expect(value, type_, field, wanted)
+
+    def objects(self, value: Any, field: str) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a list, which may be missing."""
+        for each in self.optional(value, list, field, "a list") or ():
+            yield self.expect(each, dict, field, "a list of objects")
+
     def items(self) -> Source:
-        """The fields of every record, answered or not."""
-        records = self._records.columns()
-        return InArrow(
-            self.name, {name: column for name, column in records.items() if name not in self._records.nested}
-        )
+        """Return the fields of every record, answered or not."""
+        return InArrow(self.name, as_columns(self.name, self._records).flat())
 
     def source(self, label: str | None) -> Source:
-        """The long table of the answers to one control, which must be named where there are several."""
+        """Return the long table of the answers to one control, which must be named where there are several."""
         control = self._choose(label)
-        rows = self._rows.columns()
-        if len(self._controls) > 1:
-            chosen = pc.equal(rows["control"], control)
-            rows = {name: column.filter(chosen) for name, column in rows.items()}
-        records = self._records.columns()
+        rows = as_columns(self.name, self._rows).data
+        rows = {name: column.filter(pc.equal(rows["control"], control)) for name, column in rows.items()}
+        records = as_columns(self.name, self._records)
         number: NDArray[np.int64] = rows.pop("record").to_numpy().astype(np.int64)
-        items = records.pop("item")
+        items = records.data.pop("item")
         own: dict[str, Any] = {"item": items.take(pa.array(number)), "label": rows["label"]}
         own |= {name: rows[name] for name in ("annotator", "seconds", "pre_annotated", "created_at") if name in rows}
         truths = self._truths.get(control, {})
         if truths:
             own["y"] = pa.chunked_array([pa.array([_as_text(truths.get(row)) for row in number.tolist()], pa.string())])
-        self._warn(control)
-        fields = {name: column for name, column in records.items() if name not in self._records.nested}
+        self._warn(control, records.nested)
 
         def place(row: int) -> str:
             return f"{self.name}, {self.unit} {shown('', items[row].as_py())}"
 
-        of = InArrow(self.name, fields, place)
-        of.vectors = self._records.vectors
+        of = InArrow(self.name, records.flat(), place)
+        of.vectors = records.vectors
         long = finished(of, number, own, {control: "label"})
         long.tags = self.tags.get(control, {})
         return long
 
     def _choose(self, label: str | None) -> str:
-        """The control whose answers are the labels."""
+        """Return the control whose answers are the labels."""
         controls = list(self._controls)
         names = ", ".join(map(quoted, controls[:10]))
         if not controls:
@@ -167,21 +170,21 @@ class Answers:
             )
         return controls[0]
 
-    def _warn(self, control: str) -> None:
+    def _warn(self, control: str, nested: Collection[str]) -> None:
         """Say what is not used, and what is not as one might think."""
-        told = []
+        notes = []
         if self.left_out:
-            told.append(f"annotations that are left out: {_counts(self.left_out)}.")
+            notes.append(f"annotations that are left out: {_counts(self.left_out)}.")
         if self._several[control]:
-            told.append(
+            notes.append(
                 f"answers with several labels: {self._several[control]:,}; each label becomes a row, although an "
                 "item has one class."
             )
         if contradicted := self._contradicted[control]:
-            told.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
-        if self._records.nested:
-            told.append(f"the fields {listed(sorted(self._records.nested), 5)} hold lists or objects and are not used.")
-        for text in told:
+            notes.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
+        if nested:
+            notes.append(f"the fields {listed(sorted(nested), 5)} hold lists or objects and are not used.")
+        for text in notes:
             warnings.warn(f"{self.name}: {text}", DataWarning, stacklevel=4)
 
 

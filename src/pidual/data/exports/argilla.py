@@ -15,26 +15,19 @@ _RESPONSES = ".responses"
 
 
 def is_record(record: dict[str, Any]) -> bool:
-    """Whether a record looks like one of Argilla."""
+    """Return whether a record looks like one of Argilla."""
     return is_flat(record) or (
         isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), list | dict)
     )
 
 
 def is_flat(columns: Collection[str]) -> bool:
-    """Whether these are the columns of flat records."""
+    """Return whether these are the columns of flat records."""
     return any(f"{name}.users" in columns for name in columns if name.endswith(_RESPONSES))
 
 
 def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """The responses in records of Argilla.
-
-    Parameters
-    ----------
-    records : iterable of dict
-    name : str
-        What messages call the file.
-    """
+    """Read the responses in records of Argilla; messages call the file `name`."""
     answers = Answers(name, "Argilla", "record", "question")
     for number, record in enumerate(records, 1):
         if is_flat(record):
@@ -50,7 +43,7 @@ def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
 
 
 def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
-    """A flat record as version 2 has it otherwise."""
+    """Return a flat record as version 2 has it otherwise."""
     questions = [name.removesuffix(_RESPONSES) for name in record if name.endswith(_RESPONSES)]
     about = tuple(f"{question}.{part}" for question in questions for part in ("responses", "suggestion"))
     known = {name for name in record if name.startswith(about)} | {"id", "status", "_server_id"}
@@ -66,7 +59,7 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
-    """What is known about the item: fields, metadata and vectors."""
+    """Return what is known about the item: fields, metadata and vectors."""
     found: dict[str, Any] = {}
     for part in ("fields", "metadata", "vectors"):
         values = record.get(part)
@@ -76,14 +69,14 @@ def _fields(record: dict[str, Any], answers: Answers) -> dict[str, Any]:
 
 
 def _responses(responses: Any, answers: Answers) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Question and response, with its value, user and status, of all responses."""
+    """Yield question and response, with the response's value, user and status, of all responses."""
     if isinstance(responses, dict):
         for question, given in responses.items():
-            for response in answers.expect(given, list, f"responses.{question}", "a list"):
-                yield question, answers.expect(response, dict, f"responses.{question}", "a list of objects")
+            field = f"responses.{question}"
+            for response in answers.objects(answers.expect(given, list, field, "a list"), field):
+                yield question, response
         return
-    for response in answers.expect([] if responses is None else responses, list, "responses", "a list"):
-        answers.expect(response, dict, "responses", "a list of objects")
+    for response in answers.objects(responses, "responses"):
         values = response.get("values")
         for question, value in answers.expect(values or {}, dict, "responses.values", "an object").items():
             yield question, response | answers.expect(value, dict, f"responses.values.{question}", "an object")
@@ -100,13 +93,12 @@ def _read_response(question: str, response: dict[str, Any], suggested: dict[str,
         answers.skipped[f"answers to {question[:30]} that are not labels"] += 1
     elif labels:
         begun = None if question not in suggested else "accepted" if suggested[question] == value else "changed"
-        who = response.get("user_id")
-        when = response.get("inserted_at")
+        who = answers.optional(response.get("user_id"), (int, str), "user_id", "a number or text")
         answers.add(
             question,
             labels,
-            annotator=None if who is None else str(answers.expect(who, (int, str), "user_id", "a number or text")),
-            created_at=None if when is None else answers.expect(when, str, "inserted_at", "text"),
+            annotator=None if who is None else str(who),
+            created_at=answers.optional(response.get("inserted_at"), str, "inserted_at", "text"),
             pre_annotated=begun or "no",
         )
     else:
@@ -114,7 +106,7 @@ def _read_response(question: str, response: dict[str, Any], suggested: dict[str,
 
 
 def _labels(value: Any) -> list[Any] | None:
-    """The labels of a response; None where it is something else, such as a ranking or spans."""
+    """Return the labels of a response; None where it is something else, such as a ranking or spans."""
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]
@@ -122,9 +114,9 @@ def _labels(value: Any) -> list[Any] | None:
 
 
 def _suggestions(suggestions: Any, answers: Answers) -> dict[str, Any]:
-    """The value that was suggested for each question."""
+    """Return the value that was suggested for each question."""
     if isinstance(suggestions, list):  # version 1
-        pairs = [answers.expect(each, dict, "suggestions", "a list of objects") for each in suggestions]
+        pairs = answers.objects(suggestions, "suggestions")
         return {str(each.get("question_name")): each.get("value") for each in pairs}
     found = answers.expect(suggestions or {}, dict, "suggestions", "an object").items()
     return {

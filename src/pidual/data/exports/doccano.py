@@ -16,7 +16,7 @@ _LEFT = (*_LABELS, *_WHO, "id", "annotations", "Comments", "comments", "entities
 
 
 def is_example(record: dict[str, Any]) -> bool:
-    """Whether a record looks like an example of doccano."""
+    """Return whether a record looks like an example of doccano."""
     if not any(isinstance(record.get(key), str) for key in _CONTENT):
         return False
     listed = any(isinstance(record.get(key), list) for key in (*_LABELS, "annotations"))
@@ -24,14 +24,9 @@ def is_example(record: dict[str, Any]) -> bool:
 
 
 def read_examples(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """The labels of examples of doccano.
+    """Read the labels of examples of doccano; messages call the file `name`.
 
-    Parameters
-    ----------
-    records : iterable of dict
-        Where the examples of every annotator are in a file of its own, `annotator` says who.
-    name : str
-        What messages call the file.
+    Where the examples of every annotator are in a file of its own, their `annotator` says who.
     """
     answers = Answers(name, "doccano", "example", "field")
     for number, example in enumerate(records, 1):
@@ -52,9 +47,7 @@ def _read_example(example: dict[str, Any], answers: Answers) -> None:
             found = found or bool(labels)
             if labels:
                 answers.add(field, labels, annotator=_name(who, answers))
-    annotations = example.get("annotations")
-    for annotation in answers.expect([] if annotations is None else annotations, list, "annotations", "a list"):
-        given = answers.expect(annotation, dict, "annotations", "a list of objects")
+    for given in answers.objects(example.get("annotations"), "annotations"):
         label = answers.expect(given.get("label"), (str, int), "annotations.label", "a number or text")
         answers.add("label", [label], annotator=_name(given.get("user", who), answers))
         found = True
@@ -63,7 +56,7 @@ def _read_example(example: dict[str, Any], answers: Answers) -> None:
 
 
 def _labels(value: Any, field: str, answers: Answers) -> list[Any]:
-    """The classes an example was given; spans of text are none."""
+    """Return the classes an example was given; spans of text are none."""
     if isinstance(value, dict):
         numbers = {
             name: answers.expect(given, (int, float), field, "numbers of classes") for name, given in value.items()

@@ -1,7 +1,7 @@
 """Datasets of Hugging Face: folders that `save_to_disk` wrote (extra `hf`), and single Arrow files of them."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +9,25 @@ import pyarrow as pa
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import first_line, listed
-from ..sources.arrow_types import plain_type
+from ..sources.arrow_types import class_names, plain_type, with_names
 from ..sources.base import Guess, Source
-from ..sources.hf_features import class_names, with_names
 from ..sources.in_arrow import InArrow
 from .argilla import is_flat, read_responses
 from .long_table import guess_inputs
-from .store import vector_columns
+from .records import vector_columns
 
 _MARKS = ("state.json", "dataset_dict.json")
 
 
 def is_saved_dataset(path: Path) -> bool:
-    """Whether a folder is one that `save_to_disk` wrote."""
+    """Return whether a folder is one that `save_to_disk` wrote."""
     return any((path / name).is_file() for name in _MARKS)
 
 
 def read_saved_dataset(path: Path, label: str | None = None) -> Source:
-    """The rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
+    """Read the rows of a saved dataset; the parts of a `DatasetDict` are in a column `split`.
 
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    label : str, optional
-        Of a dataset that Argilla wrote, the question whose answers are the labels.
+    `label` is the question whose answers are the labels, where Argilla wrote the dataset.
     """
     try:
         from datasets import DatasetDict, load_from_disk
@@ -57,7 +51,7 @@ def read_saved_dataset(path: Path, label: str | None = None) -> Source:
 
 
 def read_arrow_file(path: Path, label: str | None = None) -> Source:
-    """The rows of one Arrow file, in the streaming format or the other; `label` is as for `read_saved_dataset`."""
+    """Read the rows of one Arrow file, in the streaming format or the other; `label` is as for `read_saved_dataset`."""
     try:
         with pa.memory_map(str(path)) as file:
             try:
@@ -71,7 +65,7 @@ def read_arrow_file(path: Path, label: str | None = None) -> Source:
 
 
 def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: str | None) -> Source:
-    """The answers in a table of Argilla, or all columns of numbers and text.
+    """Return the answers in a table of Argilla, or all columns of numbers and text.
 
     Numbers of classes become their names, and vectors a column for each number.
     """
@@ -81,7 +75,7 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
     scratch = InArrow(name, {})
     data, left = {}, []
     vectors: list[list[str]] = []
-    for column, values in _columns(table):
+    for column, values in zip(table.column_names, table.columns, strict=True):
         if column in classes:
             data[column] = with_names(values, classes[column])
         elif not pa.types.is_nested(values.type):
@@ -99,7 +93,3 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
     source.vectors = vectors
     source.guess = Guess(None, *guess_inputs(source))
     return source
-
-
-def _columns(table: Any) -> Iterator[tuple[str, Any]]:
-    yield from zip(table.column_names, table.columns, strict=True)

@@ -15,20 +15,12 @@ _ORIGINS = {"manual": "no", "prediction": "accepted", "prediction-changed": "cha
 
 
 def is_task(record: dict[str, Any]) -> bool:
-    """Whether a record looks like a task of Label Studio."""
+    """Return whether a record looks like a task of Label Studio."""
     return "data" in record and any(isinstance(record.get(key), list) for key in ("annotations", "completions"))
 
 
 def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
-    """The answers in tasks of Label Studio.
-
-    Parameters
-    ----------
-    records : iterable of dict
-        The tasks.
-    name : str
-        What messages call the file.
-    """
+    """Read the answers in tasks of Label Studio; messages call the file `name`."""
     answers = Answers(name, "Label Studio", "task", "control")
     for number, task in enumerate(records, 1):
         answers.begin(task.get("id", number))
@@ -39,11 +31,9 @@ def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
 def _read_task(task: dict[str, Any], answers: Answers) -> None:
     answers.expect(task.get("id", 0), (int, str), "id", "a number or text")
     answers.record(answers.expect(task.get("data"), dict, "data", "an object"))
-    old = "annotations" not in task
-    field = "completions" if old else "annotations"
-    annotations = task.get(field)
-    for annotation in answers.expect([] if annotations is None else annotations, list, field, "a list"):
-        _read_annotation(answers.expect(annotation, dict, field, "a list of objects"), answers)
+    field = "annotations" if "annotations" in task else "completions"
+    for annotation in answers.objects(task.get(field), field):
+        _read_annotation(annotation, answers)
 
 
 def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
@@ -52,9 +42,7 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
         return
     found: dict[str, list[Any]] = {}
     origins = []
-    results = annotation.get("result")
-    for result in answers.expect([] if results is None else results, list, "result", "a list"):
-        answers.expect(result, dict, "result", "a list of objects")
+    for result in answers.objects(annotation.get("result"), "result"):
         labels = _labels(result, answers)
         if labels:
             control = str(result.get("from_name", "label"))
@@ -72,20 +60,20 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
                 control,
                 labels,
                 annotator=_who(annotation.get("completed_by"), answers),
-                seconds=_seconds(annotation.get("lead_time"), answers),
+                seconds=answers.optional(annotation.get("lead_time"), (int, float), "lead_time", "a number"),
                 created_at=_moment(annotation.get("created_at"), answers),
                 pre_annotated=_pre_annotated(annotation.get("parent_prediction"), origins),
             )
 
 
 def _tags(control: str, result: dict[str, Any]) -> dict[str, str]:
-    """What the project calls its parts, as results name them; those that are missing are left out."""
+    """Return what the project calls its parts, as results name them; those that are missing are left out."""
     found = {"from_name": control, "to_name": result.get("to_name"), "type": str(result.get("type", "")).lower()}
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
 def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
-    """The labels of a result; none if it is of another type, such as a rectangle."""
+    """Return the labels of a result; none if it is of another type, such as a rectangle."""
     value = answers.expect(result.get("value"), dict, "result.value", "an object")
     type_ = str(result.get("type", "")).lower()
     key = _KEYS.get(type_) or next((key for key in _KEYS.values() if not type_ and key in value), None)
@@ -104,30 +92,26 @@ def _labels(result: dict[str, Any], answers: Answers) -> list[Any]:
 
 
 def _who(completed_by: Any, answers: Answers) -> str | None:
-    """The annotator as text: an e-mail address where it is known, else a number."""
+    """Return the annotator as text: an e-mail address where it is known, else a number."""
     if isinstance(completed_by, dict):
         completed_by = next((completed_by[key] for key in ("email", "username", "id") if completed_by.get(key)), None)
-    if completed_by is None:
-        return None
-    return str(answers.expect(completed_by, (int, str), "completed_by", "a number, text or object"))
-
-
-def _seconds(lead_time: Any, answers: Answers) -> float | None:
-    return None if lead_time is None else answers.expect(lead_time, (int, float), "lead_time", "a number")
+    who = answers.optional(completed_by, (int, str), "completed_by", "a number, text or object")
+    return None if who is None else str(who)
 
 
 def _moment(created_at: Any, answers: Answers) -> str | None:
-    """When the answer was given; exports before 1.0 have seconds since 1970."""
+    """Return when the answer was given; exports before 1.0 have seconds since 1970."""
     if isinstance(created_at, int | float) and not isinstance(created_at, bool):
         try:
             return datetime.datetime.fromtimestamp(created_at, datetime.UTC).isoformat()
         except (OverflowError, ValueError, OSError):
             raise answers.error("created_at", "this is not a time in seconds since 1970") from None
-    return None if created_at is None else answers.expect(created_at, str, "created_at", "text")
+    found: str | None = answers.optional(created_at, str, "created_at", "text")
+    return found
 
 
 def _pre_annotated(parent_prediction: Any, origins: list[Any]) -> str | None:
-    """Whether the annotator began with a prediction: no, accepted, changed, or yes where the rest is not known."""
+    """Return whether the annotator began with a prediction: no, accepted, changed, or yes where no more is known."""
     known = [_ORIGINS[origin] for origin in origins if isinstance(origin, str) and origin in _ORIGINS]
     if parent_prediction is None:
         return known[0] if known else None

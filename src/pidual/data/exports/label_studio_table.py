@@ -27,20 +27,12 @@ _MOST = 100  # classes that are looked for
 
 
 def is_annotation_table(columns: Collection[str]) -> bool:
-    """Whether the columns are those that Label Studio writes beside fields and controls."""
+    """Return whether the columns are those that Label Studio writes beside fields and controls."""
     return {"id", "annotation_id", "annotator", "lead_time"} <= set(columns)
 
 
 def read_annotation_table(source: Source, label: str | None) -> Source:
-    """The answers in a flat export of Label Studio.
-
-    Parameters
-    ----------
-    source : Source
-        The file.
-    label : str, optional
-        The column of the control; found where only one can be it.
-    """
+    """Read the answers in a flat export of Label Studio; `label` is the control, found where only one can be it."""
     missing = [name for name in ("id", "annotator") if name not in source]
     if missing:
         raise UsageError(
@@ -72,7 +64,7 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
 
 
 def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:
-    """The column that holds the labels."""
+    """Return the column that holds the labels."""
     item = keys(source, "id", data["id"]).codes
     _, first = np.unique(item, return_index=True)
     few, varies = [], []
@@ -91,30 +83,25 @@ def _find_label(source: Source, data: dict[str, Any], fields: list[str]) -> str:
 
 
 def _labels(source: Source, name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """A label for every row, and the row of the file it stands in; a cell with several is several rows.
+    """Return a label for every row, and the row of the file it stands in; a cell with several is several rows.
 
     Cells with no answer are left out: the annotator skipped that control.
     """
-    text = column.cast(pa.large_string())
-    encoded = text.dictionary_encode().combine_chunks()
-    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    cells = encoded.dictionary.to_pylist()
-    first = {
-        code: int(np.flatnonzero(codes == code)[0]) for code, cell in enumerate(cells) if cell.lstrip()[:1] in "[{"
-    }
-    parsed = [_parsed(source, name, cell, first.get(code, 0)) for code, cell in enumerate(cells)]
-    counts = np.array([len(labels) for labels in parsed] + [0], np.int64)
-    offsets = np.concatenate([[0], counts[:-1].cumsum()])
-    rows = np.repeat(np.arange(len(codes)), counts[codes])
-    within = np.arange(len(rows)) - np.repeat(np.append(0, counts[codes].cumsum()[:-1]), counts[codes])
-    flat = pa.array([label for labels in parsed for label in labels], pa.large_string())
-    if not len(rows):
+    parsed: dict[str | None, list[str]] = {None: []}
+    labels: list[str] = []
+    rows: list[int] = []
+    for row, cell in enumerate(column.cast(pa.large_string()).to_pylist()):
+        if cell not in parsed:
+            parsed[cell] = _parsed(source, name, cell, row)
+        labels += parsed[cell]
+        rows += [row] * len(parsed[cell])
+    if not rows:
         raise DataError(f"{source.name}, column {quoted(name)} holds no answer; name another control with --label.")
-    return pa.chunked_array([flat.take(pa.array(offsets[codes[rows]] + within))]), rows
+    return pa.chunked_array([pa.array(labels, pa.large_string())]), np.array(rows)
 
 
 def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
-    """The labels in a cell: text as it is, or JSON, as is written for several choices, for taxonomy and rating."""
+    """Return the labels in a cell: text as it is, or JSON, as several choices, taxonomies and ratings are."""
     if cell.lstrip()[:1] not in ("[", "{"):
         return [cell.strip()] if cell.strip() else []
     try:
@@ -140,7 +127,7 @@ _JSON = ("choices", "taxonomy", "rating", "selected")
 
 
 def _numbers(source: Source, column: Any) -> Any:
-    """Seconds, which a CSV file has as text."""
+    """Turn a column of seconds, which a CSV file has as text, into numbers."""
     if not pa.types.is_large_string(column.type) and not pa.types.is_string(column.type):
         return as_floats(column)
     trimmed = pc.utf8_trim_whitespace(column)

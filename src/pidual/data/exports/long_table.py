@@ -25,7 +25,7 @@ _SOME = 1000  # items that show what a field holds
 
 
 def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: dict[str, str]) -> Long:
-    """The long table with the order and time of the answers, and a guess at the role of each column.
+    """Return the long table with the order and time of the answers, and a guess at the role of each column.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def finished(of: Source, rows: NDArray[np.int64], own: dict[str, Any], aliases: 
 
 
 def guess_inputs(of: Source) -> tuple[str | None, list[str], str | None]:
-    """The field of text, the columns of a vector and the field of image files that an export has, if it has one.
+    """Return the field of text, the columns of a vector and the field of image files that an export has, if it has one.
 
     A field is text if most of its values are of several words. Of several such fields, `text` is taken, or none.
     """
@@ -80,7 +80,7 @@ def _share(column: Any, pattern: str) -> float:
 
 
 def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The place of every answer among those of its annotator, and the hour of the day."""
+    """Return the place of every answer among those of its annotator, and the hour of the day."""
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":
         warnings.warn(

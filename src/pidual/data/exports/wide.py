@@ -17,14 +17,9 @@ from ..sources.in_arrow import Long
 
 
 def melt(source: Source, annotators: Sequence[str]) -> Source:
-    """A row for every cell that is not empty in the columns of annotators.
+    """Make a row of every cell that is not empty in the columns of annotators; a column's name says who gave it.
 
-    Parameters
-    ----------
-    source : Source
-        A row for each item.
-    annotators : sequence of str
-        Names of columns, or patterns such as `rater_*`. The name of the column says who gave the answers in it.
+    `annotators` are names of columns, or patterns such as `rater_*`.
     """
     columns = _columns(source, annotators)
     n = n_names = 0
@@ -67,7 +62,7 @@ class _Melted(Long):
 
 
 def _columns(source: Source, annotators: Sequence[str]) -> list[str]:
-    """The columns that are meant, in the order of the table for each pattern."""
+    """Return the columns that are meant, in the order of the table for each pattern."""
     found: list[str] = []
     for wanted in annotators:
         if wanted in source:
@@ -86,13 +81,9 @@ def _columns(source: Source, annotators: Sequence[str]) -> list[str]:
 
 
 def alike(source: Source, label: str | None) -> list[str]:
-    """Columns that seem to hold the answers of one annotator each: they share most of their few values.
+    """Find columns that seem to hold the answers of one annotator each: they share most of their few values.
 
-    Parameters
-    ----------
-    source : Source
-    label : str, optional
-        The column used as the labels; without it the largest group of similar columns counts.
+    These are the columns like `label`, the one used as the labels, or the largest group of similar columns without it.
     """
     sets: dict[str, set[str]] = {}
     known = [name for name in source.columns if name.casefold() not in _NAMED]
@@ -112,7 +103,7 @@ def alike(source: Source, label: str | None) -> list[str]:
 
 
 def hint(source: Source, label: str | None) -> str:
-    """What an error says to a user whose table may be a wide one, without names of columns, which may be people.
+    """Return what an error says to a user whose table may be a wide one, without names of columns, which may be people.
 
     Nothing if it does not look like that.
     """

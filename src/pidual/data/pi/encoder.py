@@ -19,7 +19,7 @@ The fitted schema is plain JSON and holds all that is needed to encode later row
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -74,7 +74,7 @@ class PIColumn:
         return len(self.categories) + self.other + self.missing
 
     def codes(self, values: pd.Series) -> NDArray[np.int32]:
-        """Code of every value: the categories, then "other", then "missing"; -1 where there is no place for it."""
+        """Return a code per value: the categories, then "other", then "missing"; -1 where there is no place for it."""
         other = len(self.categories) if self.other else -1
         missing = len(self.categories) + self.other if self.missing else -1
         known = {name: code for code, name in enumerate(self.categories)}
@@ -83,7 +83,7 @@ class PIColumn:
         return np.asarray(lookup[values.cat.codes.to_numpy()])  # pandas codes a missing value as -1: the last entry
 
     def numbers(self, values: pd.Series) -> NDArray[np.float32]:
-        """Standardised values, shape (N, 1), or (N, 2) with the missing flag."""
+        """Return standardised values, shape (N, 1), or (N, 2) with the missing flag."""
         raw = quantity(values, self.kind)
         missing = np.isnan(raw)
         scaled = (np.clip(raw, self.low, self.high) - self.mean) / self.std
@@ -137,7 +137,7 @@ class PIEncoder:
         return self
 
     def transform(self, table: AnnotationTable) -> EncodedPI:
-        """Codes and numbers of every row of the table."""
+        """Return codes and numbers of every row of the table."""
         frame = table.frame
         absent = [column.name for column in self.columns_ if column.name not in frame]
         if absent:
@@ -172,62 +172,46 @@ class PIEncoder:
         return tuple(column.name for column in numeric for _ in range(1 + column.missing))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The fitted schema as JSON values."""
+        """Return the fitted schema as JSON values."""
         return [
             {key: value for key, value in asdict(column).items() if not (isinstance(value, float) and np.isinf(value))}
             for column in self.columns_
         ]
 
-    @classmethod
-    def from_json(cls, schema: Sequence[Mapping[str, Any]]) -> "PIEncoder":
-        """An encoder with a schema made by `to_json`."""
-        encoder = cls()
-        encoder.columns_ = [PIColumn(**column) for column in schema]
-        return encoder
-
     def _fit_column(self, name: str, values: pd.Series, source: str) -> PIColumn | None:
-        if values.isna().all():
-            warnings.warn(
-                f"PI column '{name}' of {source} is empty in every row and is left out.", DataWarning, stacklevel=3
-            )
-            return None
-        if values.isna().sum() == 0 and (values == values.iloc[0]).all():
-            warnings.warn(
-                f"PI column '{name}' of {source} has the same value in every row and is left out.",
-                DataWarning,
-                stacklevel=3,
-            )
-            return None
+        """Fit a column; None, with a warning, for one that says nothing."""
         kind = self.kinds.get(name) or guess_kind(name, values)
         if self.raw and kind != "category" and name not in self.kinds:
             kind = "raw"
-        if kind != "category":
+        column = why = None
+        if values.isna().all():
+            why = "is empty in every row and is left out"
+        elif values.isna().sum() == 0 and (values == values.iloc[0]).all():
+            why = "has the same value in every row and is left out"
+        elif kind != "category":
             number = quantity(values, "number")
             if number.min() == number.max() and values.notna().all():  # not so before they became floats
-                warnings.warn(
-                    f"PI column '{name}' of {source} has numbers so large that their differences are lost and is left "
-                    f"out; if they are ids, pass {name}:category (pi_kinds in Python), else subtract the smallest.",
-                    DataWarning,
-                    stacklevel=3,
+                why = (
+                    "has numbers so large that their differences are lost and is left out; if they are ids, pass "
+                    f"{name}:category (pi_kinds in Python), else subtract the smallest"
                 )
-                return None
-            return fit_number(name, kind, values, source)
-        if name not in self.kinds and name != "annotator":
-            warn_of_numbers(name, values, source)
-        min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
-        column = fit_category(name, values, min_count)
-        if column.n_codes < 2:
-            warnings.warn(
-                f"PI column '{name}' of {source} has no value that {min_count} rows share and is left out.",
-                DataWarning,
-                stacklevel=3,
-            )
-            return None
-        return column
+            else:
+                column = fit_number(name, kind, values, source)
+        else:
+            if name not in self.kinds and name != "annotator":
+                warn_of_numbers(name, values, source)
+            min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
+            column = fit_category(name, values, min_count)
+            if column.n_codes < 2:
+                why = f"has no value that {min_count} rows share and is left out"
+        if why is None:
+            return column
+        warnings.warn(f"PI column '{name}' of {source} {why}.", DataWarning, stacklevel=3)
+        return None
 
 
 def parse_kind(name: str, kind: str) -> tuple[str, tuple[float, float] | None]:
-    """The kind of a column, and the mean and standard deviation that raw:MEAN:STD gives."""
+    """Return the kind of a column, and the mean and standard deviation that raw:MEAN:STD gives."""
     word, *constants = kind.split(":")
     if word not in KINDS or (constants and word != "raw"):
         raise UsageError(f"PI column '{name}' has kind '{kind}'; use one of {', '.join(KINDS)} and raw:MEAN:STD.")
@@ -243,7 +227,7 @@ def parse_kind(name: str, kind: str) -> tuple[str, tuple[float, float] | None]:
 
 
 def guess_kind(name: str, values: pd.Series) -> str:
-    """The kind of a PI column, from its name and type."""
+    """Return the kind of a PI column, from its name and type."""
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     moment = pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values)
     if name == "annotator" or not (numeric or moment):
@@ -279,7 +263,7 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
 
 
 def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
-    """A column as floats, NaN where there is no usable value; durations on a log scale."""
+    """Return a column as floats, NaN where there is no usable value; durations on a log scale."""
     if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
         raw = np.where(values.isna(), np.nan, values.dt.as_unit("us").astype("int64").to_numpy() / 1e6)
     else:
@@ -291,7 +275,7 @@ def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
 
 
 def fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
-    """Codes of the values that `min_count` rows have at least."""
+    """Fit codes of the values that at least `min_count` rows have."""
     values = values.astype("category")
     codes = values.cat.codes.to_numpy()
     counts = np.bincount(codes[codes >= 0], minlength=len(values.cat.categories))
@@ -302,7 +286,7 @@ def fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
 
 
 def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:
-    """Mean, spread and limits of a numeric PI column."""
+    """Fit the mean, spread and limits of a numeric PI column."""
     kind, constants = parse_kind(name, kind)
     number = quantity(values, "number")
     raw = quantity(values, kind) if kind == "duration" else number
@@ -338,7 +322,7 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
 
 
 def limits(values: NDArray[np.float64], kind: str) -> tuple[float, float]:
-    """What values are clipped to before they are standardised."""
+    """Return what values are clipped to before they are standardised."""
     if kind == "duration":
         low, high = np.quantile(values, [0.005, 0.995])
         return float(low), float(high)
@@ -348,7 +332,7 @@ def limits(values: NDArray[np.float64], kind: str) -> tuple[float, float]:
 
 
 def rare_limits(values: NDArray[np.float64], low: float, high: float) -> tuple[float, float]:
-    """These limits, each moved outwards until what lies beyond it is rare, or a single value."""
+    """Move each limit outwards until what lies beyond it is rare, or a single value."""
     n = max(FEW, int(RARE * len(values)))  # this many values may be clipped
     below, above = values[values < low], values[values > high]
     if len(below) > n and below.min() < below.max():

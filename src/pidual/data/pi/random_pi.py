@@ -16,7 +16,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def random_pi(seed: int, rows: ArrayLike, length: int) -> NDArray[np.float32]:
-    """Standard normal vectors of the given row ids.
+    """Draw standard normal vectors of the given row ids.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ def random_pi(seed: int, rows: ArrayLike, length: int) -> NDArray[np.float32]:
 
 
 def scramble(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's output function, a bijection of the 64-bit integers."""
+    """Apply SplitMix64's output function, a bijection of the 64-bit integers."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
 def derive_seed(*parts: int) -> int:
-    """One 63-bit seed from several integers, so that (seed, epoch, step) can start a generator."""
+    """Derive one 63-bit seed from several integers, so that (seed, epoch, step) can start a generator."""
     z = 0
     for part in parts:
         z = ((z ^ (part % 2**64)) * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64

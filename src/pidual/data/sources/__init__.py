@@ -15,7 +15,8 @@ import pandas as pd
 
 from ...errors import DataError, UsageError
 from ...errors.messages import first_line
-from .base import Source, check_file, is_folder
+from ..paths import check_file, is_folder
+from .base import Source
 from .csv_file import CsvFile
 from .frame import Frame
 from .json_lines import JsonLines
@@ -27,7 +28,7 @@ _KINDS: dict[str, type[CsvFile] | type[ParquetFile] | type[JsonLines]] = {
     **dict.fromkeys([".parquet", ".pq"], ParquetFile),
     **dict.fromkeys([".jsonl", ".ndjson", ".json"], JsonLines),
 }
-__all__ = ["Source", "check_file", "is_folder", "open_source"]
+__all__ = ["Source", "open_source"]
 
 
 def open_source(

@@ -1,8 +1,9 @@
 """Types of Arrow and NumPy that many programs write, in the few that are read here."""
 
+import json
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from ...errors import DataError, DataWarning
 from ...errors.messages import quoted
 from .base import Source
 
+_HUGGING_FACE = b"huggingface"  # of the metadata
 _ID_LENGTH = 8  # bytes, from which on hexadecimal digits hardly ever are decimal ones alone
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def plain_type(source: Source, name: str, column: Any) -> Any:
-    """The column with text in a plain text type, checked to be UTF-8; bytes that are not text in hexadecimal."""
+    """Return the column with text in a plain text type, checked to be UTF-8; bytes that are not text in hexadecimal."""
     if isinstance(column.type, pa.BaseExtensionType):
         is_uuid = column.type.extension_name == "arrow.uuid"
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
@@ -57,7 +59,7 @@ def plain_type(source: Source, name: str, column: Any) -> Any:
 
 
 def _texts(column: Any, convert: Callable[[bytes], str]) -> Any:
-    """A column of bytes as text, each value converted once."""
+    """Return a column of bytes as text, each value converted once."""
     encoded = column.cast(pa.large_binary()).dictionary_encode().combine_chunks()
     names = pa.array([convert(value) for value in encoded.dictionary.to_pylist()], pa.large_string())
     return pa.chunked_array([names.take(encoded.indices)])
@@ -72,13 +74,37 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type as this machine and Arrow have it: in its own order of bytes, and float64 for longer floats."""
+    """Return the type as this machine and Arrow have it: in its own order of bytes, and float64 for longer floats."""
     if dtype.kind == "f" and dtype.itemsize > 8:
         return np.dtype(np.float64)
     return dtype if dtype.isnative or dtype.kind == "V" else dtype.newbyteorder("=")
 
 
 def is_numeric(kind: Any) -> bool:
-    """Whether an Arrow type is one of numbers, booleans among them."""
+    """Return whether an Arrow type is one of numbers, booleans among them."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
     return any(test(kind) for test in tests)
+
+
+# --- names of classes in files of Hugging Face datasets, which hold them as numbers ---
+
+
+def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
+    """Return the names of the classes of every column that has some, from the metadata of an Arrow schema."""
+    try:
+        features = json.loads((metadata or {})[_HUGGING_FACE])["info"]["features"]
+        named = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):  # another program's metadata
+        return {}
+    return {name: list(map(str, names)) for name, names in named.items() if isinstance(names, list)}
+
+
+def with_names(column: Any, names: list[str]) -> Any:
+    """Return a column of numbers of classes as their names; -1, which means that there is none, is missing."""
+    if not pa.types.is_integer(column.type):
+        return column
+    known = pc.and_(pc.greater_equal(column, 0), pc.less(column, len(names)))
+    if not pc.all(pc.or_(known, pc.equal(column, -1))).as_py():
+        return column  # numbers without a name: better no names than some
+    numbers = pc.if_else(known, column, pa.scalar(None, column.type)).cast(pa.int64())
+    return pc.take(pa.array(names, pa.string()), numbers)

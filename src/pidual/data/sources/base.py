@@ -50,7 +50,7 @@ class Source:
         self._expected.update((column, column in numeric) for column in columns if self._counts.get(column) == 1)
 
     def read(self, columns: Sequence[str], numeric: Collection[str] = ()) -> dict[str, Any]:
-        """Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text.
+        """Read Arrow columns by name; those in `numeric` are parsed as numbers where the file holds text.
 
         Columns are kept until they have been read as often as expected.
         """
@@ -68,7 +68,7 @@ class Source:
         return found
 
     def batches(self, column: str) -> Iterator[Any]:
-        """The Arrow arrays of a column, one after the other; a source that can does not hold all of them in memory."""
+        """Yield the Arrow arrays of a column one by one; a source that can does not hold all of them in memory."""
         yield from self.read([column])[column].chunks
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
@@ -86,19 +86,19 @@ class Source:
         return collections.Counter()
 
     def numeric_columns(self) -> list[str]:
-        """Names of the columns that hold numbers."""
+        """Return names of the columns that hold numbers."""
         raise NotImplementedError
 
     def mixed_columns(self) -> list[str]:
-        """Names of the columns that hold mostly numbers, yet also something else."""
+        """Return names of the columns that hold mostly numbers, yet also something else."""
         return []
 
     def place(self, row: int) -> str:
-        """Where the user finds row `row` (counted from 0)."""
+        """Return where the user finds row `row` (counted from 0)."""
         return f"{self.name}, row {row} (counted from 0)"
 
     def cell(self, row: int, label: str) -> tuple[int, str] | None:
-        """Row and column of `file` in which the label of row `row` stands; None if others stand there too."""
+        """Return the place of the label of row `row` in `file`: row and column; None if others stand there too."""
         return row, label
 
     @property
@@ -107,7 +107,7 @@ class Source:
         return self
 
     def require(self, column: str, purpose: str) -> str:
-        """`column` itself when there is exactly one such column, else an error that lists the columns there are."""
+        """Return `column` if there is exactly one such column; otherwise raise an error that lists the columns."""
         count = self._counts.get(column, 0)
         if count == 0:
             named = [name for name in self.columns if not has_address(name)]  # people are not suggested
@@ -126,7 +126,7 @@ class Source:
         return column
 
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is a column, in this spelling or in other letter case."""
+        """Return the first of `names` that is a column, in this spelling or in other letter case."""
         for name in names:
             if name in self._counts:
                 return name
@@ -135,7 +135,7 @@ class Source:
         return None
 
     def called(self, name: str | None) -> str | None:
-        """The column that is meant by a name, which may be another one of it."""
+        """Return the column that is meant by a name, which may be another one of it."""
         return self.aliases.get(name, name) if name is not None else None
 
     def __contains__(self, column: object) -> bool:
@@ -185,27 +185,8 @@ class TextFile(Source):
                     ) from None
 
 
-def is_folder(path: str | Path) -> bool:
-    """Whether there is a folder of this name."""
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):  # no path at all: `check_file` says so
-        return False
-
-
-def check_file(path: Path) -> None:
-    """Raise where there is no file to read; a pipe or a device would keep a reader waiting."""
-    try:
-        found = path.is_file()
-    except (OSError, ValueError) as error:  # a name too long, or with a zero byte
-        raise UsageError(f"{quoted(str(path))} is not a path ({first_line(error)}); check it.") from None
-    if not found:
-        what = "is not a regular file; copy its content to one" if path.exists() else "does not exist; check the path"
-        raise UsageError(f"{path} {what}.")
-
-
 def is_float(cell: str, decimal: str = ".") -> bool:
-    """Whether text is a number."""
+    """Return whether text is a number."""
     try:
         float(cell if decimal == "." else cell.translate(str.maketrans(",.", ".,")))
     except ValueError:
@@ -214,5 +195,5 @@ def is_float(cell: str, decimal: str = ".") -> bool:
 
 
 def arrow_message(error: Exception) -> str:
-    """The first line of what Arrow says, without the contents of cells, in which ids may be."""
+    """Return the first line of what Arrow says, without the contents of cells, in which ids may be."""
     return re.sub(r"(: invalid value| got \d+:).*", "", first_line(error)).rstrip(". ")

@@ -42,7 +42,7 @@ class CsvFile(TextFile):
         self.decimal = self._find_decimal()
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
-        """Text columns by name, those in `numeric` as float64."""
+        """Read text columns by name, those in `numeric` as float64."""
         try:
             table = pyarrow.csv.read_csv(self._binary(), *self._options(columns, numeric))
         except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -68,7 +68,7 @@ class CsvFile(TextFile):
                     self._explain(error, ())
 
     def _options(self, columns: Sequence[str], numeric: Collection[str], block: int = BLOCK) -> tuple[Any, Any, Any]:
-        """How Arrow reads these columns."""
+        """Return how Arrow reads these columns."""
         types = {column: pa.float64() if column in numeric else pa.string() for column in columns}
         several = len(self.columns) > 1
         return (
@@ -86,21 +86,21 @@ class CsvFile(TextFile):
         )
 
     def numeric_columns(self) -> list[str]:
-        """Names of the columns whose first thousand cells are numbers or missing, at least one a number."""
+        """Return names of the columns whose first thousand cells are numbers or missing, at least one a number."""
         return [column for column, share in self._number_shares() if share == 1]
 
     def mixed_columns(self) -> list[str]:
-        """Names of the columns whose first thousand cells are numbers by half or more, but not all."""
+        """Return names of the columns whose first thousand cells are numbers by half or more, but not all."""
         return [column for column, share in self._number_shares() if 0.5 <= share < 1]
 
     def _number_shares(self) -> Iterator[tuple[str, float]]:
-        """Share of numbers among the first thousand cells of every column, not counting missing ones."""
+        """Yield the share of numbers among the first thousand cells of every column, not counting missing ones."""
         for column, cells in zip(self.columns, zip(*self._sample(), strict=True), strict=False):
             numbers = [is_float(cell, self.decimal) for cell in cells if cell.strip() not in MISSING]
             yield column, sum(numbers) / max(1, len(numbers))
 
     def _sample(self) -> list[list[str]]:
-        """The first thousand whole records, or those before one that Python's reader refuses."""
+        """Return the first thousand whole records, or those before one that Python's reader refuses."""
         found = []
         with contextlib.suppress(csv.Error):
             for _, cells in itertools.islice(self._records(), 1, 1001):
@@ -108,7 +108,7 @@ class CsvFile(TextFile):
         return [cells for cells in found if len(cells) == len(self.columns)]
 
     def _find_decimal(self) -> str:
-        """A comma if cells are separated by semicolons and hold 1,5, as spreadsheets write in much of Europe.
+        """Return a comma if cells are separated by semicolons and hold 1,5, as spreadsheets write in much of Europe.
 
         More of them must do so than hold 1.5, and not all of them be like 1,036, which may be a thousand and more.
         """
@@ -121,7 +121,7 @@ class CsvFile(TextFile):
         return "," if sure and len(commas) > points else "."
 
     def place(self, row: int) -> str:
-        """File and line of row `row`; a quoted cell may span several lines."""
+        """Return the file and line of row `row`; a quoted cell may span several lines."""
         with contextlib.suppress(csv.Error):
             for line, _ in itertools.islice(self._records(), row + 1, None):
                 return f"{self.name}, line {line}"
@@ -139,7 +139,7 @@ class CsvFile(TextFile):
         return next((delimiter for delimiter in candidates if delimiter in header), candidates[0])
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """First line and cells of every record, the header first; blank lines are left out."""
+        """Yield the first line and the cells of every record, the header first; blank lines are left out."""
         with self._open("replace") as lines:
             reader = csv.reader(lines, delimiter=self.delimiter, strict=strict)
             line, width = 1, 0

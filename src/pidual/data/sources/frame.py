@@ -22,7 +22,6 @@ class Frame(Source):
         self._frame = frame
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
-        """Arrow columns by name."""
         positions = {column: position for position, column in enumerate(self.columns)}
         return {
             column: plain_type(self, column, _from_pandas(self, column, self._frame.iloc[:, positions[column]]))
@@ -30,12 +29,11 @@ class Frame(Source):
         }
 
     def numeric_columns(self) -> list[str]:
-        """Names of the columns that hold numbers."""
         return [column for column, dtype in zip(self.columns, self._frame.dtypes, strict=True) if _is_number(dtype)]
 
 
 def _from_pandas(source: Source, name: str, series: "pd.Series[Any]") -> Any:
-    """An Arrow column; a column of mixed objects becomes text."""
+    """Return an Arrow column; a column of mixed objects becomes text."""
     if isinstance(series.dtype, np.dtype):
         series = series.astype(native(series.dtype))
     try:

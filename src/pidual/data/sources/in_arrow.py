@@ -91,7 +91,7 @@ class Long(Source):
         return {name: theirs for name, theirs in self._names.items() if name in self}
 
     def name_of(self, theirs: str) -> str:
-        """What a column of the other source is called here."""
+        """Return what a column of the other source is called here."""
         return theirs if self._names.get(theirs) == theirs else f"data_{theirs}"
 
 

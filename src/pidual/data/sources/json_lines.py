@@ -38,15 +38,13 @@ class JsonLines(TextFile):
         self.columns = self._table.column_names
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
-        """Arrow columns by name."""
         return {column: self._table.column(column) for column in columns}
 
     def numeric_columns(self) -> list[str]:
-        """Names of the columns that hold numbers."""
         return [field.name for field in self._table.schema if is_numeric(field.type)]
 
     def place(self, row: int) -> str:
-        """File and line of row `row`."""
+        """Return the file and line of row `row`."""
         for line, _ in itertools.islice(self._records(), row, None):
             return f"{self.name}, line {line}"
         return super().place(row)

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from ...errors import DataError
-from .arrow_types import is_numeric, plain_type
+from .arrow_types import class_names, is_numeric, plain_type, with_names
 from .base import Source, arrow_message
-from .hf_features import class_names, with_names
 
 
 class ParquetFile(Source):
@@ -25,19 +24,17 @@ class ParquetFile(Source):
         self._classes = class_names(self._schema.metadata)
 
     def _read(self, columns: Sequence[str], numeric: Collection[str]) -> dict[str, Any]:
-        """Arrow columns by name."""
         with self._errors():
             table = pyarrow.parquet.ParquetFile(self._path).read(columns=list(columns))
         found = {column: plain_type(self, column, table.column(column)) for column in columns}
         return found | {name: with_names(found[name], names) for name, names in self._classes.items() if name in found}
 
     def whole(self) -> Any:
-        """All columns, as they are in the file."""
+        """Return all columns, as they are in the file."""
         with self._errors():
             return pyarrow.parquet.ParquetFile(self._path).read()
 
     def numeric_columns(self) -> list[str]:
-        """Names of the columns that hold numbers."""
         return [field.name for field in self._schema if is_numeric(field.type) and field.name not in self._classes]
 
     @contextlib.contextmanager

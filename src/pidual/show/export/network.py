@@ -44,7 +44,7 @@ class Probabilities(nn.Module):
     method : Method
         A trained one.
     inputs : mapping
-        The schema of its inputs. Missing numbers (NaN) are filled in as `data.missing` does it.
+        The schema of its inputs. Missing numbers (NaN) are filled in as `data.inputs` does it.
     """
 
     fill: Tensor | None
