@@ -30,7 +30,7 @@ from pidual.paper.summary import summarise
 FOLDER = Path(__file__).parents[2] / "src" / "pidual" / "paper" / "recipes"
 DOCS = Path(__file__).parents[2] / "docs"
 FITS = Path(__file__).parents[2] / "benchmarks" / "results" / "benchmark"
-NAMES = [name for name, entry in DATASETS.items() if entry.recipes]
+NAMES = list(describe_recipes())
 ALL = [(name, scale) for name in NAMES for scale in SCALES]
 VECTORS = {"labelme": (512,), "digits_pi": (64,)}
 

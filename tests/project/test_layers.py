@@ -13,7 +13,6 @@ LAYERS = [
     {"encode", "predictions", "metrics"},
     {"batch", "nets", "datasets", "run.files"},
     {"learn"},
-    {"paper.datasets"},
     {"methods"},
     {"engine"},
     {"detect"},
