@@ -32,7 +32,7 @@ from pidual.learn.engine.checkpoint import load_tensors
 from pidual.learn.engine.fit import Interrupted
 from pidual.learn.engine.progress import Progress
 from pidual.learn.engine.threads import CHOSEN_OUTSIDE
-from pidual.paper.protocol import paper_protocol
+from pidual.paper.protocol import IMAGENET, IMAGENET_CODEBASE
 from pidual.run.predictions import read_frame
 
 EPOCHS = 120
@@ -124,7 +124,7 @@ def test_the_code_bases_protocol_for_imagenet_on_images_of_any_size(tmp_path):
     )
     table = AnnotationTable.from_frame(frame, keep_ids=True)
     inputs = load_inputs(tmp_path / "images", image_size=16, centre_crop=True, max_bytes=0)
-    training = paper_protocol("imagenet", codebase=True) | {"epochs": 2, "batch_size": 8, "loader_workers": 0}
+    training = {**IMAGENET, **IMAGENET_CODEBASE} | {"epochs": 2, "batch_size": 8, "loader_workers": 0}
     options = FitOptions(
         setting="paper",
         options={**training, "width": 8, "pi_weight_decay": True, "network.width": 4, "network.statistics": "unit"},

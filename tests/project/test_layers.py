@@ -7,8 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "pidual"
 LAYERS = [
-    {"errors", "paper.numbers", "paper.protocol"},
-    {"files", "options", "paper.grids"},
+    {"errors"},
+    {"files", "options"},
     {"data"},
     {"encode", "predictions", "metrics"},
     {"batch", "nets", "datasets", "run.files"},
@@ -17,11 +17,10 @@ LAYERS = [
     {"engine"},
     {"detect"},
     {"report", "review"},
-    {"paper.recipes", "paper.plots"},
     {"run"},
     {"export"},
-    {"paper"},
     {"estimator"},
+    {"paper"},
     {"sweep"},
     {"cli"},
     {"__init__", "__main__"},
