@@ -38,13 +38,16 @@ def test_every_method_of_a_recipe_has_options_that_exist(name, scale):
     for method in METHODS:
         options = Fit(recipe, method).options(0.4)
         resolve_options(options, 1000, shape)
-        given = split_settings(options.options)
+        given = split_settings(options.options, options.training)
         check_options(method, METHODS[method], given.method)
         with torch.device("meta"):
             build_network(options.network, in_shape=shape, n_classes=10, **given.network)
     assert set(recipe.methods) <= set(METHODS)
     other = Fit(recipe, "ce", 0, "other", recipe.other_network).options(0.4)
-    assert not recipe.other_network or (other.network, split_settings(other.options).network) != (options.network, {})
+    assert not recipe.other_network or (other.network, split_settings(other.options, other.training).network) != (
+        options.network,
+        {},
+    )
 
 
 @pytest.mark.parametrize(("name", "scale"), ALL)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
-from ..options import option_names
+from ..options import Training, option_names
 
 Options = dict[str, Any]
 
@@ -93,11 +93,11 @@ def check_setting(setting: str) -> None:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
 
 
-def split_settings(settings: Mapping[str, Any]) -> Settings:
+def split_settings(settings: Mapping[str, Any], training_type: type[Training] = Training) -> Settings:
     """Options of training, of the method and of the network (`network.KEY`) from a mapping of all of them."""
     if "seed" in settings:
         raise UsageError("The seed is not an option of --set; give it with --seed or --seeds.")
-    training = {key: value for key, value in settings.items() if key in option_names()}
+    training = {key: value for key, value in settings.items() if key in option_names(training_type)}
     network = {key.removeprefix("network."): value for key, value in settings.items() if key.startswith("network.")}
     method = {key: value for key, value in settings.items() if key not in training and not key.startswith("network.")}
     return Settings(training, method, network)
