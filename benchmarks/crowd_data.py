@@ -16,9 +16,9 @@ from common import crowd, data_folder
 from stress import draw_crowd
 
 from pidual.data import Inputs
+from pidual.data.datasets import crowds as crowd_files
 from pidual.data.datasets import load_dataset
 from pidual.data.datasets.base import NoisyDataset
-from pidual.data.datasets.published import crowds as crowd_files
 
 IMAGE_FEATURES = 128
 TEXT_FEATURES = 128

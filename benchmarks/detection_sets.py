@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from common import data_folder
 from crowd_data import REAL, image_vectors
+from hard_cases import HARD_CASES
 
 from pidual.data.datasets import load_dataset
-from pidual.data.datasets.hard_cases import HARD_CASES
-from pidual.data.datasets.published.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
+from pidual.data.datasets.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
 
 DRAWS = {"idle_pi": 10}  # seeds that a set always has
 CNN = {"network.width": 16, "network.convs": 1}
@@ -89,7 +89,7 @@ STORED = {
 }
 DIGITS = {f"digits_pi:{level}": partial(package, f"digits_pi:{level}") for level in ("low", "high")}
 CIFAR_PI = {f"cifar10_pi:{level}": partial(package, f"cifar10_pi:{level}") for level in ("low", "high")}
-HARD = {name: partial(package, name) for name in HARD_CASES}
+HARD = {name: make for name, (make, _) in HARD_CASES.items()}
 SETS = DIGITS | REAL | {"cifar100n": cifar100n} | HARD | STORED | CIFAR_PI
 GROUPS = {
     "digits": list(DIGITS),

@@ -3,8 +3,7 @@
 import pandas as pd
 from detection_scores import summarise
 from detection_sets import DRAWS, STORED, TITLES
-
-from pidual.paper.summary import markdown
+from paper_table import markdown
 
 PEERS = ("cleanlab", "crowdlab")
 ALIKE = 0.0005  # numbers that are equal to three digits

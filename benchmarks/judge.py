@@ -28,7 +28,7 @@ from common import RESULTS, data_folder, write_result
 from sklearn.metrics import average_precision_score
 
 from pidual import find_label_issues, judge
-from pidual.data.datasets.published.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
+from pidual.data.datasets.cifarn import KEYS_10, LABELS_10, RANDOM_10, SIDE_10, read_labels, read_side_info
 from pidual.metrics import detection_auc
 
 SIZES = {"small": (50_000, 10, 3, 200), "large": (1_281_167, 1_000, 1, 500)}  # items, classes, answers each, annotators

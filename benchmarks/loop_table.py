@@ -2,8 +2,7 @@
 
 import numpy as np
 import pandas as pd
-
-from pidual.paper.summary import markdown
+from paper_table import markdown
 
 ORDERS = {"worst": "the worst", "spread": "spread over the list"}
 DATA = {"labelme": "LabelMe", "cifar10s": "CIFAR-10S", "cifar100_sm500": "CIFAR-100 SM500"}

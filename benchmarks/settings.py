@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from common import RESULTS, Log, crowd, data_folder, fit_and_score, load, write_result
 
-from pidual.data.datasets.published.cifar import CLASSES_10, load_cifar10
+from pidual.data.datasets.cifar import CLASSES_10, load_cifar10
 from pidual.fit.options import FitOptions
 
 VARIANTS = {

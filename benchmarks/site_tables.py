@@ -5,8 +5,7 @@ import json
 import methods
 import pandas as pd
 from common import RESULTS, read_rows
-
-from pidual.paper.summary import markdown
+from paper_table import markdown
 
 CROWDS = {
     "labelme": "LabelMe",

@@ -18,9 +18,10 @@ import pandas as pd
 import site_tables
 import symmetric_noise
 from common import RESULTS, read_fits, read_rows
+from paper_table import markdown, paper_table
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
-from pidual.paper.summary import TITLES, markdown, paper_table, summarise, summary_cells
+from pidual.paper.summary import TITLES, summarise, summary_cells
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 DETECTION_PAGE = PAGE.with_name("detection.md")

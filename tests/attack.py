@@ -13,7 +13,6 @@ import random
 import resource
 import shutil
 import signal
-import sqlite3
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -421,43 +420,6 @@ def forgeries(path, name):
             yield what, forged_tensors(name, changed, text)
         for what, text in json_forgeries(values, 1):
             yield f"values {what}", forged_tensors(name, tensors, text)
-    elif path.suffix == ".sqlite":
-        yield from study_forgeries(name)
-
-
-def study_forgeries(name):
-    """Changes of the database of a sweep."""
-
-    def statement(*texts):
-        def change(run):
-            with contextlib.closing(sqlite3.connect(run / name)) as database, database:
-                for text in texts:
-                    database.execute(text)
-
-        return change
-
-    for value in ("null", "[]", '"x"', "-1", "999", "1e999", "{", "\xff"):
-        for key in ("point", "claim", "host", "lock", "valid_loss", "selected_epoch", "seconds"):
-            sql = f"UPDATE trial_user_attributes SET value_json = '{value}' WHERE key = '{key}'"
-            yield f"{key} = {value}", statement(sql)
-        sql = f"UPDATE study_user_attributes SET value_json = '{value}'"
-        yield f"study = {value}", statement(sql)
-    for key in ("point", "claim", "host", "lock", "valid_loss", "selected_epoch", "seconds"):
-        yield f"no {key}", statement(f"DELETE FROM trial_user_attributes WHERE key = '{key}'")
-    yield "no study attributes", statement("DELETE FROM study_user_attributes")
-    yield "no trials", statement("DELETE FROM trials")
-    yield "no values", statement("DELETE FROM trial_values")
-    yield "value NaN", statement("UPDATE trial_values SET value = NULL, value_type = 'INF_POS'")
-    yield "value 7", statement("UPDATE trial_values SET value = 7")
-    yield "still running", statement("UPDATE trials SET state = 'RUNNING'")
-    yield "a state of no kind", statement("UPDATE trials SET state = 'DANCING'")
-    lock = "UPDATE trial_user_attributes SET value_json = '\"/etc/passwd\"' WHERE key = 'lock'"
-    yield "the lock is another file", statement(lock, "UPDATE trials SET state = 'RUNNING'")
-    for table in ("trials", "trial_values", "studies", "study_directions", "trial_params", "version_info"):
-        yield f"no table {table}", statement(f"DROP TABLE {table}")
-    yield "another direction", statement("UPDATE study_directions SET direction = 'MINIMIZE'")
-    yield "another version", statement("UPDATE version_info SET schema_version = 999")
-    yield "another revision", statement("UPDATE alembic_version SET version_num = 'v99'")
 
 
 def sample(cases, size, seed=0):

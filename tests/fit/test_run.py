@@ -32,7 +32,8 @@ from pidual.learn.engine.checkpoint import load_tensors
 from pidual.learn.engine.fit import Interrupted
 from pidual.learn.engine.progress import Progress
 from pidual.learn.engine.threads import CHOSEN_OUTSIDE
-from pidual.paper.protocol import paper_protocol
+from pidual.paper.code_base import CodeBaseTraining
+from pidual.paper.protocol import IMAGENET, IMAGENET_CODEBASE
 from pidual.run.predictions import read_frame
 
 EPOCHS = 120
@@ -124,9 +125,10 @@ def test_the_code_bases_protocol_for_imagenet_on_images_of_any_size(tmp_path):
     )
     table = AnnotationTable.from_frame(frame, keep_ids=True)
     inputs = load_inputs(tmp_path / "images", image_size=16, centre_crop=True, max_bytes=0)
-    training = paper_protocol("imagenet", codebase=True) | {"epochs": 2, "batch_size": 8, "loader_workers": 0}
+    training = {**IMAGENET, **IMAGENET_CODEBASE} | {"epochs": 2, "batch_size": 8, "loader_workers": 0}
     options = FitOptions(
         setting="paper",
+        training=CodeBaseTraining,
         options={**training, "width": 8, "pi_weight_decay": True, "network.width": 4, "network.statistics": "unit"},
         network="small_cnn",
     )
@@ -356,15 +358,16 @@ def test_going_on_with_another_version_is_a_warning(data, tmp_path):
 def test_a_run_from_before_an_option_was_added_can_be_resumed(data, tmp_path):
     run = fit_table(*data, tmp_path / "run", QUICK)
     config = json.loads((run.path / "config.json").read_text())
-    for name in ("lr_scale_batch", "decay_convention", "decay_norms", "resized_crop", "momentum_convention"):
+    for name in ("nesterov", "resized_crop"):
         del config["training"][name]
+    config["training"]["decay_norms"] = True  # an option of before
     (run.path / "config.json").write_text(json.dumps(config))
     summary = json.loads((run.path / "summary.json").read_text())
     del summary["digest"], summary["run_id"]  # of what config.json said when it was finished
     (run.path / "summary.json").write_text(json.dumps(summary))
     fit_table(*data, run.path, QUICK, resume=True)
-    other = replace(QUICK, options={**QUICK.options, "epochs": 3, "decay_norms": False})
-    with pytest.raises(RunError, match="decay_norms = True, and now it is False"):
+    other = replace(QUICK, options={**QUICK.options, "epochs": 3, "nesterov": False})
+    with pytest.raises(RunError, match="nesterov = True, and now it is False"):
         fit_table(*data, run.path, other, resume=True)
 
 

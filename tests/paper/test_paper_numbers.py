@@ -68,4 +68,3 @@ def test_what_the_tables_say_of_one_thing_agrees():
     ):
         assert table[name] == paper_numbers.SELECTED_ACCURACY["pi_dual"][:3]
     assert paper_numbers.CORRUPTED_PI["corrupted PI 0%"][0] == paper_numbers.SELECTED_ACCURACY["pi_dual"][0]
-    assert set(paper_numbers.DESIGN) | set(paper_numbers.COST) <= set(METHODS)

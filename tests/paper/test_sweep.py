@@ -4,13 +4,11 @@ import contextlib
 import json
 import re
 import shlex
-import signal
 import sys
 import threading
 import time
 from dataclasses import asdict
 from itertools import count
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -33,10 +31,10 @@ from pidual.options import Training
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
 from pidual.paper.sweep import choose_search, plain, recipe_search, run_sweep
-from pidual.paper.sweep.queue import Queue, beating, is_alive, lock_file
 from pidual.paper.sweep.results import Sweep
 from pidual.paper.sweep.space import Space
-from pidual.paper.sweep.study import check_same, open_study, opened
+from pidual.paper.sweep.study import check_same, opened
+from pidual.paper.sweep.worker import Worker
 from pidual.run.lifecycle import remove_sweep
 
 FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
@@ -83,8 +81,9 @@ def trials_of(out, study="labels-ce"):
 
 
 def each_point_is_complete_once(trials, n_points):
-    complete = [trial.user_attrs["point"] for trial in trials if trial.state == TrialState.COMPLETE]
-    return sorted(complete) == list(range(n_points)) and not any(t.state == TrialState.RUNNING for t in trials)
+    complete = [tuple(trial.params.values()) for trial in trials if trial.state == TrialState.COMPLETE]
+    busy = [trial for trial in trials if trial.state in (TrialState.RUNNING, TrialState.WAITING)]
+    return len(complete) == len({*complete}) == n_points and not busy
 
 
 def fails(*args, **kwargs):
@@ -207,7 +206,7 @@ def test_a_finished_sweep_is_not_repeated(folder, tmp_path, monkeypatch):
     code, _, err = sweep(folder, out, "-q", *choices)
     assert (code, err.count("\n")) == (1, 1)
     assert "already holds a sweep; continue or join it with --resume" in err
-    monkeypatch.setattr("pidual.paper.sweep.run.train", fails)
+    monkeypatch.setattr("pidual.paper.sweep.worker.train", fails)
     code, stdout, err = sweep(folder, out, "--resume", *choices)
     assert code == 0, err
     assert "2 points of lr; taken before: 2\n" in err
@@ -237,35 +236,118 @@ def test_tpe_tries_no_point_twice(data, tmp_path):
     assert not found.trials.duplicated(["lr", "momentum", "select"]).any()
 
 
+@pytest.fixture
+def soon_silent(monkeypatch):
+    """Workers that are given up after two seconds without a sign of life."""
+    monkeypatch.setattr("pidual.paper.sweep.study.HEARTBEAT_SECONDS", 1)
+    for module in ("study", "worker"):
+        monkeypatch.setattr(f"pidual.paper.sweep.{module}.GRACE_SECONDS", 2)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")  # threads share what is ignored
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
-def test_many_workers_take_each_point_once(sampler, tmp_path):
+def test_workers_at_once_try_each_point_once(sampler, data, tmp_path, monkeypatch):
     """Four workers on one SQLite file, each with connections of its own, that take and end trials at once."""
-    space = Space({"lr": [0.1, 0.2, 0.3, 0.4], "momentum": [0.0, 0.5, 0.9]}, CE)
-    url, limit, errors = f"sqlite:///{tmp_path / 'study.sqlite'}", 10, []
+    choices, errors = {"lr": [0.1, 0.2, 0.3, 0.4], "momentum": [0.0, 0.5, 0.9]}, []
+    monkeypatch.setattr("pidual.paper.sweep.worker.Worker.fit", lambda self, trial, point: record_fit(trial))
+
+    def record_fit(trial):
+        time.sleep(0.05)
+        for name, value in {"selected_epoch": 0, "valid_loss": 1.0, "seconds": 0.1}.items():
+            trial.set_user_attr(name, value)
+        return 0.5
 
     def work(number):
         try:
-            with opened(url) as storage, lock_file(tmp_path / f"worker{number}") as lock:
-                study = open_study(storage, "s", optuna.pruners.NopPruner(), {}, force=False, resume=True)
-                queue = Queue(study, space, sampler, limit, lock, stop=lambda: False)
-                while (trial := queue.take()) is not None:
-                    time.sleep(0.01)
-                    study.tell(trial.number, 0.5)
+            run_sweep(*data, tmp_path / "s", CE, choices, sampler=sampler, trials=10, resume=True)
         except BaseException as error:
             errors.append(error)
             raise
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    run_sweep(*data, tmp_path / "s", CE, choices, sampler=sampler, trials=1)
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert errors == []
-    trials = trials_of(tmp_path, "s")
-    complete = [trial.user_attrs["point"] for trial in trials if trial.state == TrialState.COMPLETE]
-    assert len(complete) == len(set(complete)) == limit
-    assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.FAIL}
+    assert each_point_is_complete_once(trials_of(tmp_path / "s", "sweep"), 10)
+    assert len(pd.read_csv(tmp_path / "s" / "trials.csv")) == 10
+
+
+def test_the_trial_of_a_killed_worker_is_done_again(folder, tmp_path, soon_silent):
+    out, choices = tmp_path / "s", search(lr="0.01,0.03,0.1")
+    args = ["sweep", folder / "labels.csv", "--x", folder / "x.npy", "--method", "ce", "--epochs", 60, "--out", out]
+    worker = start_cli([*args, *choices])
+    for line in worker.stderr:
+        if line.startswith("Trial 0: "):  # has begun
+            break
+    worker.kill()
+    worker.communicate(timeout=60)
+    assert [trial.state for trial in trials_of(out)] == [TrialState.RUNNING]
+    code, _, err = sweep(folder, out, "--resume", *choices, epochs=60)
+    assert code == 0, err
+    trials = trials_of(out)
+    assert trials[0].state == TrialState.FAIL
+    assert each_point_is_complete_once(trials, 3)
+    assert pd.read_csv(out / "trials.csv")["state"].tolist() == ["complete"] * 3
+    assert list((out / "state").iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage is supposed")
+def test_a_worker_that_shows_signs_of_life_keeps_its_trial_and_its_sweep(data, tmp_path, soon_silent):
+    run_sweep(*data, tmp_path / "s", CE, {"lr": [0.1, 0.2]}, trials=1)
+    with opened(f"sqlite:///{tmp_path / 's' / 'study.sqlite'}") as storage:
+        study = optuna.load_study(study_name="sweep", storage=storage)
+        point = 1 - study.trials[0].user_attrs["point"]
+        study.enqueue_trial({"lr": ["0.1", "0.2"][point]}, user_attrs={"point": point})
+        trial, ended = study.ask(), threading.Event()
+
+        def beat():
+            while not ended.wait(0.3):
+                storage.record_heartbeat(trial._trial_id)
+
+        storage.record_heartbeat(trial._trial_id)
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            found = run_sweep(*data, tmp_path / "s", CE, {"lr": [0.1, 0.2]}, resume=True)
+            with pytest.raises(RunError, match="still busy"):
+                run_sweep(*data, tmp_path / "s", CE, {"lr": [0.1]}, force=True)
+        finally:
+            ended.set()
+            thread.join()
+    assert sorted(found.trials["state"]) == ["complete", "running"]
+
+
+def test_a_worker_that_was_given_up_says_so_and_goes_on(data, tmp_path, monkeypatch):
+    said, taken = [], []
+
+    def given_up(self, trial, point):
+        if not taken:
+            taken.append(point)
+            self.study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        return real(self, trial, point)
+
+    real = Worker.fit
+    monkeypatch.setattr(Worker, "fit", given_up)
+    found = run_sweep(*data, tmp_path / "s", CE, LRS, say=said.append)
+    assert any("taken over by another worker" in line for line in said)
+    assert (found.trials["state"] == "complete").all()
+    assert len(found.trials) == 3
+
+
+def test_a_full_disk_frees_the_point(data, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise RunError("cannot write")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pidual.paper.sweep.worker.train", full)
+        with pytest.raises(RunError, match="cannot write"):
+            run_sweep(*data, tmp_path / "s", CE, LRS)
+    assert [trial.state for trial in trials_of(tmp_path / "s", "sweep")] == [TrialState.FAIL]
+    found = run_sweep(*data, tmp_path / "s", CE, LRS, resume=True)
+    assert len(found.trials) == found.best["n_trials"] == 3
 
 
 @pytest.mark.slow
@@ -282,32 +364,6 @@ def test_two_processes_share_a_sweep(folder, tmp_path):
     assert len(frame) == 9
     assert (frame["state"] == "complete").all()
     assert json.loads((out / "best.json").read_text())["n_trials"] == 9
-    assert list((out / "state").iterdir()) == []
-
-
-def test_another_worker_s_trial_is_left_to_it_until_it_is_killed(folder, tmp_path):
-    out, choices = tmp_path / "s", search(lr="0.01,0.03,0.1")
-    args = ["sweep", folder / "labels.csv", "--x", folder / "x.npy", "--method", "ce", "--epochs", 60, "--out", out]
-    worker = start_cli([*args, *choices])
-    for line in worker.stderr:
-        if line.startswith("Trial 0: "):  # has begun
-            break
-    worker.send_signal(signal.SIGSTOP)
-    code, _, err = sweep(folder, out, "--resume", *choices, epochs=60)
-    assert code == 0, err
-    assert "Still running in other workers: 1; " in err
-    before = trials_of(out)
-    assert [trial.state.name for trial in before] == ["RUNNING", "COMPLETE", "COMPLETE"]
-    worker.kill()
-    worker.communicate(timeout=60)
-    code, _, err = sweep(folder, out, "--resume", *choices, epochs=60)
-    assert code == 0, err
-    trials = trials_of(out)
-    assert [trial.state.name for trial in trials] == ["FAIL", "COMPLETE", "COMPLETE", "COMPLETE"]
-    assert each_point_is_complete_once(trials, 3)
-    assert [trial.datetime_complete for trial in trials[1:3]] == [trial.datetime_complete for trial in before[1:]]
-    frame = pd.read_csv(out / "trials.csv")
-    assert frame["state"].tolist() == ["complete"] * 3
     assert list((out / "state").iterdir()) == []
 
 
@@ -355,74 +411,6 @@ def test_ctrl_c_is_exit_code_130(folder, tmp_path, monkeypatch):
     assert each_point_is_complete_once(trials_of(tmp_path / "s"), 2)
 
 
-# --- dead and silent workers ---
-
-
-@pytest.fixture
-def study(tmp_path):
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with opened(f"sqlite:///{tmp_path / 'study.sqlite'}") as storage:
-        yield open_study(storage, "s", optuna.pruners.NopPruner(), {}, force=False, resume=False)
-
-
-def make_queue(study, host, limit=1):
-    return Queue(study, Space(LRS, CE), "grid", limit, {"host": host, "lock": ""}, stop=lambda: False)
-
-
-def test_a_lock_tells_the_living_from_the_dead(tmp_path):
-    with lock_file(tmp_path) as lock:
-        assert is_alive(lock) is True
-        assert is_alive(lock | {"host": "elsewhere"}) is None
-        kept = (tmp_path / f"{0:032}.lock").absolute()
-        kept.write_text("")
-        assert is_alive(lock | {"lock": str(kept)}) is False
-        (tmp_path / "other").write_text("")
-        assert is_alive(lock | {"lock": str(tmp_path / "other")}) is None  # no file of ours, so not opened
-    assert is_alive(lock) is None
-    with pytest.raises(KeyError), lock_file(tmp_path) as lock:
-        raise KeyError
-    assert is_alive(lock) is False
-
-
-def test_a_worker_that_ends_while_it_is_looked_at_is_neither_alive_nor_dead(tmp_path, monkeypatch):
-    with lock_file(tmp_path) as lock:
-        pass
-    monkeypatch.setattr(Path, "is_file", lambda path: True)
-    assert is_alive(lock) is None
-
-
-def test_the_first_to_claim_a_point_has_it_and_the_last_claim_ends_the_budget(study):
-    first, second = make_queue(study, "far", limit=2), make_queue(study, "near", limit=2)
-    assert first.claim(1).user_attrs["point"] == 1
-    assert second.claim(1) is None
-    assert second.claim(0) is not None
-    assert first.claim(2) is None
-    states = [(trial.user_attrs["point"], trial.state.name) for trial in study.get_trials()]
-    assert states == [(1, "RUNNING"), (1, "FAIL"), (0, "RUNNING"), (2, "FAIL")]
-
-
-def test_a_silent_worker_s_point_is_taken_and_it_hears_of_it(study, monkeypatch):
-    monkeypatch.setattr("pidual.paper.sweep.queue.BEAT_SECONDS", 0.2)
-    first = make_queue(study, "far").take()
-    monkeypatch.setattr("pidual.paper.sweep.queue.SILENT_SECONDS", 0.3)
-    second = make_queue(study, "near").take()
-    assert second is not None
-    assert first.user_attrs["point"] == second.user_attrs["point"]
-    with beating(first) as lost:
-        time.sleep(0.5)
-        assert lost()
-
-
-def test_a_worker_that_beats_is_left_alone(study, monkeypatch):
-    monkeypatch.setattr("pidual.paper.sweep.queue.BEAT_SECONDS", 0.2)
-    monkeypatch.setattr("pidual.paper.sweep.queue.SILENT_SECONDS", 20.0)
-    first = make_queue(study, "far").take()
-    with beating(first) as lost:
-        assert make_queue(study, "near").take() is None
-        assert not lost()
-    assert [trial.state for trial in study.get_trials()] == [TrialState.RUNNING]
-
-
 # --- trials that do not end well ---
 
 
@@ -454,15 +442,15 @@ def test_an_interrupted_trial_is_pruned_by_all_its_epochs(data, tmp_path):
 
 
 def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch):
-    from pidual.paper.sweep import run
+    from pidual.paper.sweep import worker
 
     def train(job, **kwargs):
         if job.training.lr == 0.03:
             raise RuntimeError("out of memory\nat some length")
         return real(job, **kwargs)
 
-    real = run.train
-    monkeypatch.setattr(run, "train", train)
+    real = worker.train
+    monkeypatch.setattr(worker, "train", train)
     code, stdout, err = sweep(folder, tmp_path / "s", *search(lr="0.01,0.03,0.1"))
     assert code == 0
     assert "Best of 2" in stdout
@@ -470,23 +458,8 @@ def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch
     assert "Failed: 1; " in err
     frame = pd.read_csv(tmp_path / "s" / "trials.csv").set_index("lr")
     assert frame.loc[0.03, ["state", "error"]].tolist() == ["failed", "out of memory"]
-    monkeypatch.setattr(run, "train", fails)
+    monkeypatch.setattr(worker, "train", fails)
     assert sweep(folder, tmp_path / "s", "-q", "--resume", *search(lr="0.01,0.03,0.1"))[0] == 0
-
-
-def test_a_full_disk_puts_the_trial_back(data, tmp_path, monkeypatch):
-    table, inputs = data
-
-    def full(*args, **kwargs):
-        raise RunError("cannot write")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("pidual.paper.sweep.run.train", full)
-        with pytest.raises(RunError, match="cannot write"):
-            run_sweep(table, inputs, tmp_path / "s", CE, LRS)
-    assert [trial.state for trial in trials_of(tmp_path / "s", "sweep")] == [TrialState.FAIL]
-    found = run_sweep(table, inputs, tmp_path / "s", CE, LRS, resume=True)
-    assert len(found.trials) == found.best["n_trials"] == 3
 
 
 # --- what is refused ---
@@ -587,14 +560,6 @@ def test_a_database_that_cannot_be_used_is_a_sentence(data, tmp_path, monkeypatc
         run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=f"sqlite:///{tmp_path / 'file'}")
 
 
-def test_a_busy_sweep_is_not_replaced(data, tmp_path):
-    table, inputs = data
-    run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]})
-    with lock_file(tmp_path / "s" / "state"), pytest.raises(RunError, match="still busy"):
-        run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]}, force=True)
-    assert (tmp_path / "s" / "best.json").exists()
-
-
 def test_a_sweep_is_replaced_only_where_the_new_one_can_start(data, tmp_path, monkeypatch):
     table, inputs = data
     monkeypatch.setattr("pidual.paper.sweep.study.OPEN_TRIES", 1)
@@ -619,7 +584,7 @@ def test_someone_else_s_directory_and_study_are_left_alone(data, tmp_path):
     url = f"sqlite:///{tmp_path / 'other.sqlite'}"
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with opened(url) as storage:
-        optuna.create_study(storage=storage, study_name="mine").ask()
+        optuna.create_study(storage=storage, study_name="mine").enqueue_trial({})
     with pytest.raises(RunError, match="was not made by `pidual sweep`"):
         run_sweep(table, inputs, tmp_path / "new", CE, LRS, storage=url, study="mine", resume=True)
 

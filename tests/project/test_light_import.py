@@ -7,7 +7,7 @@ import sys
 import pytest
 from command_line import run_cli
 
-from pidual.cli.job import LIBRARIES, METHOD_GRIDS, NETWORK_NAMES
+from pidual.cli.job import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import LIBRARIES as NETWORK_LIBRARIES
 from pidual.learn.nets import NETWORKS
@@ -90,7 +90,7 @@ print(json.dumps(said))
 
 
 def test_names_that_need_no_torch_are_those_there_are():
-    assert list(METHOD_GRIDS) == list(METHODS)
+    assert list(METHOD_NAMES) == list(METHODS)
     assert (list(NETWORK_NAMES), LIBRARIES) == (list(NETWORKS), NETWORK_LIBRARIES)
 
 

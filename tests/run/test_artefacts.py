@@ -55,7 +55,7 @@ def be_quick(monkeypatch):
     """Charts take most of the time of a report, and waiting for a silent worker most of that of a sweep."""
     monkeypatch.setattr("pidual.show.report.figures._svg", lambda name, label, draw, size: "<svg></svg>")
     monkeypatch.setattr("pidual.paper.sweep.results.draw_trials", lambda *args: None)
-    monkeypatch.setattr("pidual.paper.sweep.queue.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("pidual.paper.sweep.worker.GRACE_SECONDS", 1)
 
 
 def refused(answer, *parts):

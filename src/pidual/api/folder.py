@@ -15,6 +15,7 @@ from torch import nn
 
 from ..data.inputs import shape_as_given
 from ..errors import RunError, UsageError
+from ..options import option_names
 from ..run.files import WITHOUT_TRAINING
 from ..run.schemas import read_record
 from .run import Run
@@ -105,7 +106,11 @@ def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> An
         raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
     options: dict[str, Any] = {}
     if stored["network"]["name"] not in WITHOUT_TRAINING:
-        options = {f"training__{name}": value for name, value in config["training"].items() if name != "seed"}
+        options = {
+            f"training__{name}": value
+            for name, value in config["training"].items()
+            if name in option_names() and name != "seed"
+        }
         options |= {f"method__{name}": value for name, value in config["method_options"].items()}
         options |= {f"network__{name}": value for name, value in stored["network"]["options"].items()}
         options |= {"network": stored["network"]["name"]}

@@ -124,7 +124,7 @@ def check(name: str, folder: Path, as_json: bool) -> None:
     check: ok, note (usable, but incomplete), missing or wrong. Exits with 1 if anything is missing or wrong.
     """
     from ..data.datasets import DATASETS
-    from ..data.datasets.published.check import check_dataset
+    from ..data.datasets.check import check_dataset
 
     done = {key: check_dataset(key, folder) for key in (DATASETS if name == "all" else [name])}
     failed = {key: sum(each.status in ("missing", "wrong") for each in checks) for key, checks in done.items()}
@@ -156,7 +156,7 @@ def relabel(name: str, folder: Path, seed: int, as_json: bool, quiet: bool) -> N
     cifar10_pi: train 16 small CNNs on the CIFAR-10 training images in DIR and write DIR/cifar-10-pi; this takes minutes
     on one core for 10,000 images.
     """
-    from ..data.datasets.published.cifar10_pi import make_cifar10_pi
+    from ..paper.make_cifar10_pi import make_cifar10_pi
 
     with terminal_progress(quiet) as progress:
         made = make_cifar10_pi(folder, seed=seed, note=progress.note)

@@ -12,13 +12,29 @@ from click.core import ParameterSource
 
 from ..errors import UsageError
 from ..errors.messages import no_method
-from ..paper.grids import METHOD_GRIDS
 from .columns import guess_options, matching, without_names
 from .common import command_line, names, parse_same, parse_settings, unquoted
 
 if TYPE_CHECKING:
     from ..data import AnnotationTable
 
+METHOD_NAMES = (
+    *(
+        "ce",
+        "forward_t",
+        "co_teaching",
+        "divide_mix",
+        "elr",
+        "elr_plus",
+        "sop",
+        "sop_plus",
+        "cores",
+        "cores_star",
+        "pes",
+    ),
+    *("pes_semi", "het", "het_xl", "tram", "tram_plus_plus", "afm", "distill_pi", "pi_dual", "pi_dual_plus"),
+    "latent_truth",
+)
 NETWORK_NAMES = ("mlp", "small_cnn", "wrn_28_10", "resnet50", "resnet34", "preact_resnet18")
 LIBRARIES = ("torchvision", "timm")
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
@@ -172,8 +188,8 @@ training_options = together(
 
 def check_method_name(name: str, *groups: str) -> None:
     """Refuse a method that does not exist, without loading torch; a method added in Python has loaded it already."""
-    if "pidual.learn.methods" not in sys.modules and name not in (*METHOD_GRIDS, *groups):
-        raise UsageError(no_method(name, METHOD_GRIDS, groups))
+    if "pidual.learn.methods" not in sys.modules and name not in (*METHOD_NAMES, *groups):
+        raise UsageError(no_method(name, METHOD_NAMES, groups))
 
 
 def check_inputs_given_once(options: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from ..data import AnnotationTable, read_truth
 from ..detect.reviewed import calibrate_run, decided_classes
 from ..errors import RunError, UsageError
 from ..learn.methods.fitted_truth import FittedTruth
+from ..options import option_names
 from ..run.decisions import read_decisions
 from ..run.files import WITHOUT_TRAINING, RunFiles
 from .load_model import FETCHING, check_library_name, load_method
@@ -71,7 +72,7 @@ def options_again(run: RunFiles, **changes: Any) -> FitOptions:
                 f"{run.path} began with weights from elsewhere (network.{fetched[0]}); say which to begin with, with "
                 f"--set network.{fetched[0]}=..., or none, with --set network.{fetched[0]}=none."
             )
-    options = {name: value for name, value in config["training"].items() if name != "seed"}
+    options = {name: value for name, value in config["training"].items() if name in option_names() and name != "seed"}
     options |= config["method_options"]
     options |= {f"network.{name}": value for name, value in network["options"].items()}
     options = options if own else {}

@@ -47,6 +47,8 @@ class FitOptions:
         A Lightning Fabric accelerator, such as "auto", "cpu" or "cuda".
     threads : int, optional
         Number of CPU threads; by default one for small networks, otherwise as many as torch has (docs/settings.md).
+    training : type
+        `Training`, or a subclass of it that has more options.
     """
 
     method: str = "auto"
@@ -61,6 +63,7 @@ class FitOptions:
     seed: int = 0
     accelerator: str = "auto"
     threads: int | None = None
+    training: type[Training] = Training
 
 
 def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptions, str]:
@@ -84,10 +87,10 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     )
 
 
-def check_spelling(method: str, options: Mapping[str, Any]) -> None:
+def check_spelling(method: str, options: Mapping[str, Any], training: type[Training] = Training) -> None:
     """Refuse an option that the method does not have, and training has by nearly the same name."""
     for name in options:
-        near = get_close_matches(name, option_names(), 1) if name not in signature(METHODS[method]) else []
+        near = get_close_matches(name, option_names(training), 1) if name not in signature(METHODS[method]) else []
         if near:
             raise UsageError(
                 f"There is no option {quoted(name)} of training or of the method '{method}'; {near[0]} is one."
@@ -104,9 +107,9 @@ def resolve_options(
     images = len(in_shape) == 3
     sizes: dict[str, Any] = {"n_train": n_train, "n_items": n_items, "images": images}
     settings = choose_settings(options.setting, options.method, **sizes, mlp=options.network == "mlp")
-    given = split_settings(options.options)
-    check_spelling(options.method, given.method)
-    training = Training(**settings.training | given.training | {"seed": options.seed})
+    given = split_settings(options.options, options.training)
+    check_spelling(options.method, given.method, options.training)
+    training = options.training(**settings.training | given.training | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | given.method
     check_options(f"method '{options.method}'", METHODS[options.method], method)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
-from ..options import option_names
-from ..paper.protocol import PI_DUAL_PLUS_SCHEDULE, paper_protocol
+from ..options import Training, option_names
 
 Options = dict[str, Any]
 
@@ -94,11 +93,11 @@ def check_setting(setting: str) -> None:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
 
 
-def split_settings(settings: Mapping[str, Any]) -> Settings:
+def split_settings(settings: Mapping[str, Any], training_type: type[Training] = Training) -> Settings:
     """Options of training, of the method and of the network (`network.KEY`) from a mapping of all of them."""
     if "seed" in settings:
         raise UsageError("The seed is not an option of --set; give it with --seed or --seeds.")
-    training = {key: value for key, value in settings.items() if key in option_names()}
+    training = {key: value for key, value in settings.items() if key in option_names(training_type)}
     network = {key.removeprefix("network."): value for key, value in settings.items() if key.startswith("network.")}
     method = {key: value for key, value in settings.items() if key not in training and not key.startswith("network.")}
     return Settings(training, method, network)
@@ -109,7 +108,7 @@ def paper_settings(method: str, n_train: int, images: bool) -> Settings:
 
     For images Pi-DUAL has the width of CIFAR-10N and CIFAR-100N. The paper has no other inputs.
     """
-    training = paper_protocol() | {"select": "best", "guard": "watch"} | (AUGMENTATION if images else {})
+    training = PAPER_CIFAR | {"select": "best", "guard": "watch"} | (AUGMENTATION if images else {})
     if method == "pi_dual_plus":
         training |= PI_DUAL_PLUS_SCHEDULE
     options = {"width": 2048} if images and method in ("pi_dual", "pi_dual_plus") else {}
@@ -163,6 +162,16 @@ BY_ITEMS: tuple[dict[str, Any], ...] = (
     {"below": 200_000, "epochs": 10, "batch_size": 256, "folds": 2, "weight_decay": 1e-3},
     {"below": float("inf"), "epochs": 4, "batch_size": 1024, "folds": 2, "weight_decay": 1e-4},
 )
+PAPER_CIFAR: Options = {  # METHODS 1.1
+    "epochs": 90,
+    "batch_size": 256,
+    "lr": 0.1,
+    "schedule": "steps",
+    "milestones": (36, 72, 96),
+    "lr_decay": 0.2,
+    "weight_decay": 1e-4,
+}
+PI_DUAL_PLUS_SCHEDULE: Options = {"epochs": 300, "batch_size": 128, "schedule": "cosine"}  # METHODS 3.2
 AUGMENTATION = {"crop_pad": 4, "flip": True}
 SIZES: tuple[dict[str, Any], ...] = (
     {"below": 1_000, "epochs": 60, "batch_size": 16, "weight_decay": 1e-2, "random_pi": 0},

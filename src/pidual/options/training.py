@@ -2,19 +2,23 @@
 
 import math
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..errors.messages import quoted
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
 SCHEDULES = ("cosine", "steps", "constant")
 SELECTIONS = ("best", "lowest_loss", "last")
 GUARDS = ("recover", "watch", "off")
-CONVENTIONS = ("pytorch", "keras")
 
 
 @dataclass(frozen=True)
 class Training:
-    """Options of the training loop; `pidual.paper.protocol` has those of the paper and of its code base.
+    """Options of the training loop; a subclass may have more, and say how they change the steps.
 
     Parameters
     ----------
@@ -28,21 +32,9 @@ class Training:
     momentum : float
         Momentum of SGD, from 0 to below 1.
     weight_decay : float
-        Weight decay of SGD, which keeps weights small; `decay_convention` says how it is counted.
+        Weight decay of SGD, which keeps weights small: weight_decay * w is added to the gradient.
     nesterov : bool
         Use Nesterov's momentum instead of plain momentum.
-    lr_scale_batch : int or None
-        Batch size that `lr` is meant for: the rate becomes lr * batch_size / lr_scale_batch. None uses `lr` at any
-        batch size.
-    decay_convention : "pytorch" or "keras"
-        How `weight_decay` is counted. "pytorch" adds weight_decay * w to the gradient. "keras" adds twice that, the
-        gradient of the penalty weight_decay * w^2; use it with values from code written in Keras.
-    decay_norms : bool
-        Apply weight decay to gains and biases of normalisation layers too. All other parameters have it, except those
-        of PI networks, which the method option `pi_weight_decay` decides on.
-    momentum_convention : "pytorch" or "keras"
-        Where the learning rate enters. "pytorch" multiplies the velocity by the current rate. In "keras" past gradients
-        keep the rate they came with. The two differ only for some steps after the rate changes.
     schedule : "cosine", "steps" or "constant"
         How the learning rate changes during the run: "cosine" lowers it smoothly to `lr_end`, "steps" multiplies it by
         `lr_decay` at each of the `milestones`, "constant" keeps it.
@@ -69,9 +61,6 @@ class Training:
     select : "best", "lowest_loss" or "last"
         Epoch whose weights predict: "best" has the highest accuracy on the noisy validation rows, "lowest_loss" the
         lowest loss there, "last" is the last one. The last weights are saved in any case.
-    valid_whole_batches : bool
-        Leave out the last noisy validation rows if they do not fill a batch: with batches of 256, 256 of 400 rows are
-        used. A set smaller than a batch is used whole.
     guard : "recover", "watch" or "off"
         What to do if training collapses, so that the classifier learns nothing: "recover" starts again with a smaller
         learning rate, "watch" only records it, "off" does not check.
@@ -91,10 +80,6 @@ class Training:
     milestones: tuple[int, ...] = ()
     lr_decay: float = 0.2
     lr_end: float = 0.0
-    lr_scale_batch: int | None = None
-    decay_convention: str = "pytorch"
-    decay_norms: bool = True
-    momentum_convention: str = "pytorch"
     warmup_epochs: float = 0.0
     clip: float | None = None
     crop_pad: int = 0
@@ -102,7 +87,6 @@ class Training:
     flip: bool = False
     precision: str = "32-true"
     select: str = "best"
-    valid_whole_batches: bool = False
     guard: str = "recover"
     loader_workers: int = 2
     seed: int = 0
@@ -123,18 +107,14 @@ class Training:
             raise UsageError(f"momentum must be below 1, not {quoted(self.momentum)}.")
         if self.lr_end > 1:
             raise UsageError(f"lr_end must be at most 1, not {quoted(self.lr_end)}.")
-        for name in ("nesterov", "flip", "resized_crop", "decay_norms", "valid_whole_batches"):
+        for name in ("nesterov", "flip", "resized_crop"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} must be true or false, not {quoted(getattr(self, name))}.")
         if self.resized_crop and self.crop_pad:
             raise UsageError("resized_crop and crop_pad are two kinds of random crop; give one of them.")
-        scale = self.lr_scale_batch
-        if scale is not None and not (isinstance(scale, int) and not isinstance(scale, bool) and scale >= 1):
-            raise UsageError(f"lr_scale_batch must be a whole number of at least 1 or none, not {quoted(scale)}.")
         if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
             raise UsageError(f"clip must be above 0 or none, not {quoted(self.clip)}.")
         choices: dict[str, tuple[str, ...]] = {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS}
-        choices |= {"decay_convention": CONVENTIONS, "momentum_convention": CONVENTIONS}
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}, not {quoted(getattr(self, name))}.")
@@ -142,10 +122,24 @@ class Training:
     @property
     def scaled_lr(self) -> float:
         """The learning rate at this batch size, before warm-up and schedule."""
-        return self.lr * (self.batch_size / self.lr_scale_batch if self.lr_scale_batch else 1)
+        return self.lr
+
+    def count_valid(self, n: int) -> int:
+        """Return how many of the noisy validation rows are used: the first ones."""
+        return n
+
+    def make_sgd(self, groups: list[dict[str, Any]]) -> "Optimizer":
+        """Return the optimizer of ordinary parameters."""
+        from torch.optim import SGD
+
+        return SGD(groups, lr=self.scaled_lr, fused=True)
+
+    def decay_groups(self, method: "Module", groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return a method's parameter groups with their weight decay."""
+        return groups
 
     def lr_factor(self, step: float, steps_per_epoch: int) -> float:
-        """What the learning rate is multiplied by at a step, counted from 0 over the whole run."""
+        """Return what the learning rate is multiplied by at a step, counted from 0 over the whole run."""
         warmup = self.warmup_epochs * steps_per_epoch
         if step < warmup:
             return (step + 1) / warmup
@@ -158,6 +152,6 @@ class Training:
         return 1.0
 
 
-def option_names() -> list[str]:
-    """Names of all training options."""
-    return [option.name for option in fields(Training)]
+def option_names(training: type[Training] = Training) -> list[str]:
+    """Return the names of all training options."""
+    return [option.name for option in fields(training)]

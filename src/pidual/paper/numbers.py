@@ -15,19 +15,6 @@ Row = tuple[Number | None, ...]
 PAPER_DATASETS = ("cifar10h", "cifar10n", "cifar100n", "imagenet_pi:low", "imagenet_pi:high")
 CIFAR = PAPER_DATASETS[:3]
 
-DESIGN = {  # uses PI, models the noise, scales in rows, scales in classes, models, stages
-    "forward_t": (False, True, True, False, 1, 2),
-    "co_teaching": (False, False, True, True, 2, 1),
-    "divide_mix": (False, False, True, True, 2, 1),
-    "elr": (False, False, False, False, 1, 1),
-    "sop": (False, True, False, False, 1, 1),
-    "het_xl": (False, True, True, True, 1, 1),
-    "distill_pi": (True, False, True, True, 2, 2),
-    "afm": (True, False, True, True, 1, 1),
-    "tram_plus_plus": (True, False, True, True, 1, 1),
-    "pi_dual": (True, True, True, True, 1, 1),
-}
-
 # --- by method; one number for each of PAPER_DATASETS ---
 
 SELECTED_ACCURACY: Mapping[str, Row] = {
@@ -135,15 +122,6 @@ LEAVE_OUT: Mapping[str, Row] = {
     "without trial_index": ((74.4, 0.1), None, None),
 }
 VARIANTS = {**PAPER_ABLATIONS, **BACKBONE, **WIDTH, **DEPTH, **NOISE_INPUT, **TRAM_LOSS, **CORRUPTED_PI, **LEAVE_OUT}
-
-COST = {  # on ImageNet-PI: million parameters ("over 1B" as 1000), seconds per step
-    "ce": (26, 0.510),
-    "tram_plus_plus": (32, 0.541),
-    "pi_dual": (36, 0.566),
-    "het": (58, 0.575),
-    "sop": (1000, None),
-    "elr": (1000, None),
-}
 
 
 def paper_number(dataset: str, method: str, column: str) -> Number | None:

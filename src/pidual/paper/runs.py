@@ -33,6 +33,7 @@ from ..options import check_options, signature
 from ..run.identity import find_changes, refuse_change
 from .ablations import ABLATIONS
 from .about import about
+from .code_base import CodeBaseTraining
 from .recipes import Recipe
 from .score import Result, fit_and_score
 
@@ -117,6 +118,7 @@ class Fit:
             pi_kinds=self.recipe.pi_kinds,
             pi_min_count=1,
             seed=self.seed,
+            training=CodeBaseTraining,
         )
 
 
@@ -139,7 +141,9 @@ def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[st
 
     Settings that a method does not have are refused before anything is trained.
     """
-    own = split_settings({name: value for name, value in (changes or {}).items() if name != "network"}).method
+    own = split_settings(
+        {name: value for name, value in (changes or {}).items() if name != "network"}, CodeBaseTraining
+    ).method
     for method in methods:
         check_options(f"method '{method}'", METHODS[method], own)
     return [Fit(recipe, method, seed, changes=changes or {}) for seed in range(seeds) for method in methods]

@@ -634,8 +634,3 @@ SWEEP = record(
         "prune": flag,
     }
 )
-_trial: dict[str, Check] = {"point": whole(), "claim": text, "host": text, "lock": text}
-_found: dict[str, Check] = {"selected_epoch": whole(), "valid_loss": maybe(number()), "seconds": number(0, LONGEST)}
-TRIAL = record(_trial, {"beat": whole(), "error": text, "valid_accuracy": share} | _found)
-COMPLETE_TRIAL = record(_trial | _found | {"valid_accuracy": share})
-STUDY = mapping(plain)

@@ -2,7 +2,7 @@ import numpy as np
 import published
 import pytest
 
-from pidual.data.datasets.published import cifar
+from pidual.data.datasets import cifar
 
 
 @pytest.fixture

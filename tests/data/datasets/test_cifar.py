@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from published import BATCH, images, python2_pickle, write_cifar10, write_cifar100
 
-from pidual.data.datasets.published.cifar import CLASSES_10, cifar100_classes, load_cifar10, load_cifar100
+from pidual.data.datasets.cifar import CLASSES_10, cifar100_classes, load_cifar10, load_cifar100
 from pidual.errors import DataError, DataWarning
 
 pytestmark = pytest.mark.usefixtures("small_cifar")

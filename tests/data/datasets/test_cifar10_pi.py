@@ -5,11 +5,11 @@ import pytest
 from published import write_cifar10
 from sklearn.metrics import roc_auc_score
 
-from pidual.data.datasets import load_dataset
-from pidual.data.datasets.published import cifar, cifar10_pi
-from pidual.data.datasets.published.cifar10_pi import make_cifar10_pi
-from pidual.data.datasets.published.imagenet_pi_files import read_imagenet_pi
+from pidual.data.datasets import cifar, load_dataset
+from pidual.data.datasets.imagenet_pi_files import read_imagenet_pi
 from pidual.errors import DataError, DataWarning
+from pidual.paper import make_cifar10_pi as making
+from pidual.paper.make_cifar10_pi import make_cifar10_pi
 
 N = 160
 
@@ -30,7 +30,7 @@ def made(tmp_path_factory):
     notes = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cifar, "BATCH", N)
-        patch.setattr(cifar10_pi, "ANNOTATORS", ((6, 10), (7, 12), (8, 12)))
+        patch.setattr(making, "ANNOTATORS", ((6, 10), (7, 12), (8, 12)))
         about = make_cifar10_pi(data, note=notes.append)
     return data, about, notes
 
@@ -122,10 +122,10 @@ def fake_annotator(train, x_test, width, epochs, *, seed):
 
 def test_an_interrupted_making_is_not_taken_for_whole(small_cifar, tmp_path, monkeypatch):
     write_cifar10(tmp_path)
-    monkeypatch.setattr(cifar10_pi, "fit_annotator", fake_annotator)
+    monkeypatch.setattr(making, "fit_annotator", fake_annotator)
     make_cifar10_pi(tmp_path)
     first = load_dataset("cifar10_pi:low", tmp_path).frame
-    write, calls = cifar10_pi.write_imagenet_pi, []
+    write, calls = making.write_imagenet_pi, []
 
     def stop_at_the_second(*args):
         calls.append(args)
@@ -133,12 +133,12 @@ def test_an_interrupted_making_is_not_taken_for_whole(small_cifar, tmp_path, mon
             raise KeyboardInterrupt
         write(*args)
 
-    monkeypatch.setattr(cifar10_pi, "write_imagenet_pi", stop_at_the_second)
+    monkeypatch.setattr(making, "write_imagenet_pi", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         make_cifar10_pi(tmp_path, seed=1)
     with pytest.raises(DataError, match="make the annotations first"):
         load_dataset("cifar10_pi:low", tmp_path)
-    monkeypatch.setattr(cifar10_pi, "write_imagenet_pi", write)
+    monkeypatch.setattr(making, "write_imagenet_pi", write)
     make_cifar10_pi(tmp_path)
     assert load_dataset("cifar10_pi:low", tmp_path).frame.equals(first)
     assert json.loads((tmp_path / "cifar-10-pi" / "about.json").read_text())["seed"] == 0
@@ -146,7 +146,7 @@ def test_an_interrupted_making_is_not_taken_for_whole(small_cifar, tmp_path, mon
 
 def test_weak_annotators_are_reported(small_cifar, tmp_path, monkeypatch):
     write_cifar10(tmp_path)
-    monkeypatch.setattr(cifar10_pi, "fit_annotator", fake_annotator)
-    monkeypatch.setattr(cifar10_pi, "LEAST_ACCURACY", 1.01)
+    monkeypatch.setattr(making, "fit_annotator", fake_annotator)
+    monkeypatch.setattr(making, "LEAST_ACCURACY", 1.01)
     with pytest.warns(DataWarning, match="annotators 0, 1, 2, .*less than 101%"):
         make_cifar10_pi(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 from published import raw_csv, raw_rows, write_cifar10
 
 from pidual.data.datasets import load_dataset
-from pidual.data.datasets.published.cifar10h import read_answers
+from pidual.data.datasets.cifar10h import read_answers
 from pidual.errors import DataError, DataWarning
 
 pytestmark = pytest.mark.usefixtures("small_cifar")

@@ -144,7 +144,7 @@ def test_cifar100n(tmp_path, small_cifar, label):
 
 def test_released_cifar10n(real_data):
     """The two worst rules differ in 3,365 images, all of them wrong under both."""
-    from pidual.data.datasets.published.cifarn import KEYS_10, LABELS_10, choose, read_labels
+    from pidual.data.datasets.cifarn import KEYS_10, LABELS_10, choose, read_labels
 
     labels = read_labels(real_data, LABELS_10, KEYS_10)
     ours, official = (choose(labels, kind)[0] for kind in ("worst", "worst-official"))
@@ -155,7 +155,7 @@ def test_released_cifar10n(real_data):
 
 def test_released_cifar100n_workers_explain_errors(real_data):
     """Worker ids explain 13.0% of the variance of the errors where rows of side information belong to images."""
-    from pidual.data.datasets.published.cifarn import KEYS_100, LABELS_100, SIDE_100, read_labels, read_side_info
+    from pidual.data.datasets.cifarn import KEYS_100, LABELS_100, SIDE_100, read_labels, read_side_info
 
     labels = read_labels(real_data, LABELS_100, KEYS_100["fine"])
     wrong = (labels["noisy_label"] != labels["clean_label"]).astype(float)

@@ -6,9 +6,8 @@ import pytest
 from published import write_cifar100
 
 from pidual.data import AnnotationTable, Inputs
-from pidual.data.datasets import load_dataset
-from pidual.data.datasets.published import crowds
-from pidual.data.datasets.published.check import check_dataset
+from pidual.data.datasets import crowds, load_dataset
+from pidual.data.datasets.check import check_dataset
 from pidual.errors import DataError, UsageError
 
 WORDS = ["aspirin", "fever", "cures", "causes", "pain", "insulin", "diabetes", "helps", "against", "sadness"]

@@ -334,38 +334,6 @@ def test_the_epoch_with_the_lowest_validation_loss_is_selected(rows):
     assert made.selected_epoch == losses.index(min(losses))
 
 
-def test_options_of_the_code_base_train_and_resume_to_the_same_bits(tmp_path):
-    images = np.random.default_rng(0).integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)
-    rows = Rows.build(images, np.arange(60), np.arange(60) % 2)
-    training = Training(
-        epochs=3, batch_size=16, lr=0.05, lr_scale_batch=8, warmup_epochs=1, decay_convention="keras",
-        decay_norms=False, momentum_convention="keras", resized_crop=True, flip=True, valid_whole_batches=True,
-        guard="off",
-    )  # fmt: skip
-
-    def make():
-        return CE(SmallCNN(2, width=2), rows.spec(2))
-
-    whole = fit(make, rows, rows, training)
-    assert [record["lr"] for record in whole.history] == pytest.approx(
-        [0.1 * training.lr_factor(3 * epoch + 2, 3) for epoch in range(3)]
-    )
-    counter = itertools.count(1)
-    with pytest.raises(Interrupted):
-        fit(make, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == 5)
-    resumed = fit(make, rows, rows, training, store=StateStore(tmp_path))
-    assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
-
-
-@pytest.mark.parametrize(("batch_size", "kept"), [(24, 96), (50, 100), (110, 110)])
-def test_validation_rows_that_fill_no_batch_can_be_left_out(rows, batch_size, kept):
-    valid = rows.subset(np.arange(110))
-    training = Training(epochs=1, batch_size=batch_size, lr=0.05, guard="off", valid_whole_batches=True)
-    seen = fit(build(rows), rows, valid, training).history[0]["valid_accuracy"]
-    fitted = fit(build(rows), rows, rows.subset(np.arange(kept)), replace(training, valid_whole_batches=False))
-    assert seen == fitted.history[0]["valid_accuracy"]
-
-
 @pytest.mark.parametrize("policy", ["uda", "autoaugment"])
 def test_the_strong_views_are_the_method_s_and_the_same_after_resuming(policy, tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (60, 3, 20, 20), dtype=np.uint8)

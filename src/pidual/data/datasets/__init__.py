@@ -6,7 +6,6 @@ A dataset is named by its key of DATASETS; a variant goes behind a colon, and th
 """
 
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,69 +17,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset that can be loaded.
+    """A dataset that can be loaded; `loaders.LOADERS` has its function.
 
     Attributes
     ----------
     title : str
-    loader : str
-        Module of pidual and function in it: called with the folder of the data, the variant if there are any,
-        and the seed if it is random.
     variants : tuple of str
     random : bool
         Whether the seed decides which annotations there are.
-    recipes : bool
-        Whether `pidual benchmark` has recipes for it; benchmarks/crowds.py compares methods on the others.
     """
 
     title: str
-    loader: str
     variants: tuple[str, ...] = ()
     random: bool = False
-    recipes: bool = True
 
 
 DATASETS = {
-    "cifar10h": Entry("CIFAR-10H, worst labels", "data.datasets.published.cifar10h:load_cifar10h"),
-    "cifar10n": Entry(
-        "CIFAR-10N",
-        "data.datasets.published.cifarn:load_cifar10n",
-        ("worst", "worst-official", "aggregate", "random1", "random2", "random3"),
-    ),
-    "cifar100n": Entry("CIFAR-100N", "data.datasets.published.cifarn:load_cifar100n", ("fine", "coarse")),
-    "imagenet_pi": Entry(
-        "ImageNet-PI", "data.datasets.published.imagenet_pi:load_imagenet_pi", ("low", "high"), random=True
-    ),
-    "cifar10s": Entry("CIFAR-10S", "data.datasets.published.cifar10s:load_cifar10s"),
-    "labelme": Entry("LabelMe", "data.datasets.published.labelme:load_labelme", ("test", "valid")),
-    "digits_pi": Entry("Digits-PI", "data.datasets.digits:load_noise_level", ("low", "high"), random=True),
-    "cifar10_pi": Entry(
-        "CIFAR-10-PI", "data.datasets.published.cifar10_pi:load_cifar10_pi", ("low", "high"), random=True
-    ),
-    "cifar100_sm500": Entry("CIFAR-100 SM500", "data.datasets.published.crowds:load_cifar100_sm500", recipes=False),
-    "medical_treat": Entry(
-        "Medical relations", "data.datasets.published.crowds:load_medical_treat", random=True, recipes=False
-    ),
-    "llm_emotion": Entry(
-        "Language models on emotions", "data.datasets.published.crowds:load_llm_emotion", random=True, recipes=False
-    ),
-    **{
-        name: Entry(title, f"data.datasets.hard_cases:{name}", random=True, recipes=False)
-        for name, title in {
-            "topics": "Texts on four topics",
-            "spammers": "Digits by 30 workers, 9 of them spammers",
-            "wide_table": "Digits, a column for each annotator",
-            "messy_labels": "Texts, and a class in two spellings",
-            "fraud": "Payments, 2% of them fraud",
-            "one_annotator": "Breast cancer by one person",
-            "many_annotators": "Digits by 2,000 people",
-            "few_mistakes": "Digits with 2% noise",
-            "adversaries": "Digits, wrong on purpose",
-            "small_images": "500 small images",
-            "no_pi": "Wine without PI",
-            "idle_pi": "Breast cancer, PI that says nothing",
-        }.items()
-    },
+    "cifar10h": Entry("CIFAR-10H, worst labels"),
+    "cifar10n": Entry("CIFAR-10N", ("worst", "worst-official", "aggregate", "random1", "random2", "random3")),
+    "cifar100n": Entry("CIFAR-100N", ("fine", "coarse")),
+    "imagenet_pi": Entry("ImageNet-PI", ("low", "high"), random=True),
+    "cifar10s": Entry("CIFAR-10S"),
+    "labelme": Entry("LabelMe", ("test", "valid")),
+    "digits_pi": Entry("Digits-PI", ("low", "high"), random=True),
+    "cifar10_pi": Entry("CIFAR-10-PI", ("low", "high"), random=True),
+    "cifar100_sm500": Entry("CIFAR-100 SM500"),
+    "medical_treat": Entry("Medical relations", random=True),
+    "llm_emotion": Entry("Language models on emotions", random=True),
 }
 
 
@@ -100,12 +63,11 @@ def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **optio
         Passed on to the loader.
     """
     entry, variant = find_entry(name)
-    module, _, function = entry.loader.partition(":")
-    load = getattr(import_module(f"pidual.{module}"), function)
+    from .loaders import LOADERS
+
     if entry.random:
         options["seed"] = seed
-    dataset: NoisyDataset = load(Path(data), *([variant] if variant else []), **options)
-    return dataset
+    return LOADERS[name.partition(":")[0]](Path(data), *([variant] if variant else []), **options)
 
 
 def find_entry(name: str) -> tuple[Entry, str | None]:

@@ -20,7 +20,8 @@ from ...files import fingerprint, replacing
 from ...run.schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
 from ..methods.parts.memory import SampleMemory
 
-OPTIMIZER_STATE = {"SGD": {"momentum_buffer"}, "KerasSGD": {"velocity"}, "Adam": {"step", "exp_avg", "exp_avg_sq"}}
+OPTIMIZER_STATE = {"Adam": {"step", "exp_avg", "exp_avg_sq"}}
+MOMENTUM = {"momentum_buffer"}  # of every kind of SGD
 OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]
 START_ANEW = (
     "the state is damaged or of another run, so replace the run with --force (force=True in Python) or copy the state "
@@ -230,7 +231,9 @@ def unpack_optimizers(
             raise ValueError(f"{key[:200]!r} does not have the shape {list(shape)}")
         states[place[0]].setdefault(place[1], {})[name] = value
     for optimizer, state in zip(optimizers, states, strict=True):
-        known = OPTIMIZER_STATE[type(getattr(optimizer, "optimizer", optimizer)).__name__]  # Fabric wraps them
+        known = OPTIMIZER_STATE.get(
+            type(getattr(optimizer, "optimizer", optimizer)).__name__, MOMENTUM
+        )  # Fabric wraps them
         if any({*entries} != known for entries in state.values()):
             raise ValueError("what it holds of an optimizer is incomplete")
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -92,12 +92,6 @@ class Position:
         return {name: value for name, value in vars(self).items() if name != "ended" or value}
 
 
-def whole_batches(rows: Rows, batch_size: int) -> Rows:
-    """The first rows, as many as fill batches; all of fewer than a batch."""
-    kept = len(rows) // batch_size * batch_size
-    return rows.subset(np.arange(kept)) if kept else rows
-
-
 def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
     """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
     place = place_among_processes()
@@ -194,8 +188,8 @@ class Trainer:
         self.stage, self.callbacks = stage, callbacks
         self.build, self.train, self.training = build, train, training
         self.valid = valid
-        if valid is not None and training.valid_whole_batches:
-            self.valid = whole_batches(valid, training.batch_size)
+        if valid is not None and training.count_valid(len(valid)) < len(valid):
+            self.valid = valid.subset(np.arange(training.count_valid(len(valid))))
         self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
         self.position = Position()
         self.best: Weights = {}

@@ -8,12 +8,9 @@ the end; a sparse group moves it by that at once, without momentum, and leaves a
 from typing import Any
 
 import torch
-from torch import nn
 
 from ...options import Training
 from ..methods.base import Method
-
-NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
 def make_optimizers(method: Method, training: Training) -> list[torch.optim.Optimizer]:
@@ -24,7 +21,7 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
     lr = training.scaled_lr
     defaults = {"lr": lr, "momentum": training.momentum, "weight_decay": training.weight_decay}
     groups: dict[str, list[dict[str, Any]]] = {"dense": [], "sparse": [], "adam": [], "sparse adam": []}
-    for group in decay_groups(method, training, [{**defaults, **group} for group in method.param_groups()]):
+    for group in training.decay_groups(method, [{**defaults, **group} for group in method.param_groups()]):
         options = dict(group)
         sparse, adam = options.pop("sparse", False), options.pop("adam", False)
         if sparse and not adam:
@@ -40,8 +37,7 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
         groups[kind].append(options)
     made: list[torch.optim.Optimizer] = []
     if groups["dense"]:
-        keras = training.momentum_convention == "keras"
-        made.append(KerasSGD(groups["dense"], {}) if keras else torch.optim.SGD(groups["dense"], lr=lr, fused=True))
+        made.append(training.make_sgd(groups["dense"]))
     if groups["sparse"]:
         made.append(torch.optim.SGD(groups["sparse"], lr=lr, foreach=False))
     if groups["adam"]:
@@ -49,53 +45,3 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
     if groups["sparse adam"]:
         made.append(torch.optim.SparseAdam(groups["sparse adam"], lr=lr))
     return made
-
-
-class KerasSGD(torch.optim.Optimizer):
-    """SGD with momentum as Keras has it, the learning rate inside the velocity.
-
-    v <- momentum * v - lr * g
-    w <- w + momentum * v - lr * g        with Nesterov's momentum, else w + v
-
-    torch has v <- momentum * v + g and multiplies by the rate of the moment.
-    """
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            weights = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if not weights:
-                continue
-            moves = torch._foreach_add([weight.grad for weight in weights], weights, alpha=group["weight_decay"])
-            torch._foreach_mul_(moves, -group["lr"])
-            for weight in weights:
-                if not self.state[weight]:
-                    self.state[weight]["velocity"] = torch.zeros_like(weight)
-            velocities = [self.state[weight]["velocity"] for weight in weights]
-            torch._foreach_mul_(velocities, group["momentum"])
-            torch._foreach_add_(velocities, moves)
-            if not group["nesterov"]:
-                torch._foreach_add_(weights, velocities)
-                continue
-            torch._foreach_add_(weights, velocities, alpha=group["momentum"])
-            torch._foreach_add_(weights, moves)
-
-
-def decay_groups(method: Method, training: Training, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Parameter groups with weight decay by the convention asked for, and normalisation layers apart if they have none.
-
-    torch's SGD adds weight_decay * w to a gradient. The penalty of Keras is l2 * w^2, of which the gradient is 2 l2 w.
-    """
-    if training.decay_convention == "keras":
-        groups = [{**group, "weight_decay": 2 * group["weight_decay"]} for group in groups]
-    if training.decay_norms:
-        return groups
-    norms = {id(p) for module in method.modules() if isinstance(module, NORMS) for p in module.parameters()}
-    parts = []
-    for group in groups:
-        inside = [p for p in group["params"] if id(p) in norms]
-        others = [p for p in group["params"] if id(p) not in norms]
-        parts += [{**group, "params": others}] if others else []
-        parts += [{**group, "params": inside, "weight_decay": 0.0}] if inside else []
-    return parts

@@ -3,7 +3,7 @@
     run_sweep   table + inputs + options + search -> a directory with trials.csv, best.json and trials.svg
 
 A trial is one fit at one point of the search space. Trials are kept in an Optuna study, in a SQLite file of the
-directory or behind any URL Optuna takes. A killed worker's trial is put back; the worker that takes its point next
+directory or behind any URL Optuna takes. A killed worker's heartbeat ends; the worker that takes its point next
 continues from the state it saved, where that can be seen.
 """
 

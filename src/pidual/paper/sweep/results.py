@@ -1,8 +1,8 @@
-"""The files that say what a sweep has found: trials.csv, best.json, trials.svg."""
+"""Write what a sweep has found: trials.csv, best.json, trials.svg."""
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...files import replacing, write_json
 from ...files.spreadsheet import write_csv
-from ...run.schemas import COMPLETE_TRIAL, FORMAT
+from ...run.schemas import FORMAT
 from ...show.report.figures import ALERT, CALM
 from ..plots import panel, write_svg
-from .queue import Queue, owners
 from .space import Space, plain
 
+Trials = Mapping[int, FrozenTrial]  # by point
 STATES = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
@@ -45,85 +45,86 @@ class Sweep:
     best: dict[str, Any] | None
 
 
-class Results:
-    """The files that say what a sweep has found.
+def write_results(
+    out: Path,
+    space: Space,
+    fit_command: Sequence[str],
+    n_valid: int,
+    read: Callable[[], Trials],
+    *,
+    plot: bool = False,
+) -> Sweep:
+    """Write what there is; once more where another worker has added to it meanwhile, so that the newest stays.
 
     Parameters
     ----------
     out : Path
-    queue : Queue
+    space : Space
     fit_command : sequence of str
         As in `run_sweep`.
     n_valid : int
         Noisy validation rows.
+    read : callable
+        Gives point -> trial.
+    plot : bool
+        Whether to draw trials.svg.
     """
-
-    def __init__(self, out: Path, queue: Queue, fit_command: Sequence[str], n_valid: int):
-        self.out, self.queue, self.fit_command, self.n_valid = out, queue, fit_command, n_valid
-
-    def write(self, *, plot: bool = False) -> Sweep:
-        """Write what there is; once more where another worker has added to it meanwhile, so that the newest stays."""
-        while True:
-            trials = owners(self.queue.trials())
-            best = self.find_best(trials)
-            frame = self.frame(trials)
-            with replacing(self.out / "trials.csv") as temporary:
-                write_csv(frame, temporary)
-            if best is not None:
-                write_json(self.out / "best.json", best)
-            if plot:
-                draw_trials(self.out / "trials.svg", self.queue.space, trials, best)
-            now = owners(self.queue.trials())
-            if {point: trial.state for point, trial in now.items()} == {p: t.state for p, t in trials.items()}:
-                return Sweep(self.out, frame, best)
-
-    def frame(self, trials: Mapping[int, FrozenTrial]) -> pd.DataFrame:
-        """One row per trial."""
-        rows = []
-        for point, trial in sorted(trials.items(), key=lambda pair: pair[1].number):
-            found = trial.user_attrs
-            rows.append(
-                {"trial": trial.number, "state": STATES[trial.state]}
-                | self.queue.space.points[point]
-                | {"valid_accuracy": trial.value if trial.state == TrialState.COMPLETE else None}
-                | {name: found.get(name) for name in ("valid_loss", "selected_epoch", "seconds", "error")}
-            )
-        columns = ["trial", "state", *self.queue.space.search, "valid_accuracy", "valid_loss", "selected_epoch"]
-        frame = pd.DataFrame(rows, columns=[*columns, "seconds", "error"])
-        return frame.astype({"selected_epoch": "Int64"})
-
-    def find_best(self, trials: Mapping[int, FrozenTrial]) -> dict[str, Any] | None:
-        """The trial with the best accuracy on noisy validation rows; of equals that with the lowest loss there."""
-
-        def merit(point: int) -> tuple[float, float, int]:
-            loss = trials[point].user_attrs["valid_loss"]
-            return trials[point].value or 0.0, -math.inf if loss is None else -loss, -point
-
-        complete = [point for point, trial in trials.items() if trial.state == TrialState.COMPLETE]
-        if not complete:
-            return None
-        for point in complete:
-            self.queue.check(trials[point], COMPLETE_TRIAL)
-        point = max(complete, key=merit)
-        trial, space = trials[point], self.queue.space
-        settings = [word for name, value in space.points[point].items() for word in ("--set", f"{name}={plain(value)}")]
-        return {
-            "format": FORMAT,
-            "method": space.fixed.method,
-            "setting": space.fixed.setting,
-            "seed": space.fixed.seed,
-            "options": space.points[point],
-            "valid_accuracy": trial.value,
-            "valid_loss": trial.user_attrs["valid_loss"],
-            "selected_epoch": trial.user_attrs["selected_epoch"],
-            "n_valid": self.n_valid,
-            "trial": trial.number,
-            "n_trials": len(complete),
-            "command": shlex.join([*self.fit_command, *settings]),
-        }
+    while True:
+        trials = read()
+        best, frame = find_best(trials, space, fit_command, n_valid), make_frame(trials, space)
+        with replacing(out / "trials.csv") as temporary:
+            write_csv(frame, temporary)
+        if best is not None:
+            write_json(out / "best.json", best)
+        if plot:
+            draw_trials(out / "trials.svg", space, trials, best)
+        if {point: trial.state for point, trial in read().items()} == {p: t.state for p, t in trials.items()}:
+            return Sweep(out, frame, best)
 
 
-def draw_trials(path: Path, space: Space, trials: Mapping[int, FrozenTrial], best: Mapping[str, Any] | None) -> None:
+def make_frame(trials: Trials, space: Space) -> pd.DataFrame:
+    """Return one row per trial."""
+    rows = [
+        {"trial": trial.number, "state": STATES[trial.state]}
+        | space.points[point]
+        | {"valid_accuracy": trial.value if trial.state == TrialState.COMPLETE else None}
+        | {name: trial.user_attrs.get(name) for name in ("valid_loss", "selected_epoch", "seconds", "error")}
+        for point, trial in sorted(trials.items(), key=lambda pair: pair[1].number)
+    ]
+    columns = ["trial", "state", *space.search, "valid_accuracy", "valid_loss", "selected_epoch"]
+    return pd.DataFrame(rows, columns=[*columns, "seconds", "error"]).astype({"selected_epoch": "Int64"})
+
+
+def find_best(trials: Trials, space: Space, fit_command: Sequence[str], n_valid: int) -> dict[str, Any] | None:
+    """Return the trial with the best accuracy on noisy validation rows; of equals that with the lowest loss there."""
+
+    def merit(point: int) -> tuple[float, float, int]:
+        loss = trials[point].user_attrs["valid_loss"]
+        return trials[point].value or 0.0, -math.inf if loss is None else -loss, -point
+
+    complete = [point for point, trial in trials.items() if trial.state == TrialState.COMPLETE]
+    if not complete:
+        return None
+    point = max(complete, key=merit)
+    trial = trials[point]
+    settings = [word for name, value in space.points[point].items() for word in ("--set", f"{name}={plain(value)}")]
+    return {
+        "format": FORMAT,
+        "method": space.fixed.method,
+        "setting": space.fixed.setting,
+        "seed": space.fixed.seed,
+        "options": space.points[point],
+        "valid_accuracy": trial.value,
+        "valid_loss": trial.user_attrs["valid_loss"],
+        "selected_epoch": trial.user_attrs["selected_epoch"],
+        "n_valid": n_valid,
+        "trial": trial.number,
+        "n_trials": len(complete),
+        "command": shlex.join([*fit_command, *settings]),
+    }
+
+
+def draw_trials(path: Path, space: Space, trials: Trials, best: Mapping[str, Any] | None) -> None:
     """Accuracy on noisy validation rows against each option that has several values."""
     shown = [name for name, values in space.search.items() if len(values) > 1] or list(space.search)[:1]
     complete = {point: trial for point, trial in trials.items() if trial.state == TrialState.COMPLETE}

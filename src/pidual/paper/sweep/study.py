@@ -4,12 +4,15 @@ import contextlib
 import json
 import random
 import time
+import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.exceptions import DuplicatedStudyError, ExperimentalWarning, StorageInternalError
 from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -19,11 +22,12 @@ from ...files import without_passwords
 from ...fit.prepare import Job
 from ...fit.record import describe
 from ...run.identity import find_changes, refuse_change
-from ...run.schemas import IDENTITY, STUDY
+from ...run.schemas import IDENTITY
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
 OPEN_TRIES = 8
+HEARTBEAT_SECONDS, GRACE_SECONDS = 15, 60  # how often a worker shows that it lives, and how long it may be silent
 
 
 def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any]:
@@ -93,7 +97,10 @@ def opened(url: str) -> Iterator[RDBStorage]:
         arguments = {"connect_args": {"timeout": LOCKED_SECONDS}, "poolclass": NullPool}
     for left in reversed(range(OPEN_TRIES)):
         try:
-            storage = RDBStorage(url, engine_kwargs=arguments)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                beat, grace = HEARTBEAT_SECONDS, GRACE_SECONDS
+                storage = RDBStorage(url, engine_kwargs=arguments, heartbeat_interval=beat, grace_period=grace)
             break
         except RuntimeError as error:
             raise RunError(f"The study in {safe_url(url)} cannot be opened ({error}).") from error
@@ -139,7 +146,6 @@ def open_study(
                 raise RunError(
                     f"The study '{name}' was not made by `pidual sweep`; give the study another name (--study)."
                 )
-            STUDY(known.get("pidual", same))
     except DuplicatedStudyError as error:
         raise RunError(
             f"There is a study '{name}' in the storage; join it with --resume, replace it with --force (resume=True or "
@@ -150,3 +156,48 @@ def open_study(
         known = study.user_attrs  # another worker may have done so at the same time
     check_same(f"The study '{name}'", known["pidual"], same)
     return study
+
+
+def read_trials(study: optuna.Study, space: Space) -> dict[int, FrozenTrial]:
+    """Return point -> the first trial of it that runs or has ended; of failed ones those that no fit can end well."""
+    with study_errors(study.study_name):
+        trials = study.get_trials(deepcopy=False)
+        found: dict[int, FrozenTrial] = {}
+        for trial in sorted(trials, key=lambda trial: trial.number):
+            free = trial.state == TrialState.FAIL and "error" not in trial.user_attrs
+            point = trial.user_attrs.get("point")  # none of trials that are dropped at once
+            if trial.state == TrialState.WAITING or point is None or free:
+                continue
+            known = len(trial.params) == len(space.search)  # not of one that has only just begun
+            if not isinstance(point, int) or (known and trial.params not in space.params[point : point + 1]):
+                raise ValueError(f"trial {trial.number} is of no point to search")
+            found.setdefault(point, trial)
+        return found
+
+
+def running(trials: Mapping[int, FrozenTrial]) -> bool:
+    """Return whether some of the trials are not at their end."""
+    return any(trial.state == TrialState.RUNNING for trial in trials.values())
+
+
+def refuse_busy(url: str, name: str, out: Path) -> None:
+    """Refuse to replace a sweep of which a worker has shown a sign of life lately."""
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        return
+    busy = False
+    with contextlib.suppress(RunError, KeyError, ValueError), storage_errors(url), opened(url) as storage:
+        study = optuna.load_study(study_name=name, storage=storage)
+        fail_stale_trials(study)
+        busy = bool(study.get_trials(deepcopy=False, states=[TrialState.RUNNING]))
+    if busy:
+        raise RunError(
+            f"A worker is still busy with the sweep in {out}, or was {GRACE_SECONDS} seconds ago; stop it, and wait "
+            "that long, before you replace the sweep."
+        )
+
+
+def fail_stale_trials(study: optuna.Study) -> None:
+    """Free the points of trials whose workers have shown no sign of life for too long."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import DataError, UsageError
-from ... import Inputs, load_inputs
-from ..base import NoisyDataset
+from ...errors import DataError, UsageError
+from .. import Inputs, load_inputs
+from .base import NoisyDataset
 from .cifar import Images, cifar100_classes, load_cifar100
 from .locate import need_file, read_columns, whole_numbers
 

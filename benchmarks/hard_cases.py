@@ -1,21 +1,20 @@
 """Twelve small tables whose mistakes are rare or hard to find: planted ones, drawn by a seed, with clean labels beside.
 
-    load_dataset("fraud", seed=3)
+    HARD_CASES["fraud"][0](seed=3)
 
 Items are scikit-learn's digits, breast cancer and wine, or are made up here. Mistakes are random given who answers, how
 long it takes and when; so they do not look like those that people make because an item misleads them.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .. import load_inputs
-from .base import NoisyDataset
+from pidual.data import load_inputs
+from pidual.data.datasets.base import NoisyDataset
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,7 +27,7 @@ N_TEST = 2000  # of made-up items
 # --- the tables ---
 
 
-def topics(data: Path, *, seed: int = 0) -> NoisyDataset:
+def topics(seed: int = 0) -> NoisyDataset:
     """500 texts on four topics, three of seven annotators each: two of them are wrong half of the time."""
     rng = np.random.default_rng([1, seed])
     texts, y = _texts(500 + N_TEST, rng)
@@ -39,7 +38,7 @@ def topics(data: Path, *, seed: int = 0) -> NoisyDataset:
     return _text_dataset("topics", frame, TIMED, texts, y, 500, list(TOPICS), {"bad": _names(7)[[2, 5]].tolist()})
 
 
-def spammers(data: Path, *, seed: int = 0) -> NoisyDataset:
+def spammers(seed: int = 0) -> NoisyDataset:
     """Digits, three of 30 workers each: nine answer without looking."""
     rng = np.random.default_rng([2, seed])
     x, y = _digits()
@@ -51,7 +50,7 @@ def spammers(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("spammers", frame, TIMED, x, x[:0], y[:0], _digit_names(), {"bad": bad})
 
 
-def wide_table(data: Path, *, seed: int = 0) -> NoisyDataset:
+def wide_table(seed: int = 0) -> NoisyDataset:
     """Digits by twelve annotators, each of whom has skipped three in four; `about["wide"]` has a column for each."""
     rng = np.random.default_rng([3, seed])
     x, y = _digits()
@@ -65,7 +64,7 @@ def wide_table(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("wide_table", frame, WHO, x, x[:0], y[:0], _digit_names(), about)
 
 
-def messy_labels(data: Path, *, seed: int = 0) -> NoisyDataset:
+def messy_labels(seed: int = 0) -> NoisyDataset:
     """1,500 texts with one answer each, by twelve annotators, more wrong at night; one topic is written in two ways.
 
     "Account" and "account" are two classes, as a table has them that nobody has cleaned. Either is right where the
@@ -90,7 +89,7 @@ def messy_labels(data: Path, *, seed: int = 0) -> NoisyDataset:
     return _text_dataset("messy_labels", frame, kinds, texts, _after_variant(y), 1500, classes, about)
 
 
-def fraud(data: Path, *, seed: int = 0) -> NoisyDataset:
+def fraud(seed: int = 0) -> NoisyDataset:
     """5,000 payments with weak features, 2.2% of them fraud, two of four annotators each: lee misses 72% of frauds."""
     rng = np.random.default_rng([5, seed])
     y = rng.permutation(np.arange(5000 + N_TEST) % 45 == 0).astype(np.int64)
@@ -104,7 +103,7 @@ def fraud(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("fraud", frame, TIMED, x[:5000], x[5000:], y[5000:], ["ok", "fraud"], about)
 
 
-def one_annotator(data: Path, *, seed: int = 0) -> NoisyDataset:
+def one_annotator(seed: int = 0) -> NoisyDataset:
     """Breast cancer, labelled once by one person, whose 7.6% mistakes are quick; PI: the seconds."""
     rng = np.random.default_rng([6, seed])
     x, y, classes = _bundled("load_breast_cancer")
@@ -113,7 +112,7 @@ def one_annotator(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("one_annotator", frame, {"seconds": "duration"}, x, x[:0], y[:0], classes)
 
 
-def many_annotators(data: Path, *, seed: int = 0) -> NoisyDataset:
+def many_annotators(seed: int = 0) -> NoisyDataset:
     """1,500 digits, each with four of 2,000 annotators, who have three labels each: one in seven is bad."""
     rng = np.random.default_rng([7, seed])
     x, y = _digits()
@@ -128,7 +127,7 @@ def many_annotators(data: Path, *, seed: int = 0) -> NoisyDataset:
     )
 
 
-def few_mistakes(data: Path, *, seed: int = 0) -> NoisyDataset:
+def few_mistakes(seed: int = 0) -> NoisyDataset:
     """Digits with one label each by five annotators, all of them careful: 2% of the labels are wrong."""
     rng = np.random.default_rng([8, seed])
     x, y = _digits()
@@ -138,7 +137,7 @@ def few_mistakes(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("few_mistakes", frame, TIMED, x, x[:0], y[:0], _digit_names())
 
 
-def adversaries(data: Path, *, seed: int = 0) -> NoisyDataset:
+def adversaries(seed: int = 0) -> NoisyDataset:
     """Digits, two of ten annotators each: four of them know the digit d and say 9 - d on purpose."""
     rng = np.random.default_rng([9, seed])
     x, y = _digits()
@@ -153,7 +152,7 @@ def adversaries(data: Path, *, seed: int = 0) -> NoisyDataset:
     )
 
 
-def small_images(data: Path, *, seed: int = 0) -> NoisyDataset:
+def small_images(seed: int = 0) -> NoisyDataset:
     """500 digits as images of 16 x 16 pixels, two of four annotators each: two of them are careless."""
     rng = np.random.default_rng([10, seed])
     x, y = _digits()
@@ -169,7 +168,7 @@ def small_images(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("small_images", frame, WHO, images[:500], images[500:], y[500:], _digit_names(), about)
 
 
-def no_pi(data: Path, *, seed: int = 0) -> NoisyDataset:
+def no_pi(seed: int = 0) -> NoisyDataset:
     """Wine, one label each, 6.2% of them wrong, and nothing known about how they were made."""
     rng = np.random.default_rng([11, seed])
     x, y, classes = _bundled("load_wine")
@@ -177,7 +176,7 @@ def no_pi(data: Path, *, seed: int = 0) -> NoisyDataset:
     return NoisyDataset("no_pi", _frame(np.arange(len(y)), label, y), {}, x, x[:0], y[:0], classes)
 
 
-def idle_pi(data: Path, *, seed: int = 0) -> NoisyDataset:
+def idle_pi(seed: int = 0) -> NoisyDataset:
     """Breast cancer, one label each, 11.6% of them wrong; PI that says nothing about it: the batch, the weather."""
     rng = np.random.default_rng([12, seed])
     x, y, classes = _bundled("load_breast_cancer")

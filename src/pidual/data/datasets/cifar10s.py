@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import DataError
-from ..base import NoisyDataset
+from ...errors import DataError
+from .base import NoisyDataset
 from .cifar import CLASSES_10, Images, load_cifar10
 from .locate import need_file, read_columns, whole_numbers
 

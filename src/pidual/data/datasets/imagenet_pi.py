@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import DataError, UsageError
-from ... import Inputs, LazyImages
-from ..base import NoisyDataset
+from ...errors import DataError, UsageError
+from .. import Inputs, LazyImages
+from .base import NoisyDataset
 from .imagenet_pi_files import read_imagenet_pi
 from .locate import read_columns
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import DataError
+from ...errors import DataError
 
 
 def find_file(folder: Path, *names: str) -> Path | None:

@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 
 from pidual.data import AnnotationTable, Inputs
-from pidual.data.datasets import DATASETS, load_dataset
-from pidual.data.datasets.hard_cases import HARD_CASES, _drawn
 
 SIZES = {  # annotations, items, annotators (0: none are known), classes
     "topics": (1500, 500, 7, 4),
@@ -25,22 +23,29 @@ SIZES = {  # annotations, items, annotators (0: none are known), classes
 
 
 @pytest.fixture(scope="module")
-def tables():
-    return {name: load_dataset(name) for name in HARD_CASES}
+def cases(benchmark):
+    found = benchmark("hard_cases")
+    assert list(found.HARD_CASES) == list(SIZES)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tables(cases):
+    return {name: make() for name, (make, _) in cases.HARD_CASES.items()}
 
 
 def wrong(data):
     return data.frame["label"] != data.frame["y"]
 
 
-@pytest.mark.parametrize("name", HARD_CASES)
-def test_sizes_noise_and_promises(tables, name):
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_noise_and_promises(cases, tables, name):
     data, (n, items, people, classes) = tables[name], SIZES[name]
     frame = data.frame
     assert data.name == name
     assert (len(frame), len(data.x), len(data.classes)) == (n, items, classes)
     assert (frame["annotator"].nunique() if "annotator" in frame else 0) == people
-    assert data.noise_rate == pytest.approx(HARD_CASES[name][1], abs=0.005)
+    assert data.noise_rate == pytest.approx(cases.HARD_CASES[name][1], abs=0.005)
     assert list(frame) == ["item", *data.pi, "label", "y"]
     assert frame["item"].between(0, items - 1).all()
     assert set(frame["label"]) | set(frame["y"]) <= set(range(classes))
@@ -53,14 +58,14 @@ def test_sizes_noise_and_promises(tables, name):
     AnnotationTable.from_frame(frame, pi=list(data.pi))
 
 
-@pytest.mark.parametrize("name", HARD_CASES)
-def test_a_seed_is_a_table(tables, name):
-    again, other = load_dataset(name), load_dataset(name, seed=1)
+@pytest.mark.parametrize("name", SIZES)
+def test_a_seed_is_a_table(cases, tables, name):
+    make = cases.HARD_CASES[name][0]
+    again, other = make(), make(seed=1)
     pd.testing.assert_frame_equal(tables[name].frame, again.frame)
     assert tables[name].fingerprint() == again.fingerprint()
     assert not tables[name].frame["label"].equals(other.frame["label"])
     assert other.noise_rate == pytest.approx(tables[name].noise_rate, abs=0.02)
-    assert DATASETS[name].random
 
 
 @pytest.mark.parametrize("name", ["topics", "spammers", "wide_table", "messy_labels", "adversaries", "small_images"])
@@ -117,13 +122,13 @@ def test_either_spelling_of_a_topic_is_right(tables):
     assert wrong(data)[night].mean() > wrong(data)[~night].mean() + 0.08
 
 
-def test_wrong_answers_are_quick_where_times_tell_and_idle_pi_tells_nothing(tables):
+def test_wrong_answers_are_quick_where_times_tell_and_idle_pi_tells_nothing(cases, tables):
     for name in ("one_annotator", "messy_labels", "few_mistakes"):
         seconds = np.log(tables[name].frame["seconds"])
         assert seconds[wrong(tables[name])].mean() < seconds[~wrong(tables[name])].mean() - 0.4
     rates, gaps = [], []
     for seed in range(10):
-        data = load_dataset("idle_pi", seed=seed)
+        data = cases.idle_pi(seed=seed)
         rates.append(data.noise_rate)
         gaps.append(data.frame["degrees"][wrong(data)].mean() - data.frame["degrees"][~wrong(data)].mean())
     assert rates == pytest.approx([66 / 569] * 10, abs=1 / 569)
@@ -137,9 +142,9 @@ def test_texts_are_read_as_the_command_line_reads_them(tables):
     assert data.x_test.array.shape == (2000, data.x.array.shape[1])
 
 
-def test_as_many_rows_are_drawn_as_the_rates_sum_up_to():
+def test_as_many_rows_are_drawn_as_the_rates_sum_up_to(cases):
     rate = np.repeat([0.0, 0.1, 0.5, 1.0], [100, 200, 300, 50])
-    drawn = _drawn(rate, np.random.default_rng(0))
+    drawn = cases._drawn(rate, np.random.default_rng(0))
     assert [drawn[rate == each].sum() for each in (0.0, 0.1, 0.5, 1.0)] == pytest.approx([0, 20, 150, 50], abs=1)
-    many = np.mean([_drawn(rate, np.random.default_rng(seed)) for seed in range(400)], axis=0)
+    many = np.mean([cases._drawn(rate, np.random.default_rng(seed)) for seed in range(400)], axis=0)
     assert many == pytest.approx(rate, abs=0.15)

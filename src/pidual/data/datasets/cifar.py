@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import DataError, DataWarning
+from ...errors import DataError, DataWarning
 from .unpickle import read_pickle
 
 Part = Literal["train", "test"]

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import DataError
+from ...errors import DataError
 
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # first of the pickles in a file torch wrote before it used zip
 DTYPES = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)} | {"f4", "f8", "b1"}

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import DataError, UsageError
-from ..base import NoisyDataset
+from ...errors import DataError, UsageError
+from .base import NoisyDataset
 from .locate import load_array, need_file
 
 SOURCE = "http://www.fprodrigues.com/publications/deep-crowds/"

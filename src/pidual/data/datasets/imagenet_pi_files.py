@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import DataError
-from ....files import replacing
-from ..relabel import annotation_frame, annotator_names, choose_annotators
+from ...errors import DataError
+from ...files import replacing
+from .relabel import annotation_frame, annotator_names, choose_annotators
 
 Split = Literal["train", "validation"]
 

@@ -1,0 +1,67 @@
+"""The numbers of the paper's main tables, ours beside them."""
+
+import pandas as pd
+
+from pidual.learn.methods import METHODS
+from pidual.paper.numbers import COLUMNS, PAPER_ABLATIONS, PAPER_DATASETS, paper_number
+from pidual.paper.summary import MAIN_VALUES, TITLES, show
+
+GATE_VALUES = {TITLES["selected_auc"]: "selected_gate_auc", TITLES["last_auc"]: "last_gate_auc"}
+OURS = {  # where a dataset has another name here, or is not available: what stands in for it
+    "cifar10n": ("cifar10n:worst",),
+    "cifar100n": ("cifar100n:fine",),
+    "imagenet_pi:low": ("imagenet_pi:low", "cifar10_pi:low"),
+    "imagenet_pi:high": ("imagenet_pi:high", "cifar10_pi:high"),
+}
+
+
+def markdown(cells):
+    """Return a frame of text as a table in Markdown."""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in cells.itertuples(index=False)]
+    return "\n".join(["| " + " | ".join(cells.columns) + " |", "|---" * cells.shape[1] + "|", *lines])
+
+
+def paper_table(summary):
+    """Return every number of the paper's main tables, ours beside it at the scale we ran, as a table in Markdown.
+
+    Where a dataset is not available, ours is of the one that stands in for it, and named.
+    """
+    rows = []
+    for dataset in PAPER_DATASETS:
+        ours, source = our_rows(summary, dataset)
+        for method, variant, values in paper_rows():
+            numbers = {title: paper_number(dataset, variant or method, name) for title, name in values.items()}
+            found = ours[(ours["method"] == method) & (ours["variant"] == variant)].to_dict("records")
+            if not any(numbers.values()):
+                continue
+            words = ", ".join([method, *filter(None, [variant]), *(["gate"] if values == GATE_VALUES else [])])
+            row = {"dataset": dataset, "method": words, "ours on": source if found else "not run"}
+            for title in map(TITLES.__getitem__, MAIN_VALUES):
+                name = values.get(title, "")
+                mean, std = numbers.get(title) or (None, None)
+                row[f"paper: {title}"] = show(mean, std, name)
+                row[f"ours: {title}"] = show(found[0][name], found[0][f"{name}_std"], name) if found and name else ""
+            rows.append(row)
+    return markdown(pd.DataFrame(rows))
+
+
+def paper_rows():
+    """Return the rows of the paper's main tables: method, variant, and the value that stands in each column."""
+    values = {TITLES[name]: name for name in MAIN_VALUES}
+    known = {method for name in MAIN_VALUES for method in COLUMNS[name]}
+    return [
+        *((method, "", values) for method in METHODS if method in known),
+        ("pi_dual", "", GATE_VALUES),
+        *(("pi_dual", variant, values) for variant in PAPER_ABLATIONS),
+    ]
+
+
+def our_rows(summary, dataset):
+    """Return our rows for a dataset of the paper and what they are of: the paper's scale before the smaller one."""
+    for name in OURS.get(dataset, (dataset,)):
+        for scale in ("paper", "cpu"):
+            rows = summary[(summary["dataset"] == name) & (summary["scale"] == scale)]
+            if len(rows):
+                part = scale == "paper" and not rows["whole"].all()
+                return rows, f"{name}, {scale} scale" + (", part of the data" if part else "")
+    return summary.iloc[:0], ""
