@@ -5,7 +5,7 @@ import pytest
 
 from pidual.learn.answers import model as answer_model
 from pidual.learn.answers.design import Design
-from pidual.learn.answers.model import AnswerModel, Answers, fit_answer_model, likelihood
+from pidual.learn.answers.model import AnswerModel, Answers, Table, fit_answer_model, likelihood, softmax
 
 
 def draw(n=12, k=3, annotators=4, per_item=3, seed=0, numbers=1):
@@ -68,6 +68,24 @@ def test_the_likelihood_and_its_derivative(k, known, monkeypatch):
         step[at] = 1e-5
         ends = [likelihood(model.like(flat + sign * step), answers, log_p, truth)[0] for sign in (1, -1)]
         assert slope[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_what_answers_say_of_an_item_is_the_sum_of_what_each_says(k):
+    answers, _, model = draw(k=k)
+    by_row = answers.by_item @ model.log_likelihood(answers)
+    np.testing.assert_allclose(Table(model, answers).log_p_of_items(answers), by_row, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 60, 100, 1000])
+def test_a_softmax_of_any_size_is_finite(kind, size):
+    z = size * np.array([[1.0, 0.5, -1.0], [-1.0, -1.0, -1.0]], kind)
+    total, p = softmax(z)
+    exact = z.astype(np.float64)
+    exact = np.exp(exact - exact.max(1, keepdims=True))
+    np.testing.assert_allclose(p, exact / exact.sum(1, keepdims=True), rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(total, z.max(1) + np.log(exact.sum(1)), rtol=1e-5)
 
 
 def test_the_answers_to_some_items():

@@ -14,13 +14,13 @@ more likely, by as much, than the same class shares for all items do: an f that 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .model import FULL_CLASSES, Answers, log_softmax, logsumexp
+from .model import FULL_CLASSES, Answers, logsumexp, softmax
 
 RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 FOLLOWS = (0.5, 0.7, 0.85)
@@ -76,24 +76,46 @@ def find_misleading(answers: Answers, log_f: Floats, log_p: Floats, tau: float) 
         return find_misleading(answers.subset(some), log_f[some], log_p[kept], tau)
     flat = np.broadcast_to(np.log(np.exp(log_f).mean(0)), log_f.shape)
     plain = tau * (answers.by_item @ log_p)
-    rival = best(wrong_at(f, rate) + plain for f in sharpened(log_f).values() for rate in (0.0, *RATES))
-    if not is_clear(
-        rival - best(wrong_at(f, rate) + plain for f in sharpened(flat).values() for rate in (0.0, *RATES))
-    ):
+    rival = best(f_is_wrong(log_f, plain))
+    if not is_clear(rival - best(f_is_wrong(flat, plain))):
         return None
-    tries: dict[Misleading, Floats] = {}
+    tries, fs = dict[Misleading, Floats](), sharpened(log_f)
     for follow in FOLLOWS:
         pairs = Misleading(0.5, follow, 1.0).pairs(log_p).reshape(len(log_p), k * k)
-        both = split(tau * (answers.by_item @ pairs).reshape(-1, k, k))
-        for each in (Misleading(rate, follow, s) for rate in RATES for s in SHARPNESS):
-            tries[each] = logsumexp(log_softmax(each.sharpness * log_f) + each.mixed(*both))
+        log_e = tau * (answers.by_item @ pairs)
+        most = log_e.max(1)
+        e = np.exp(log_e - most[:, None]).reshape(-1, k, k)
+        right = np.einsum("nzz->nz", e).copy()
+        e[:, np.arange(k), np.arange(k)] = 0
+        wrong = e @ np.ones(k)
+        for s, f in fs.items():
+            if_right, if_wrong = dot(f, right), dot(f, wrong)
+            for rate in RATES:
+                mixed = (1 - rate) * if_right + rate / (k - 1) * if_wrong
+                tries[Misleading(rate, follow, s)] = most + np.log(mixed)
     found = max(tries, key=lambda each: float(tries[each].sum()))
     return found if is_clear(tries[found] - rival) else None
 
 
+def f_is_wrong(log_f: Floats, log_e: Floats) -> Iterator[Floats]:
+    """Return the log-likelihood of each item's answers (n,), for f of each sharpness that is wrong at each rate."""
+    most = log_e.max(1)
+    e = np.exp(log_e - most[:, None])
+    total = e.sum(1)
+    for f in sharpened(log_f).values():
+        right = dot(f, e)
+        for rate in (0.0, *RATES):
+            yield most + np.log((1 - rate) * right + rate / (f.shape[1] - 1) * (total - right) + TINY)
+
+
 def best(tries: Iterable[Floats]) -> Floats:
     """Return the log-likelihood of each item's answers by the explanation that makes them most likely."""
-    return max((logsumexp(each) for each in tries), key=lambda made: float(made.sum()))
+    return max(tries, key=lambda made: float(made.sum()))
+
+
+def dot(a: Floats, b: Floats) -> Floats:
+    """Return the product of each row with the same row of the other."""
+    return np.asarray(np.einsum("nk,nk->n", a, b))
 
 
 def is_clear(gain: Floats) -> bool:
@@ -104,11 +126,5 @@ def is_clear(gain: Floats) -> bool:
 
 
 def sharpened(log_f: Floats) -> dict[float, Floats]:
-    """Return log f at every sharpness."""
-    return {s: log_softmax(s * log_f) for s in SHARPNESS}
-
-
-def wrong_at(log_f: Floats, rate: float) -> Floats:
-    """Return log f where f is wrong at this rate however sure it is."""
-    f = np.exp(log_f)
-    return np.asarray(np.log((1 - rate) * f + rate * (1 - f) / (f.shape[-1] - 1) + TINY))
+    """Return f at every sharpness."""
+    return {s: softmax(s * log_f)[1] for s in SHARPNESS}

@@ -39,7 +39,7 @@ CURVATURE = {
 }  # a vote
 STEPS, TOLERANCE = 25, 1e-5
 SHARPEST = 6.0  # logarithm of s
-LARGE = 200.0  # logits of which exp can take three
+LARGE = 200.0  # logits of which exp can take three, or a third of one in single precision
 TINY = 1e-12
 
 Floats = NDArray[np.float64]
@@ -310,6 +310,20 @@ class Table:
             found += self.pairs.transpose(0, 2, 1)[rows // self.v.shape[1], label]
         return np.asarray(found)
 
+    def log_p_of_items(self, answers: Answers) -> Floats:
+        """Return the weighted sum of log P over the answers to each item, for every class (n, K)."""
+        layout, item, label, k = self.layout, answers.item, answers.label, answers.n_classes
+        rows = layout.place[answers.context]
+        skill = self.skill.reshape(len(layout.items.indptr) - 1, -1)
+        hits = answers.weight * skill[rows, 0 if self.pairs is not None else label]
+        found = np.asarray(np.bincount(item * k + label, hits, answers.n_items * k), np.float64).reshape(-1, k)
+        said = answers.weight * self.v.reshape(-1, k)[rows, label]
+        found += np.bincount(item, said, answers.n_items)[:, None]
+        found -= layout.items.T @ np.log(self.all).reshape(-1, k)
+        if self.pairs is not None:
+            found += layout.labels.T @ self.pairs.transpose(0, 2, 1).reshape(-1, k)
+        return found
+
     def slopes(self, answers: Answers, q: Floats, slope: AnswerModel) -> None:
         """Add the derivative of sum q log P to a model, where q (n, K) is how likely each class of an item is."""
         layout, k = self.layout, answers.n_classes
@@ -367,7 +381,7 @@ def fit_answer_model(
     precision = np.concatenate([np.full(getattr(start, name).size, value) for name, value in PRECISION.items()])
 
     def objective(flat: Floats) -> tuple[float, Floats]:
-        value, slope = likelihood(start.like(flat), answers, log_p, truth)
+        value, slope = likelihood(start.like(flat), answers, log_p, truth, sharpen=sharpen)
         down = precision * flat - slope.flat()
         down[-1] *= sharpen  # log_sharpness is the last one
         return 0.5 * float(precision @ flat**2) - value, down
@@ -400,18 +414,21 @@ def curvature(model: AnswerModel, answers: Answers) -> Floats:
 
 
 def likelihood(
-    model: AnswerModel, answers: Answers, log_p: Floats, truth: Ints | None = None
+    model: AnswerModel, answers: Answers, log_p: Floats, truth: Ints | None = None, *, sharpen: bool = True
 ) -> tuple[float, AnswerModel]:
-    """Return the log-likelihood of all answers, and its derivative by each number of the model."""
+    """Return the log-likelihood of all answers, and its derivative by each number of the model.
+
+    That by log_sharpness is left out where it is not asked for.
+    """
     slope, total = AnswerModel.empty(answers, own=len(model.own) > 0), 0.0
     for items, part in answers.parts:
-        log_f, table = model.log_f(log_p[items]), Table(model, part)
-        log_q = only_known(log_f + part.by_item @ table.log_p(part), None if truth is None else truth[items])
-        of_item = logsumexp(log_q)
-        q, f = np.exp(log_q - of_item[:, None]), np.exp(log_f)
+        z, table = model.sharpness * log_p[items] + model.bias, Table(model, part)
+        log_total, f = softmax(z)
+        z -= log_total[:, None]
+        of_item, q = softmax(only_known(z + table.log_p_of_items(part), None if truth is None else truth[items]))
         table.slopes(part, q, slope)
-        slope.bias[:] += (q - f).sum(0)
-        if abs(model.log_sharpness) < SHARPEST:
+        slope.bias[:] += q.sum(0) - f.sum(0)
+        if sharpen and abs(model.log_sharpness) < SHARPEST:
             slope.log_sharpness[...] += model.sharpness * ((q - f) * log_p[items]).sum()
         total += float(of_item.sum())
     return total, slope
@@ -437,7 +454,23 @@ def log_softmax(z: Floats) -> Floats:
 
 def logsumexp(z: Floats) -> Floats:
     """Return log sum exp over the last axis."""
-    if z.size and z.min() > -LARGE and z.max() < LARGE:  # many short rows, faster by one product
-        return np.asarray(np.log(np.exp(z).reshape(-1, z.shape[-1]) @ np.ones(z.shape[-1])).reshape(z.shape[:-1]))
+    most, _, total = exponentials(z)
+    return np.asarray(most + np.log(total))
+
+
+def softmax(z: Floats) -> tuple[Floats, Floats]:
+    """Return log sum exp over the last axis, and the softmax of each row."""
+    most, e, total = exponentials(z)
+    e /= total[..., None]
+    return np.asarray(most + np.log(total)), e
+
+
+def exponentials(z: Floats) -> tuple[Floats | float, Floats, Floats]:
+    """Return a number to subtract from each row, or from all, so that exp is finite; exp of the rest; and its sums."""
+    large = LARGE if z.dtype == np.float64 else LARGE / 3
+    if z.size and z.min() > -large and z.max() < large:  # many short rows, faster by one product
+        e = np.exp(z)
+        return 0.0, e, (e.reshape(-1, z.shape[-1]) @ np.ones(z.shape[-1], z.dtype)).reshape(z.shape[:-1])
     most = z.max(-1, keepdims=True)
-    return np.asarray((most + np.log(np.exp(z - most).sum(-1, keepdims=True)))[..., 0])
+    e = np.exp(z - most)
+    return most[..., 0], e, e.sum(-1)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...metrics import OWN_WEIGHT
 from .misleading import Misleading
-from .model import Answers, log_softmax, logsumexp, only_known
+from .model import Answers, log_softmax, logsumexp, only_known, softmax
 
 RHO = 0.4  # correlation of answers to one item, given its class
 TAUS = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -126,11 +126,11 @@ def put_together(
         joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
     log_q = log_softmax(only_known(prior + all_answers, truth))
     q = np.exp(log_q)
-    cautious = np.exp(log_softmax(CAUTION * log_q))
-    confident = np.exp(log_softmax(only_known(log_f + at_most, truth)))
+    cautious = softmax(CAUTION * log_q)[1]
+    confident = softmax(only_known(log_f + at_most, truth))[1]
     known = None if truth is None else truth[answers.item]
     rows = np.arange(len(answers.item)), answers.label
-    quality, unaided = (np.exp(log_softmax(only_known(prior[answers.item] + each, known))[rows]) for each in joints)
+    quality, unaided = (softmax(only_known(prior[answers.item] + each, known))[1][rows] for each in joints)
     stated = np.stack([each[answers.item, answers.label] for each in (cautious, confident)])
     stated_items = np.stack([each.max(1) for each in (cautious, confident)])
     votes, full = m * tau * b[:, 0], q[answers.item, answers.label]

@@ -147,13 +147,15 @@ class Features:
 
 def squared_distances(a: Floats, b: Floats) -> Floats:
     """Return |a_i - b_j|^2."""
-    found = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T
+    found = a @ (-2 * b).T
+    found += (a * a).sum(1)[:, None]
+    found += (b * b).sum(1)
     return np.asarray(np.maximum(found, 0.0, out=found))
 
 
 def relu_kernel(a: Floats, b: Floats) -> Floats:
     """Return the arc-cosine kernel of order 1, and <x, x'> times that of order 0."""
-    a, b = (np.pad(z / np.sqrt(z.shape[1]), ((0, 0), (0, 1)), constant_values=CONSTANT).astype(z.dtype) for z in (a, b))
+    a, b = (np.pad(z / np.sqrt(z.shape[1], dtype=z.dtype), ((0, 0), (0, 1)), constant_values=CONSTANT) for z in (a, b))
     dot = a @ b.T
     norms = np.sqrt((a * a).sum(1))[:, None] * np.sqrt((b * b).sum(1))
     cosine = np.clip(dot / norms, -1.0, 1.0)

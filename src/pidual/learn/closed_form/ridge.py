@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
-from ..answers.model import log_softmax
+from ..answers.model import exponentials, softmax
 from .kernels import KERNELS, LANDMARKS, Array, Features, Kernel, Precision, Scale
 
 RIDGES = 10 ** np.linspace(-2.5, 2.5, 9)  # times the mean of S^2
@@ -41,7 +41,7 @@ SINGLE = 500  # inputs from which features are worked out in single precision
 DECIDING, DECIDING_NUMBERS = 5000, 2**22  # items whose answers decide, and these times K
 CHOOSING = 500  # inputs that choose kernels, of more than LANDMARKS
 MOST_KERNELS, WORTH = 3, 0.0005  # that are chosen, and the log-likelihood of an item's answers that one must add
-PART = 2**13  # inputs whose features are worked out at once
+PART = 2**11  # inputs whose features are worked out at once
 CACHED = 2**25  # numbers of U that are kept; beyond, features are worked out anew in each round
 
 Floats = NDArray[np.float64]
@@ -111,22 +111,18 @@ class Block:
             self.processes = ALONE
         else:
             self._stream()
-        keep = self.u is not None or len(self.x) * len(self.squares) <= CACHED
-        made: list[Floats] | None = [] if keep and self.u is None else None
-        self.processes = ALONE if keep else self.processes
         self.h = np.zeros((len(self.x), len(RIDGES)), self.features.dtype)
         shrink: Array = self.shrink(self.ridges).astype(self.features.dtype)
         for rows in self.processes.mine(len(self.x)):
             u = self.scaled(rows)
             self.h[rows] = (u * u) @ shrink + self.weight[rows, None] / self.weight.sum()
-            if made is not None:
-                made.append(u)
         self.h = self.processes.total(self.h)
-        self.u = np.concatenate(made) if made else self.u
         self.u_deciding = self.scaled(self.deciding)
 
     def _stream(self) -> None:
-        """Add up products of features, some inputs at a time."""
+        """Add up products of features, some inputs at a time; features of few inputs are kept, and become U."""
+        keep = len(self.x) * self.features.size <= CACHED
+        self.processes = ALONE if keep else self.processes
         factor = None
         if self.features.landmarks is not None:
             landmarks = self.features.landmarks.astype(np.float64)
@@ -137,19 +133,28 @@ class Block:
             np.zeros((self.features.size,) * 2),
             np.zeros(self.features.size),
         )
+        kept: Array = np.empty((len(self.x) if keep else 0, self.features.size), self.features.dtype)
         for rows in self.processes.mine(len(self.x)):
-            phi = self.features(self.x[rows])
+            phi: Array = self.features(self.x[rows])
+            root: Array = np.sqrt(self.weight[rows]).astype(phi.dtype)
             of_features += self.weight[rows] @ phi
             if single is not None:
                 phi = solve_triangular(single, phi.T, lower=True, overwrite_b=True, check_finite=False).T
-            phi *= np.sqrt(self.weight[rows, None]).astype(phi.dtype)
-            total += np.sqrt(self.weight[rows]) @ phi
+            phi *= root[:, None]
+            total += root @ phi
             gram += phi.T @ phi
+            if keep:
+                kept[rows] = phi
         total, gram, of_features = (self.processes.total(each) for each in (total, gram, of_features))
         n = self.weight.sum()
         self.mean = of_features / n
         vectors = self._factorise((gram - np.outer(total, total) / n).astype(self.features.dtype))
         self.directions = vectors / np.sqrt(self.squares)
+        if keep:
+            self.u = kept[:, : len(self.squares)]
+            for rows in parts(len(kept)):
+                kept[rows] -= np.outer(np.sqrt(self.weight[rows]), total / n).astype(kept.dtype)
+                kept[rows, : len(self.squares)] = kept[rows] @ self.directions.astype(kept.dtype)
         if factor is not None:
             self.directions = solve_triangular(factor, self.directions, lower=True, trans="T", check_finite=False)
 
@@ -198,8 +203,8 @@ class Block:
 
     def left_out(self, fitted: Floats, h: Floats, targets: Floats, weight: Floats) -> Floats:
         """Return G of rows, from U (shrink * U' T) and h."""
-        h = h[:, None]
-        return np.asarray((fitted / np.sqrt(weight)[:, None] - h * targets) / np.maximum(1 - h, LEAST))
+        h, root = h[:, None], np.sqrt(weight)[:, None].astype(fitted.dtype)
+        return np.asarray((fitted / root - h * targets) / np.maximum(1 - h, LEAST))
 
     def coefficients(self, loadings: Floats, ridge: float) -> Floats:
         """Return W (D, K): the fit to all items says (k(x, landmarks) - mean) W."""
@@ -254,7 +259,7 @@ class ClosedForm:
             if id(block) not in centred:
                 centred[id(block)] = block.features(x) - block.mean
             scores = centred[id(block)] @ setting.coefficients
-            total += setting.weight * np.exp(log_softmax(self.log_mean + scores))
+            total += setting.weight * softmax(self.log_mean + scores)[1]
         return total
 
 
@@ -283,7 +288,7 @@ class Ridge:
         mean, variance = moments(x, self.weight)
         scales = {kind: Scale.fit(kind, mean, variance) for kind in ("each", "alike")}
         self.landmarks = np.asarray(x[np.sort(np.random.default_rng(0).permutation(len(x))[:LANDMARKS])])
-        dtype: Precision = np.float32 if len(x) > SINGLE else np.float64
+        dtype: Precision = np.float32 if len(x) >= SINGLE else np.float64
         features = (Features.fit(kernel, scales[kernel.scale], self.landmarks, dtype) for kernel in kernels)
         self.deciding = np.unique(np.linspace(0, len(x) - 1, min(len(x), DECIDING)).astype(np.int64))
         self.blocks = [Block(each, x, self.weight, self.deciding, processes) for each in features]
@@ -313,13 +318,13 @@ class Ridge:
             shrunk = [block.shrink(each.ridge)[:, None] * each.loadings for each in mine]
             of_block = np.zeros_like(q)
             for rows in block.processes.mine(len(q)) if mine else ():
-                all_at_once = np.concatenate(shrunk, axis=1)
+                all_at_once, target = np.concatenate(shrunk, axis=1), targets[rows].astype(block.h.dtype)
                 if block.u is None:
                     fitted = block.through(rows, block.directions @ all_at_once)
                 else:
                     fitted = block.u[rows] @ all_at_once.astype(block.u.dtype)
                 for each, part in zip(mine, np.split(fitted, len(mine), axis=1), strict=True):
-                    g = block.left_out(part, block.h[rows, each.number], targets[rows], self.weight[rows])
+                    g = block.left_out(part, block.h[rows, each.number], target, self.weight[rows])
                     of_block[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
             p += block.processes.total(of_block) if mine else 0.0
         return p, ClosedForm(settings, log_mean, self.landmarks)
@@ -341,9 +346,10 @@ class Ridge:
         first = FIRST  # then that of the ridge before
         for block in self.blocks:
             loadings, u = block.loadings(targets), block.u_deciding[of_some]
+            target = targets[some].astype(u.dtype)
             for number, ridge in enumerate(block.ridges):
                 fitted = u @ (block.shrink(ridge)[:, None] * loadings).astype(u.dtype)
-                g = block.left_out(fitted, block.h[some, number], targets[some], weight)
+                g = block.left_out(fitted, block.h[some, number], target, weight)
                 first, likelihood = best_sharpness(g, log_mean, likely, weight, first)
                 found.append(Setting(block, number, SHARPNESS[first], 0.0, loadings))
                 likelihoods.append(likelihood)
@@ -384,18 +390,23 @@ def relative(q: Floats, mean: Floats) -> Floats:
 
 def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
     """Return p of G."""
-    return np.asarray((1 - UNIFORM) * np.exp(log_softmax(log_mean + sharpness * g)) + UNIFORM / len(log_mean))
+    p = softmax(log_mean.astype(g.dtype) + sharpness * g)[1]
+    p *= 1 - UNIFORM
+    p += UNIFORM / len(log_mean)
+    return p
 
 
 def best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats, first: int) -> tuple[int, Floats]:
     """Return which sharpness makes the answers most likely, by steps from a first; and how likely each item's are."""
     tried: dict[int, tuple[float, Floats]] = {}
+    anyway, likely, log_mean = UNIFORM * likely.mean(1), likely.astype(g.dtype), log_mean.astype(g.dtype)
 
     def total(number: int) -> float:
         if not 0 <= number < len(SHARPNESS):
             return -np.inf
         if number not in tried:
-            found = (sharpened(g, log_mean, SHARPNESS[number]) * likely).sum(1)
+            _, e, sums = exponentials(log_mean + SHARPNESS[number] * g)
+            found = (1 - UNIFORM) * np.einsum("nk,nk->n", e, likely) / sums + anyway
             tried[number] = float(weight @ np.log(found)), found
         return tried[number][0]
 
