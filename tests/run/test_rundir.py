@@ -99,7 +99,7 @@ def test_what_predicts_is_loaded_once(finished, monkeypatch):
 
 
 def test_a_run_is_read_and_listed_without_torch(run):
-    code = "import sys; from pidual.fit import Run; assert len(Run.open(sys.argv[1]).detect(budget=3)) == 3\n"
+    code = "import sys; from pidual.api.run import Run; assert len(Run.open(sys.argv[1]).detect(budget=3)) == 3\n"
     code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, run.path], env=environment(), check=True)
 
