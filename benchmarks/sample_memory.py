@@ -21,9 +21,8 @@ import torch
 from common import RESULTS, write_result
 
 from pidual.learn.batch import Rows
-from pidual.learn.engine import Training, make_fabric
+from pidual.learn.engine import Session, Training, make_fabric
 from pidual.learn.engine.fit import Trainer
-from pidual.learn.engine.progress import Progress
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import MLP
 
@@ -58,9 +57,7 @@ def make_trainer(name, arguments, folder):
     def build():
         return METHODS[method](MLP(N_FEATURES, arguments.classes, width=WIDTH, depth=1), spec, **options)
 
-    trainer = Trainer(
-        build, rows, None, training, make_fabric("cpu"), OnDisk(Path(folder) / name), Progress(), lambda: False
-    )
+    trainer = Trainer(build, rows, None, training, Session(make_fabric("cpu"), OnDisk(Path(folder) / name)))
     trainer.set_up()
     return trainer
 

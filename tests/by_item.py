@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows
-from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine import Interrupted, Session, Training, fit, make_fabric
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods.base import Method
 from pidual.learn.methods.parts.memory import SampleMemory
@@ -71,12 +71,12 @@ def fit_in_double(folder=None):
     make = build(rows, dropout=0.0)
     if store:
         try:
-            fit(make, rows, rows, TRAINING, fabric=fabric, store=store, stop=lambda: next(steps) == 11)
+            fit(make, rows, rows, TRAINING, Session(fabric, store=store, stop=lambda: next(steps) == 11))
         except Interrupted:
             pass
         else:
             raise AssertionError("was not stopped")
-    return everything(fit(make, rows, rows, TRAINING, fabric=fabric, store=store))
+    return everything(fit(make, rows, rows, TRAINING, Session(fabric, store=store)))
 
 
 def check_gather(rank):

@@ -18,7 +18,7 @@ from pidual.learn.answers.judging import fit_judge
 from pidual.learn.answers.model import log_softmax
 from pidual.learn.answers.rows import AnswerRows
 from pidual.learn.batch import Rows
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import Scored
 
 
@@ -117,7 +117,7 @@ def fitted(crowd, method, **options):
     table, inputs, _ = crowd
     job = prepare(table, inputs, FitOptions(method=method, accelerator="cpu", **options))
     fabric = make_fabric("cpu")
-    return job, train(job, fabric=fabric), fabric
+    return job, train(job, Session(fabric)), fabric
 
 
 def epochs(method, n):

@@ -20,7 +20,7 @@ from ..errors import DataError, RunError, UsageError
 from ..errors.messages import quoted
 from ..learn.batch import Spec, stored
 from ..learn.engine import predicting_fabric
-from ..learn.engine.checkpoint import load_shapes, load_tensors, misfit
+from ..learn.engine.checkpoint import load_shapes, load_tensors, shape_mismatch
 from ..learn.engine.predict import predict_probabilities
 from ..learn.methods import Method, check_method
 from ..learn.nets import Standardize
@@ -59,7 +59,7 @@ def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tupl
     build = method_of(described, model, sum(math.prod(shape) for shape in shapes.values()))
     sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model["network"]["name"])
     own = {f"method.{name}": shape for name, shape in sizes.items()}
-    wrong = misfit(own | array_shapes(model["inputs"]), shapes)
+    wrong = shape_mismatch(own | array_shapes(model["inputs"]), shapes)
     if wrong is not None:
         raise RunError(f"{path} does not fit {described}: {wrong}; {DAMAGED}.")
     tensors, _ = load_tensors(path)

@@ -12,7 +12,7 @@ from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
 from pidual.learn.batch import Groups, Rows
-from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine import Interrupted, Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods import CE
@@ -139,7 +139,7 @@ def test_two_steps_by_hand():
     def make():
         return ByItem(nn.Linear(5, 3), rows.spec(3, (6,)))
 
-    fitted = fit(make, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(make, rows, None, training, Session(make_fabric("cpu")))
     torch.manual_seed(derive_seed(0, 0, 3))
     method = make()
     optimizer = torch.optim.SGD(
@@ -174,8 +174,8 @@ def test_stopped_and_resumed_is_bitwise_the_same(at, tmp_path):
     whole = everything(fit(build(rows), rows, rows, TRAINING))
     steps = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(steps) == at)
-    resumed = everything(fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path)))
+        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == at))
+    resumed = everything(fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path))))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 

@@ -13,7 +13,7 @@ from toy import batch_of
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine import Interrupted, Session, Training, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods.ce import CE
 from pidual.learn.methods.forward_t import ForwardT, estimate_transition
@@ -202,8 +202,8 @@ def test_both_stages_resume_bitwise(rows, tmp_path):
     whole = fit(build(rows), rows, rows, TRAINING)
     for steps in (11, 24):  # in the first stage, then in the second
         with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=stop_after(steps))
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
 
 

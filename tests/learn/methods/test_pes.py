@@ -13,7 +13,7 @@ from toy import batch_of_views
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.optim import make_optimizers
 from pidual.learn.methods.parts.networks import classifier, last_stage
 from pidual.learn.methods.pes import PES
@@ -248,7 +248,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 8, 12, 15, 20])  # six steps an epoch, a phase an epoch
@@ -281,6 +281,6 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
         rows,
         None,
         training,
-        fabric=make_fabric("cpu"),
+        Session(make_fabric("cpu")),
     )
     assert all(math.isfinite(record["loss"]) for record in fitted.history)

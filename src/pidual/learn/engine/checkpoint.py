@@ -178,7 +178,7 @@ def load_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
-def misfit(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+def shape_mismatch(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
     """How shapes by name differ from what is expected, or None; shapes of tensors where these are given."""
     shapes = [
         {name: tuple(value.shape) if isinstance(value, Tensor) else value for name, value in given.items()}

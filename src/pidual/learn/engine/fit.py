@@ -9,33 +9,28 @@ continues to the same bits, and any number of processes sees the same global bat
 
 import contextlib
 import copy
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from ...data.pi.random_pi import derive_seed
 from ...errors import RunError, UsageError
 from ...options import Training
-from ...options.launcher import place_among_processes
 from ..batch import Batch, Rows
 from ..methods.base import Method
-from . import guard
+from . import collapse
 from .batches import Batches
-from .callbacks import Callback
-from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
+from .checkpoint import START_ANEW, pack_optimizers, shape_mismatch, unpack_optimizers
 from .history import Record
 from .optim import make_optimizers
 from .predict import evaluate, predict_rows, scan_rows
-from .progress import Progress
-from .stopping import Interrupted
+from .session import Interrupted, Session, make_fabric
 
 Weights = dict[str, Tensor]
 SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
@@ -98,45 +93,13 @@ def whole_batches(rows: Rows, batch_size: int) -> Rows:
     return rows.subset(np.arange(kept)) if kept else rows
 
 
-def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
-    """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
-    place = place_among_processes()
-    try:
-        fabric = Fabric(
-            accelerator=accelerator,
-            devices=place.local_world,
-            num_nodes=place.world // place.local_world,
-            strategy="ddp" if place.world > 1 else "auto",
-            precision=precision,
-        )
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).rstrip(".")
-        raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
-    fabric.launch()
-    return fabric
-
-
-def predicting_fabric(accelerator: str = "auto") -> Fabric:
-    """A Fabric to predict with, kept for the next time: making one looks through all packages that are installed."""
-    return _kept_fabric(accelerator, os.getpid(), *place_among_processes())
-
-
-@lru_cache(maxsize=4)
-def _kept_fabric(accelerator: str, *process: int) -> Fabric:
-    return make_fabric(accelerator)
-
-
 def fit(
     build: Callable[[], Method],
     train: Rows,
     valid: Rows | None,
     training: Training,
+    session: Session | None = None,
     *,
-    fabric: Fabric | None = None,
-    store: StateStore | None = None,
-    progress: Progress | None = None,
-    callbacks: Sequence[Callback] = (),
-    stop: Callable[[], bool] = lambda: False,
     stage: str = "",
 ) -> Fitted:
     """Train a method on the rows of `train`.
@@ -149,30 +112,17 @@ def fit(
         Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
     training : Training
         Options of the loop.
-    fabric : Fabric, optional
-        Device, precision and processes.
-    store : StateStore, optional
-        Where the state is saved; a state found there is continued.
-    progress : Progress, optional
-        Called at every step and epoch.
-    callbacks : sequence of Callback
-        Called with the trainer, in this order, before `progress`.
-    stop : callable
-        Asked at every step; True saves the state and raises Interrupted.
+    session : Session, optional
+        Processes, place of the state, callbacks, and how training is stopped.
     stage : str
         Name of this training in the records, where it is one of several.
     """
-    fabric, progress = fabric or make_fabric(precision=training.precision), progress or Progress()
-    try:
-        how: dict[str, Any] = {"stage": stage, "callbacks": callbacks}
-        return Trainer(build, train, valid, training, fabric, store, progress, stop, **how).run()
-    finally:
-        progress.stop()
+    return Trainer(build, train, valid, training, session or Session(), stage).run()
 
 
 def sample(rows: Rows) -> Tensor:
     """Positions of evenly spaced rows that the guard looks at."""
-    return torch.linspace(0, len(rows) - 1, min(len(rows), guard.SAMPLE_ROWS)).long()
+    return torch.linspace(0, len(rows) - 1, min(len(rows), collapse.SAMPLE_ROWS)).long()
 
 
 class Trainer:
@@ -184,25 +134,22 @@ class Trainer:
         train: Rows,
         valid: Rows | None,
         training: Training,
-        fabric: Fabric,
-        store: StateStore | None,
-        progress: Progress,
-        stop: Callable[[], bool],
+        session: Session,
         stage: str = "",
-        callbacks: Sequence[Callback] = (),
     ):
-        self.stage, self.callbacks = stage, callbacks
-        self.build, self.train, self.training = build, train, training
+        self.build, self.train, self.training, self.stage = build, train, training, stage
         self.valid = valid
         if valid is not None and training.valid_whole_batches:
             self.valid = whole_batches(valid, training.batch_size)
-        self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
+        self.fabric = session.fabric or make_fabric(precision=training.precision)
+        self.session = replace(session, fabric=self.fabric)
+        self.store, self.callbacks, self.stop = session.store, session.callbacks, session.stop
         self.position = Position()
         self.best: Weights = {}
         self.first: Weights | None = None
         self.first_records: tuple[list[Record], list[Record]] = ([], [])
         self.epoch_steps = 1
-        self.save_due = time.monotonic() + store.save_every if store else float("inf")
+        self.save_due = time.monotonic() + self.store.save_every if self.store else float("inf")
         labels = (valid or train).y_noisy
         self.majority = float(labels.bincount().max() / len(labels))
 
@@ -217,9 +164,6 @@ class Trainer:
             self.restore(*state)
         else:
             self.position.history[:0], self.position.events[:0] = self.first_records
-        steps = self.batches.steps
-        done = self.position.epoch * steps + min(self.position.step, steps)
-        self.progress.start(self.training.epochs, steps, done, self.stage)
         try:
             for callback in self.callbacks:
                 callback.on_train_begin(self)
@@ -228,7 +172,7 @@ class Trainer:
                 self.finish_epoch()
             self.save()
         finally:
-            for callback in self.callbacks:
+            for callback in reversed(self.callbacks):
                 callback.on_train_end(self)
         return self.fitted()
 
@@ -246,7 +190,7 @@ class Trainer:
         at = self.position
         done = at.history[len(at.history) - at.epoch :] if at.epoch else []
         judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
-        if at.epoch > self.training.epochs or at.attempt >= guard.MAX_ATTEMPTS or not judged:
+        if at.epoch > self.training.epochs or at.attempt >= collapse.MAX_ATTEMPTS or not judged:
             assert self.store is not None
             raise RunError(f"{self.store.path} is at epoch {at.epoch + 1}, attempt {at.attempt + 1}; {START_ANEW}.")
 
@@ -277,10 +221,8 @@ class Trainer:
         """Fit the method's first stage, unless an earlier attempt has done so, and freeze it."""
         if self.first is None:
             training = replace(self.training, **self.method.before_training)
-            store = self.store.part("before") if self.store else None
-            how = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
-            how["callbacks"] = self.callbacks
-            fitted = fit(self.build_first, self.train, self.valid, training, **how, stage="first stage")
+            session = self.session.part("before")
+            fitted = fit(self.build_first, self.train, self.valid, training, session, stage="first stage")
             self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
         before.load_state_dict(self.first)
         before.requires_grad_(False)
@@ -315,7 +257,6 @@ class Trainer:
             at.step += 1
             for callback in self.callbacks:
                 callback.on_step(self)
-            self.progress.step(at.epoch, at.step * self.batches.steps // self.epoch_steps)
             now = time.monotonic()
             stopping = self.asked_to_stop()
             if stopping or now > self.save_due:
@@ -381,7 +322,6 @@ class Trainer:
         for callback in self.callbacks:
             callback.on_epoch_end(self, record)
         at.ended = self.fabric.broadcast(at.ended)
-        self.progress.epoch(record)
         at.epoch, at.step, at.sums, at.seconds = at.epoch + 1, 0, {}, 0.0
         self.check(record)
 
@@ -389,12 +329,12 @@ class Trainer:
         """Record that the guard calls the fit collapsed, and start again with a smaller rate."""
         at = self.position
         steps_done = at.epoch * self.batches.steps
-        if self.training.guard == "off" or not guard.is_due(record["epoch"], self.training.epochs, steps_done):
+        if self.training.guard == "off" or not collapse.is_due(record["epoch"], self.training.epochs, steps_done):
             return
-        reason = self.fabric.broadcast(guard.find_collapse(record, self.majority, self.answers))
+        reason = self.fabric.broadcast(collapse.find_collapse(record, self.majority, self.answers))
         if reason is None:
             return
-        again = self.training.guard == "recover" and at.attempt + 1 < guard.MAX_ATTEMPTS
+        again = self.training.guard == "recover" and at.attempt + 1 < collapse.MAX_ATTEMPTS
         options = recovery(self.training, at.attempt + 1)
         action = (
             f"started again with learning rate {options.scaled_lr:g} and gradient clipping at {options.clip:g}"
@@ -405,7 +345,6 @@ class Trainer:
         text = f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}."
         for callback in self.callbacks:
             callback.on_note(self, text)
-        self.progress.heading(text)
         if again:
             self.position = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
             self.best = {}
@@ -444,7 +383,9 @@ class Trainer:
             part, _, name = key.partition(".")
             parts.setdefault(part, {})[name] = value
         own = self.method.state_dict()
-        wrong = misfit(own, parts["method"]) or (misfit(own, parts["best"]) if self.position.best else None)
+        wrong = shape_mismatch(own, parts["method"]) or (
+            shape_mismatch(own, parts["best"]) if self.position.best else None
+        )
         if wrong is not None:
             raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         self.method.load_state_dict(parts["method"])

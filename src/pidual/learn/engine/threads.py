@@ -43,7 +43,7 @@ def is_small(method: Method, batch_size: int) -> bool:
     return weights * batch_size * method.n_views <= SMALL
 
 
-def goes_on_with(recorded: int, chosen: int) -> int:
+def threads_on_resume(recorded: int, chosen: int) -> int:
     """The threads of a fit that is continued: those it was started with, so that it ends in the same bits, if it can.
 
     Parameters

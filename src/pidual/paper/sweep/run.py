@@ -20,11 +20,10 @@ from ...files import write_json
 from ...fit.fit import train
 from ...fit.options import FitOptions
 from ...fit.prepare import Job, prepare
-from ...learn.engine import Callback, Interrupted, make_fabric
+from ...learn.engine import Callback, Interrupted, Progress, Session, make_fabric
 from ...learn.engine.checkpoint import StateStore
 from ...learn.engine.fit import Trainer
 from ...learn.engine.history import Record
-from ...learn.engine.progress import Progress
 from ...options.launcher import place_among_processes
 from ...run.lifecycle import SWEEP_KIND, check_directory, locked, remove_state, remove_sweep
 from ...run.schemas import FORMAT, SWEEP, read_record
@@ -233,14 +232,9 @@ class Worker:
         with beating(trial) as lost:
             try:
                 job = prepare(self.table, self.inputs, self.queue.space.options(point))
-                fitted = train(
-                    job,
-                    fabric=make_fabric(job.options.accelerator, job.training.precision),
-                    store=store,
-                    progress=self.progress,
-                    callbacks=[watch],
-                    stop=lambda: self.stop() or lost() or watch.pruned,
-                )
+                fabric = make_fabric(job.options.accelerator, job.training.precision)
+                stop = lambda: self.stop() or lost() or watch.pruned  # noqa: E731
+                fitted = train(job, Session(fabric, store, [watch, self.progress], stop))
             except Interrupted as error:
                 if self.stop():
                     raise

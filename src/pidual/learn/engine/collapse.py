@@ -28,9 +28,9 @@ MOSTLY_ONE = 0.6  # share of a label from which a network that always gives it n
 AT_CHANCE_OPEN_GATE = 3.0  # under an open gate, the benefit of the doubt is smaller
 SAMPLE_ROWS = 4096
 MAX_ATTEMPTS = 4
-BY_HEART = 0.96  # of the labels it was trained on, a noise network that knows more
-BY_HEART_ABOVE_HELD_OUT = 0.3  # and so many more than of others
-BY_HEART_GATE = 0.65  # takes right labels too from such a mean gate on; with a smaller one it spares f wrong ones
+MEMORISED = 0.96  # of the labels it was trained on, a noise network that knows more
+MEMORISED_ABOVE_HELD_OUT = 0.3  # and so many more than of others
+MEMORISED_GATE = 0.65  # takes right labels too from such a mean gate on; with a smaller one it spares f wrong ones
 MIN_HELD_OUT = 10
 
 Answers = Callable[[], tuple[NDArray[np.float32], NDArray[np.int64]]]
@@ -95,9 +95,7 @@ def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
     return (float((answers == labels).mean()) - chance) / math.sqrt(variance) if variance > 1e-12 else 0.0
 
 
-def find_learning_by_heart(
-    knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]
-) -> str | None:
+def find_memorised(knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]) -> str | None:
     """The reason to say that the noise network has memorised labels at the cost of f, or None.
 
     Parameters
@@ -109,10 +107,10 @@ def find_learning_by_heart(
     trained : array of bool
         Which rows were trained on; the others are held out.
     """
-    if (~trained).sum() < MIN_HELD_OUT or gate[trained].mean() < BY_HEART_GATE:
+    if (~trained).sum() < MIN_HELD_OUT or gate[trained].mean() < MEMORISED_GATE:
         return None
     known, held_out = (float(np.average(knows[rows], weights=gate[rows])) for rows in (trained, ~trained))
-    if known < BY_HEART or known - held_out < BY_HEART_ABOVE_HELD_OUT:
+    if known < MEMORISED or known - held_out < MEMORISED_ABOVE_HELD_OUT:
         return None
     return (
         f"the noise network knows {known:.0%} of the labels it was trained on and {held_out:.0%} of others, and the "
