@@ -19,7 +19,7 @@ from pidual.data import Inputs
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.settings import choose_settings
-from pidual.learn.batch import stored
+from pidual.learn.batch import as_storage
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import predict_probabilities
 from pidual.learn.engine.threads import using_threads
@@ -60,7 +60,7 @@ def fit_network(data, frame, seed, *, per_answer, method="ce", options=None):
     def predict(x):
         x = array(x)
         with using_threads(job.threads):
-            found = np.concatenate(list(predict_probabilities(fitted.method, stored(x), fabric)))
+            found = np.concatenate(list(predict_probabilities(fitted.method, as_storage(x), fabric)))
         probabilities = np.zeros((len(x), n_classes(data)))
         probabilities[:, columns] = found
         return probabilities

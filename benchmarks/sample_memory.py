@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from common import RESULTS, write_result
 
-from pidual.learn.batch import Rows
+from pidual.learn.batch import Rows, Spec
 from pidual.learn.engine import Session, Training, make_fabric
 from pidual.learn.engine.fit import Trainer
 from pidual.learn.methods import METHODS
@@ -50,7 +50,7 @@ def make_trainer(name, arguments, folder):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((arguments.rows, N_FEATURES), dtype=np.float32)
     rows = Rows.build(x, np.arange(arguments.rows), rng.integers(0, arguments.classes, arguments.rows))
-    spec = rows.spec(arguments.classes)
+    spec = Spec(len(rows), arguments.classes)
     method, options = OPTIONS[name]
     training = Training(epochs=1, batch_size=arguments.batch, lr=0.01)
 

@@ -24,7 +24,7 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.learn.batch import stored
+from pidual.learn.batch import as_storage
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_probabilities
@@ -67,7 +67,7 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), look=lambda job, fitted, fa
     fabric = make_fabric("cpu")
     fitted = train(job, Session(fabric))
     seen = look(job, fitted, fabric)
-    test = stored(crowd.x_test.astype(np.float32))
+    test = as_storage(crowd.x_test.astype(np.float32))
     answers = {"selected": predict(fitted.method, test, fabric)}
     fitted.method.load_state_dict(fitted.last)
     answers["last"] = predict(fitted.method, test, fabric)

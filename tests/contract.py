@@ -43,6 +43,11 @@ def make_rows():
     return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers), fold=item % 5)
 
 
+def spec_of(rows, n_classes, cardinalities=()):
+    """Sizes of a training set made of these rows."""
+    return Spec(len(rows), n_classes, tuple(cardinalities), rows.numbers.shape[1], n_items=len(rows.groups))
+
+
 def build(name):
     """The method, small."""
     method = METHODS[name]

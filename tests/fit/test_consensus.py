@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from contract import spec_of
 
 from pidual.api.fit import fit_table
 from pidual.data import Inputs, read_table
@@ -34,7 +35,7 @@ def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):
     logits[np.arange(n), y] += sure
     pi = EncodedPI(who[:, None].astype(np.int32), np.zeros((len(item), 0), np.float32))
     rows = Rows.build(np.zeros((n, 1), np.float32), item, given, pi, item=item)
-    spec = rows.spec(k, (people,))
+    spec = spec_of(rows, k, (people,))
     spec = type(spec)(**{**vars(spec), "code_names": ("annotator",)})
     return rows, spec, log_softmax(logits), y
 

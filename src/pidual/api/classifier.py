@@ -27,7 +27,7 @@ from ..fit.options import FitOptions
 from ..fit.prepare import Job, prepare
 from ..fit.record import describe_model
 from ..fit.voters import fit_and_predict
-from ..learn.batch import stored
+from ..learn.batch import as_storage
 from ..learn.engine import Callback, Fitted, Progress, Session, make_fabric, predicting_fabric
 from ..learn.engine.predict import predict_probabilities
 from ..options import option_names
@@ -301,7 +301,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if "missing" in self._model["inputs"] or np.isnan(x).any():
             x = np.asarray(Inputs.from_array(x, source="X", schema=self._model["inputs"]).array)
         fabric = predicting_fabric(self.accelerator)
-        p = np.concatenate(list(predict_probabilities(self.method_, stored(x), fabric)))
+        p = np.concatenate(list(predict_probabilities(self.method_, as_storage(x), fabric)))
         if fabric.device.type != "cpu":
             self.method_.cpu()
         return p

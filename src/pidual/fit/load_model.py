@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from ..data import load_inputs
 from ..errors import DataError, RunError, UsageError
 from ..errors.messages import quoted
-from ..learn.batch import Spec, stored
+from ..learn.batch import Spec, as_storage
 from ..learn.engine import predicting_fabric
 from ..learn.engine.checkpoint import load_shapes, load_tensors, shape_mismatch
 from ..learn.engine.predict import predict_probabilities
@@ -179,7 +179,7 @@ def predict_inputs(
     inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
     n, classes = len(inputs), model["classes"]
     fabric = predicting_fabric(accelerator)
-    parts = predict_probabilities(method, stored(inputs.array), fabric)
+    parts = predict_probabilities(method, as_storage(inputs.array), fabric)
     p = np.concatenate([np.zeros((0, len(classes))), *parts])
     lost = np.flatnonzero(~np.isfinite(p).all(1))
     if len(lost):

@@ -3,14 +3,13 @@
 The clean label is not a field of any of them: training cannot leak it. No PI is a PI of zero width, never None.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Int
 from numpy.typing import DTypeLike
 from torch import Tensor
 from torch.nn import functional as F
@@ -58,7 +57,7 @@ class Batch(NamedTuple):
         weight: Tensor,
         fold: Tensor | None = None,
     ) -> "Batch":
-        """A batch of annotations, each with an input of its own."""
+        """Make a batch of annotations, each with an input of its own."""
         fold = torch.zeros_like(index) if fold is None else fold
         return cls(index, views, y_noisy, a, weight, torch.arange(len(index), device=index.device), fold)
 
@@ -73,11 +72,7 @@ class Batch(NamedTuple):
         return self.item.diff(prepend=self.item.new_full((1,), -1)) > 0
 
     def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
-        """Weighted mean of a value per annotation, for batches of annotations.
-
-        Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs all items
-        equally.
-        """
+        """Return the weighted mean of a value per annotation, for batches of annotations."""
         return (losses * self.weight).mean()
 
     def losses(
@@ -90,10 +85,6 @@ class Batch(NamedTuple):
     def cross_entropy(self, logits: Float[Tensor, "R K"]) -> Float[Tensor, ""]:
         """Weighted mean of the cross-entropy of the given labels, for batches of annotations."""
         return self.mean(self.losses(logits))
-
-    def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:
-        """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
-        return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
 
 
 def in_full_precision(values: Tensor) -> Tensor:
@@ -303,21 +294,21 @@ class Rows:
         Without `item`, annotations of one row of x are about one item; without `fold`, all items are in fold 0.
         """
         n = len(x_row)
-        rows = writable(x_row, np.int64)
+        rows = as_tensor(x_row, np.int64)
         pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
         return cls(
-            stored(x),
+            as_storage(x),
             rows,
-            writable(y_noisy, np.int64),
-            writable(pi.codes, np.int32),
-            writable(pi.numbers, np.float32),
-            torch.ones(n) if weight is None else writable(weight, np.float32),
+            as_tensor(y_noisy, np.int64),
+            as_tensor(pi.codes, np.int32),
+            as_tensor(pi.numbers, np.float32),
+            torch.ones(n) if weight is None else as_tensor(weight, np.float32),
             torch.arange(n),
-            rows if item is None else writable(item, np.int64),
-            torch.zeros(n, dtype=torch.int64) if fold is None else writable(fold, np.int64),
+            rows if item is None else as_tensor(item, np.int64),
+            torch.zeros(n, dtype=torch.int64) if fold is None else as_tensor(fold, np.int64),
             pi_seed,
-            None if truth is None else writable(truth, np.int64),
-            None if vote is None else writable(vote, np.int64),
+            None if truth is None else as_tensor(truth, np.int64),
+            None if vote is None else as_tensor(vote, np.int64),
         )
 
     def __len__(self) -> int:
@@ -326,9 +317,10 @@ class Rows:
     def subset(self, rows: np.ndarray | Tensor) -> "Rows":
         """These rows alone, in this order."""
         rows = torch.as_tensor(rows)
-        names = ["x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold"]
-        names += [name for name in ("truth", "vote") if getattr(self, name) is not None]
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        columns: dict[str, Any] = {
+            name: value[rows] for name, value in vars(self).items() if name != "x" and isinstance(value, Tensor)
+        }
+        return replace(self, **columns)
 
     def weighted_by_vote(self) -> "Rows":
         """The same, with the rows of a vote sharing its weight; their mean weight stays as it is."""
@@ -368,36 +360,29 @@ class Rows:
         """
         first = index if item is None else index[item.diff(prepend=item.new_full((1,), -1)) > 0]
         numbers = self.numbers.index_select(0, index)
-        batch = Batch.of_rows(
+        if random is not None:
+            numbers = torch.cat([numbers, random], dim=1)
+        return Batch(
             index,
             (self.take_x(self.x_row.index_select(0, first)),) if with_x else (),
             self.y_noisy.index_select(0, index),
-            PI(
-                self.codes.index_select(0, index),
-                numbers if random is None else torch.cat([numbers, random], dim=1),
-            ),
+            PI(self.codes.index_select(0, index), numbers),
             self.weight.index_select(0, index),
+            torch.arange(len(index)) if item is None else item,
             self.fold.index_select(0, first),
+            None if self.truth is None else self.truth.index_select(0, first),
+            None if self.vote is None else self.vote.index_select(0, index),
         )
-        if self.truth is not None:
-            batch = batch._replace(truth=self.truth.index_select(0, first))
-        if self.vote is not None:
-            batch = batch._replace(vote=self.vote.index_select(0, index))
-        return batch if item is None else batch._replace(item=item)
-
-    def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:
-        """Sizes of a training set made of these rows."""
-        return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1], n_items=len(self.item.unique()))
 
 
-def stored(x: np.ndarray | Lazy) -> Tensor | Lazy:
+def as_storage(x: np.ndarray | Lazy) -> Tensor | Lazy:
     """x as `Rows` holds it; nothing large is copied."""
     if isinstance(x, np.memmap) and not x.flags.writeable:
         return Mapped(x)
-    return writable(x, x.dtype) if isinstance(x, np.ndarray) else x
+    return as_tensor(x, x.dtype) if isinstance(x, np.ndarray) else x
 
 
-def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:
+def as_tensor(array: np.ndarray, dtype: DTypeLike) -> Tensor:
     """A tensor that shares the memory of the array, unless that is read-only or runs backwards."""
     array = np.asarray(array, dtype)
     shares = array.flags.writeable and min(array.strides, default=0) >= 0

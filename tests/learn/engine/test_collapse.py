@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from contract import spec_of
 from torch import nn
 
 from pidual.learn.engine import Session, Training, collapse, fit, make_fabric
@@ -149,7 +150,7 @@ def test_recovers_by_itself_and_says_so(rows):
     def build():
         made.append(1)
         kind = OpenGate if len(made) == 1 else PiDual
-        return kind(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)), width=16, random_pi=0)
+        return kind(MLP(5, 3, width=16, depth=1), spec_of(rows, 3, (6,)), width=16, random_pi=0)
 
     fitted = fit(build, rows, rows, Training(epochs=24, batch_size=24, lr=0.1), Session(make_fabric("cpu")))
     assert len(made) == 2
@@ -162,7 +163,7 @@ def test_recovers_by_itself_and_says_so(rows):
 
 def test_watching_changes_nothing(rows):
     def build():
-        return OpenGate(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)), width=16, random_pi=0)
+        return OpenGate(MLP(5, 3, width=16, depth=1), spec_of(rows, 3, (6,)), width=16, random_pi=0)
 
     fitted = fit(
         build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="watch"), Session(make_fabric("cpu"))
@@ -174,7 +175,10 @@ def test_watching_changes_nothing(rows):
 
 def test_divergence_is_recovered(rows):
     fitted = fit(
-        lambda: CE(MLP(5, 3, width=16, depth=1), rows.spec(3)), rows, rows, Training(epochs=20, batch_size=24, lr=1e4)
+        lambda: CE(MLP(5, 3, width=16, depth=1), spec_of(rows, 3)),
+        rows,
+        rows,
+        Training(epochs=20, batch_size=24, lr=1e4),
     )
     assert fitted.events
     assert torch.isfinite(torch.tensor(fitted.history[-1]["loss"]))
@@ -186,7 +190,7 @@ def test_gives_up_after_a_few_attempts(rows):
             return {"loss": super().forward(batch)["loss"] * float("nan")}
 
     fitted = fit(
-        lambda: Hopeless(MLP(5, 3, width=4, depth=1), rows.spec(3)), rows, None, Training(epochs=20, batch_size=24)
+        lambda: Hopeless(MLP(5, 3, width=4, depth=1), spec_of(rows, 3)), rows, None, Training(epochs=20, batch_size=24)
     )
     assert fitted.history[-1]["attempt"] == collapse.MAX_ATTEMPTS - 1
     assert fitted.events[-1]["action"] == "went on"

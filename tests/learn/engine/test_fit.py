@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from contract import spec_of
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
@@ -19,7 +20,7 @@ from pidual.learn.nets import MLP, SmallCNN
 
 
 def build(rows, dropout=0.2):
-    return lambda: PiDual(MLP(5, 3, width=16, depth=1, dropout=dropout), rows.spec(3, (6,)), width=16, random_pi=4)
+    return lambda: PiDual(MLP(5, 3, width=16, depth=1, dropout=dropout), spec_of(rows, 3, (6,)), width=16, random_pi=4)
 
 
 TRAINING = Training(epochs=6, batch_size=24, lr=0.05, clip=1.0, seed=2, weight_decay=1e-3)
@@ -30,7 +31,7 @@ def test_one_step_is_nesterov_sgd(rows):
     made = []
 
     def make():
-        made.append(CE(MLP(5, 3, width=8, depth=1), rows.spec(3)))
+        made.append(CE(MLP(5, 3, width=8, depth=1), spec_of(rows, 3)))
         return made[-1]
 
     training = Training(epochs=2, batch_size=240, lr=0.1, schedule="constant", weight_decay=0.01)
@@ -153,7 +154,7 @@ def test_phases_can_rebuild_the_optimizer_and_choose_rows(rows):
             return super().forward(batch)
 
     fitted = fit(
-        lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)),
+        lambda: Phased(MLP(5, 3, width=8, depth=1), spec_of(rows, 3)),
         rows,
         None,
         Training(epochs=3, batch_size=24, guard="off"),
@@ -175,7 +176,7 @@ def test_progress_counts_phases_of_other_lengths_in_steps_of_an_epoch(rows):
 
     seen = Steps()
     fit(
-        lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)),
+        lambda: Phased(MLP(5, 3, width=8, depth=1), spec_of(rows, 3)),
         rows,
         None,
         Training(epochs=3, batch_size=24, guard="off"),
@@ -189,7 +190,7 @@ def test_progress_counts_phases_of_other_lengths_in_steps_of_an_epoch(rows):
 
 
 def build_ce(rows):
-    return CE(MLP(5, 3, width=8, depth=1), rows.spec(3))
+    return CE(MLP(5, 3, width=8, depth=1), spec_of(rows, 3))
 
 
 class Weights(Callback):
@@ -269,7 +270,7 @@ def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
             return super().forward(batch._replace(y_noisy=taught.argmax(1)))
 
     def build_student():
-        return Student(MLP(5, 3, width=8, depth=1), rows.spec(3))
+        return Student(MLP(5, 3, width=8, depth=1), spec_of(rows, 3))
 
     training = Training(epochs=4, batch_size=24, lr=0.05)
     whole = fit(build_student, rows, rows, training)
@@ -311,7 +312,7 @@ def test_a_phase_with_another_optimizer_resumes_in_it(rows, tmp_path):
             return [{"params": list(self.f.head.parameters()), "adam": True, "lr": 1e-2}]
 
     def make():
-        return Refined(MLP(5, 3, width=8, depth=1), rows.spec(3))
+        return Refined(MLP(5, 3, width=8, depth=1), spec_of(rows, 3))
 
     training = Training(epochs=4, batch_size=24, lr=0.05)
     whole = fit(make, rows, rows, training)
@@ -344,7 +345,7 @@ def test_options_of_the_code_base_train_and_resume_to_the_same_bits(tmp_path):
     )  # fmt: skip
 
     def make():
-        return CE(SmallCNN(2, width=2), rows.spec(2))
+        return CE(SmallCNN(2, width=2), spec_of(rows, 2))
 
     whole = fit(make, rows, rows, training)
     assert [record["lr"] for record in whole.history] == pytest.approx(
@@ -373,7 +374,7 @@ def test_the_strong_views_are_the_method_s_and_the_same_after_resuming(policy, t
     training = Training(epochs=2, batch_size=20, lr=0.05, crop_pad=2, flip=True, guard="off")
 
     def make():
-        return PiDualPlus(SmallCNN(2, width=2), rows.spec(2), width=4, strong_policy=policy)
+        return PiDualPlus(SmallCNN(2, width=2), spec_of(rows, 2), width=4, strong_policy=policy)
 
     seen = []
 
@@ -405,7 +406,7 @@ def test_a_scan_can_see_the_views_of_training():
         def on_epoch_start(self, epoch, scan):
             seen[epoch] = [scan(lambda batch: torch.stack(batch.views, 1), augmented=on) for on in (True, True, False)]
 
-    fit(lambda: Looks(SmallCNN(2, width=2), rows.spec(2)), rows, None, Training(epochs=2, crop_pad=1, guard="off"))
+    fit(lambda: Looks(SmallCNN(2, width=2), spec_of(rows, 2)), rows, None, Training(epochs=2, crop_pad=1, guard="off"))
     augmented, again, plain = seen[0]
     assert torch.equal(augmented, again)
     assert not torch.equal(augmented[:, 0], augmented[:, 1])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -117,7 +117,7 @@ def test_a_network_without_features_is_refused():
 
 
 def build(rows, n_classes=3, cardinalities=(6,)):
-    spec = rows.spec(n_classes, cardinalities)
+    spec = spec_of(rows, n_classes, cardinalities)
     return lambda: DistillPI(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec, width=16)
 
 

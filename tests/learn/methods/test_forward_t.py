@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from torch.nn import functional as F
 from toy import batch_of
@@ -170,7 +170,7 @@ def test_smoothing_outside_0_to_1_is_refused():
 
 
 def build(rows, n_classes=3):
-    return lambda: ForwardT(MLP(rows.x.shape[1], n_classes, width=16, depth=1), rows.spec(n_classes))
+    return lambda: ForwardT(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec_of(rows, n_classes))
 
 
 def stop_after(n):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from toy import batch_of_views
 
@@ -179,7 +179,7 @@ def test_defaults_are_the_authors_and_options_those_of_sop():
 
 def build(rows, n_classes=3):
     return lambda: SOPPlus(
-        MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), rows.spec(n_classes), std=0.3
+        MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), spec_of(rows, n_classes), std=0.3
     )
 
 

@@ -84,7 +84,7 @@ def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = N
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def placed(method: Method, fabric: Fabric) -> Method:
+def on_device(method: Method, fabric: Fabric) -> Method:
     """The method on the device of a Fabric; looking through all of its parts takes longer than a small network."""
     first = next(method.parameters(), None)
     if first is not None and first.device == fabric.device:
@@ -129,7 +129,7 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
 
     Our own networks on vectors compute in double: in single precision a row's last digits depend on the rows around it.
     """
-    method = placed(method, fabric)
+    method = on_device(method, fabric)
     in_double = is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
     for start in range(0, len(x), CHUNK):
         stop = min(start + CHUNK, len(x))
