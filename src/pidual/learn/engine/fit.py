@@ -28,7 +28,7 @@ from . import collapse
 from .batches import Batches
 from .checkpoint import START_ANEW, pack_optimizers, shape_mismatch, unpack_optimizers
 from .history import Record
-from .optim import make_optimizers
+from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_rows, scan_rows
 from .session import Interrupted, Session, make_fabric
 
@@ -289,7 +289,8 @@ class Trainer:
         with batch_norm_errors():
             logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
-        self.method.after_backward(self.options.clip)
+        if self.options.clip is not None:
+            clip_gradients(self.method, self.options.clip)
         for optimizer in self.optimizers:
             optimizer.step()
         return logs

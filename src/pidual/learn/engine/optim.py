@@ -8,7 +8,7 @@ the end; a sparse group moves it by that at once, without momentum, and leaves a
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...options import Training
 from ..methods.base import Method
@@ -99,3 +99,21 @@ def decay_groups(method: Method, training: Training, groups: list[dict[str, Any]
         parts += [{**group, "params": others}] if others else []
         parts += [{**group, "params": inside, "weight_decay": 0.0}] if inside else []
     return parts
+
+
+def clip_gradients(module: nn.Module, max_norm: float) -> None:
+    """Scale all gradients down so that their global norm is at most `max_norm`; sparse ones count by their values."""
+    gradients = [gradient_values(parameter) for parameter in module.parameters() if parameter.grad is not None]
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(gradients, scale)
+
+
+def gradient_values(parameter: Tensor) -> Tensor:
+    """The gradient of a parameter, or the values of its sparse gradient, to be changed in place."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if not gradient.is_sparse:
+        return gradient
+    parameter.grad = gradient.coalesce()
+    return parameter.grad._values()

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from ...options import Count
 from .base import PI, Batch, Scan, Spec
+from .kinds import WithPI
 from .parts import PITower
-from .with_pi import WithPI
 
 
 class AFM(WithPI):

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from ...options import check_values
 from ..batch import PI, Batch, Spec
-from .parts.gradients import clip_gradients
 from .parts.memory import SampleMemory
 from .parts.networks import split_network
 
@@ -157,11 +156,6 @@ class Method(nn.Module):
         `constant` is False.
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]
-
-    def after_backward(self, clip: float | None) -> None:
-        """Called when all gradients are known: by default, scale them down to a global norm of `clip`."""
-        if clip is not None:
-            clip_gradients(self, clip)
 
     @property
     def memories(self) -> dict[str, SampleMemory]:

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from ...options import NotNegative, Share
 from .base import Batch, Spec
-from .remembers import Remembers
+from .kinds import WithMemory
 
 TINY = 1e-4
 
 
-class ELR(Remembers):
+class ELR(WithMemory):
     """Cross-entropy with a pull towards the row's own earlier predictions.
 
     Parameters
@@ -30,7 +30,7 @@ class ELR(Remembers):
     lam : float
         Strength of the pull towards that target (authors, CIFAR-10: 3; the paper tunes over 1, 3, 7).
     **memory
-        Where the targets are kept, and how they are stored (`Remembers`).
+        Where the targets are kept, and how they are stored (`WithMemory`).
     """
 
     title = "ELR"

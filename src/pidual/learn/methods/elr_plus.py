@@ -30,11 +30,11 @@ from torch.nn import functional as F
 from ...options import NotNegative, Share
 from .base import Batch, Spec
 from .elr import TINY
+from .kinds import WithMemory
 from .parts import SampleMemory, half, mixup, n_processes, second_network, update_average
-from .remembers import Remembers
 
 
-class ELRPlus(Remembers):
+class ELRPlus(WithMemory):
     """Two networks with early-learning regularisation towards each other's averages, on mixed rows.
 
     Parameters

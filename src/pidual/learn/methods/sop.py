@@ -19,13 +19,13 @@ from torch.nn import functional as F
 
 from ...options import NotNegative
 from .base import Batch, Spec
+from .kinds import WithMemory
 from .parts import n_processes
-from .remembers import Remembers
 
 TINY = 1e-4
 
 
-class SOP(Remembers):
+class SOP(WithMemory):
     """Cross-entropy of a prediction that is corrected by a sparse noise term of each row.
 
     Parameters
@@ -36,7 +36,7 @@ class SOP(Remembers):
     std : float
         Standard deviation of u and v at the start (authors: 1e-8). At 0 they would never move.
     **memory
-        Where u and v are kept, and how they are stored (`Remembers`).
+        Where u and v are kept, and how they are stored (`WithMemory`).
     """
 
     title = "SOP"

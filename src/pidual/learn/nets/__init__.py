@@ -18,9 +18,8 @@ from .layers import glorot_linear, he_normal_
 from .libraries import LIBRARIES, Backbone, build_backbone
 from .mlp import MLP, mlp
 from .pi_linear import PILinear
-from .resnet import PreActResNet18, ResNet34, ResNet50
+from .resnet import PreActResNet18, ResNet34, ResNet50, WideResNet
 from .small_cnn import SmallCNN
-from .wide_resnet import WideResNet
 from .without_x import Prior, Recalibrated, log_probabilities
 
 NETWORKS: dict[str, type[Network]] = {
