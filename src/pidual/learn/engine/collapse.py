@@ -37,12 +37,12 @@ Answers = Callable[[], tuple[NDArray[np.float32], NDArray[np.int64]]]
 
 
 def is_due(epoch: int, epochs: int, steps_done: int) -> bool:
-    """Whether the guard looks after this epoch (counted from 0); not before a network can have learned anything."""
+    """Return whether the guard looks after this epoch (from 0); not before a network can have learned anything."""
     return steps_done >= MIN_STEPS and any(epoch + 1 == math.ceil(part * epochs) for part in CHECKPOINTS)
 
 
 def find_collapse(record: Record, majority: float, answers: Answers) -> str | None:
-    """The reason to call this fit collapsed, or None.
+    """Return the reason to call this fit collapsed, or None.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
 
 
 def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
-    """Whether most labels are of one class, and the answers too, so that they agree as often as they can by that alone.
+    """Return whether labels and answers are mostly of one class, and agree as often as they can by that alone.
 
     Where inputs say little, that is the right answer.
     """
@@ -85,7 +85,7 @@ def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> b
 
 
 def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
-    """How many standard errors the agreement of two labelings lies above what chance would give."""
+    """Return how many standard errors the agreement of two labelings lies above what chance would give."""
     n = len(labels)
     classes = int(max(answers.max(), labels.max())) + 1
     p, q = np.bincount(answers, minlength=classes) / n, np.bincount(labels, minlength=classes) / n
@@ -96,7 +96,7 @@ def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
 
 
 def find_memorised(knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]) -> str | None:
-    """The reason to say that the noise network has memorised labels at the cost of f, or None.
+    """Return the reason to say that the noise network has memorised labels at the cost of f, or None.
 
     Parameters
     ----------

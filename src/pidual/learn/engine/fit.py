@@ -83,12 +83,12 @@ class Position:
     ended: bool = False  # before its last epoch, by a callback
 
     def to_json(self) -> dict[str, Any]:
-        """As the state of a run has it."""
+        """Return what the state of a run has of it."""
         return {name: value for name, value in vars(self).items() if name != "ended" or value}
 
 
 def whole_batches(rows: Rows, batch_size: int) -> Rows:
-    """The first rows, as many as fill batches; all of fewer than a batch."""
+    """Return the first rows, as many as fill batches; all of fewer than a batch."""
     kept = len(rows) // batch_size * batch_size
     return rows.subset(np.arange(kept)) if kept else rows
 
@@ -121,7 +121,7 @@ def fit(
 
 
 def sample(rows: Rows) -> Tensor:
-    """Positions of evenly spaced rows that the guard looks at."""
+    """Return the positions of evenly spaced rows that the guard looks at."""
     return torch.linspace(0, len(rows) - 1, min(len(rows), collapse.SAMPLE_ROWS)).long()
 
 
@@ -178,7 +178,7 @@ class Trainer:
 
     @property
     def history(self) -> list[Record]:
-        """The records of all epochs so far, over all attempts."""
+        """Return the records of all epochs so far, over all attempts."""
         return self.position.history
 
     def finish(self) -> None:
@@ -228,7 +228,7 @@ class Trainer:
         before.requires_grad_(False)
 
     def build_first(self) -> Method:
-        """The first stage of a fresh method."""
+        """Build the first stage of a fresh method."""
         before = self.build().before
         assert before is not None
         return before
@@ -240,7 +240,7 @@ class Trainer:
         self.module, *self.optimizers = self.fabric.setup(self.method, *make_optimizers(self.method, self.options))
 
     def train_epoch(self) -> None:
-        """The steps of the current epoch that are not done yet."""
+        """Take the steps of the current epoch that are not done yet."""
         at, batches = self.position, self.batches
         if at.step == 0 and self.method.begin_epoch(at.epoch, self.scan):
             self.set_up_optimizer()
@@ -267,13 +267,13 @@ class Trainer:
         at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, time.monotonic() - started
 
     def asked_to_stop(self) -> bool:
-        """Whether any process was asked to stop; all of them learn it at the same step."""
+        """Return whether any process was asked to stop; all of them learn it at the same step."""
         if self.fabric.world_size == 1:
             return self.stop()
         return bool(self.fabric.all_reduce(torch.tensor(float(self.stop())), reduce_op="max"))
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
-        """One update of the parameters."""
+        """Update the parameters once."""
         at = self.position
         self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
         # The schedule counts epochs: one that visits more or fewer rows than there are moves it no further.
@@ -352,13 +352,13 @@ class Trainer:
             self.set_up()
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
-        """f's logits and the given labels on evenly spaced training rows."""
+        """Return f's logits and the given labels on evenly spaced training rows."""
         index = sample(self.train)
         logits = predict_rows(self.method, self.train.subset(index), self.fabric)
         return logits.numpy(), self.train.y_noisy[index].numpy()
 
     def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
-        """A function of the batch on all training rows, without gradient."""
+        """Evaluate a function of the batch on all training rows, without gradient."""
         augment = partial(self.batches.scan_views, epoch=self.position.epoch) if augmented else None
         return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
 
@@ -400,7 +400,7 @@ class Trainer:
             raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
 
     def fitted(self) -> Fitted:
-        """The method with the selected weights, in evaluation mode, and the rest of what happened."""
+        """Return the method with the selected weights, in evaluation mode, and the rest of what happened."""
         at, last = self.position, weights(self.method)
         best = self.training.select != "last" and bool(self.best)
         if best:
@@ -431,7 +431,7 @@ def batch_norm_errors() -> Iterator[None]:
 
 
 def recovery(training: Training, attempt: int) -> Training:
-    """Options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
+    """Return the options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
     return (
         training
         if attempt == 0
@@ -440,5 +440,5 @@ def recovery(training: Training, attempt: int) -> Training:
 
 
 def weights(method: Method) -> Weights:
-    """A copy of all parameters and buffers."""
+    """Return a copy of all parameters and buffers."""
     return copy.deepcopy(method.state_dict())

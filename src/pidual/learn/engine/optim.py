@@ -17,7 +17,7 @@ NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
 def make_optimizers(method: Method, training: Training) -> list[torch.optim.Optimizer]:
-    """Optimizers of a method's parameter groups.
+    """Make the optimizers of a method's parameter groups.
 
     A group with `sparse` gets one that touches few rows; one with `adam` gets Adam at its own constant rate.
     """
@@ -83,7 +83,7 @@ class KerasSGD(torch.optim.Optimizer):
 
 
 def decay_groups(method: Method, training: Training, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Parameter groups with weight decay by the convention asked for, and normalisation layers apart if they have none.
+    """Give parameter groups weight decay by the convention asked for, and normalisation layers none if so asked.
 
     torch's SGD adds weight_decay * w to a gradient. The penalty of Keras is l2 * w^2, of which the gradient is 2 l2 w.
     """
@@ -110,7 +110,7 @@ def clip_gradients(module: nn.Module, max_norm: float) -> None:
 
 
 def gradient_values(parameter: Tensor) -> Tensor:
-    """The gradient of a parameter, or the values of its sparse gradient, to be changed in place."""
+    """Return the gradient of a parameter, or the values of its sparse gradient, to be changed in place."""
     gradient = parameter.grad
     assert gradient is not None
     if not gradient.is_sparse:

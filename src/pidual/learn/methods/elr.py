@@ -52,6 +52,6 @@ class ELR(WithMemory):
         return {"loss": batch.mean(batch.losses(logits) + self.lam * pull), "pull": batch.mean(pull).detach()}
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 - t[given label], t scaled to sum 1: the authors call a label wrong where t's largest entry is another."""
+        """Return 1 - t[given label], t scaled to sum 1: the authors call a label wrong where t peaks elsewhere."""
         t = self.targets[batch.index]
         return {"target_disagreement": 1 - (t / t.sum(1, keepdim=True)).gather(1, batch.y_noisy[:, None])[:, 0]}

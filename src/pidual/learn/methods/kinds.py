@@ -28,17 +28,17 @@ class WithPI(Method):
         self.pi_weight_decay = pi_weight_decay
 
     def first_layer(self, spec: Spec, width: int) -> PILinear:
-        """The layer that reads PI and random PI; its gradients are sparse where it is large, unless it decays."""
+        """Make the layer that reads PI and random PI; its gradients are sparse where it is large, unless it decays."""
         sparse = False if self.pi_weight_decay else None  # decay moves every row
         return PILinear(spec.cardinalities, spec.n_numbers + self.random_pi, width, sparse=sparse)
 
     def pi_networks(self) -> list[nn.Module]:
-        """The networks that `pi_weight_decay` decides on: everything but f; of a tower only its hidden layers."""
+        """Return the networks that `pi_weight_decay` decides on: all but f; of a tower only its hidden layers."""
         beside_f = [child for name, child in self.named_children() if name != "f"]
         return [part for child in beside_f for part in (child.hidden if isinstance(child, PITower) else [child])]
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """f; the networks of PI; and the table of a first layer whose gradients are sparse."""
+        """Return f; the networks of PI; and the table of a first layer whose gradients are sparse."""
         networks = self.pi_networks()
         layers = [layer for network in networks for layer in network.modules() if isinstance(layer, PILinear)]
         tables = [layer.table for layer in layers if layer.sparse]
@@ -70,7 +70,7 @@ class WithMemory(Method):
         self._rows, self._where, self._dtype = spec.n_train, memory, memory_dtype
 
     def remember(self, width: int, std: float = 0.0) -> SampleMemory:
-        """So many numbers of every row, which begin at 0 or normal with this standard deviation."""
+        """Remember so many numbers of every row, which begin at 0 or normal with this standard deviation."""
         return SampleMemory(self._rows, width, std=std, dtype=self._dtype, where=self._where)
 
 
@@ -85,7 +85,7 @@ class WithStrongView(Method):
     strong_views = 1
 
     def on_both_views(self, batch: Batch, *, detach: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        """f's logits on the weak and on the strong view, and KL( softmax weak || softmax strong ) of every row.
+        """Return f's logits on the weak and on the strong view, and KL( softmax weak || softmax strong ) of every row.
 
         Both views go through f in one concatenated batch, so that batch normalisation sees them together. In the KL
         the weak view is a fixed target if `detach`.
@@ -95,7 +95,7 @@ class WithStrongView(Method):
 
 
 def consistency(weak: Tensor, strong: Tensor, *, detach: bool = True) -> Tensor:
-    """KL( softmax weak || softmax strong ) of every row of logits; the weak view is a fixed target if `detach`."""
+    """Return KL( softmax weak || softmax strong ) of every row; the weak view is a fixed target if `detach`."""
     weak, strong = in_full_precision(weak), in_full_precision(strong)
     target = weak.log_softmax(1)
     target = target.detach() if detach else target

@@ -161,7 +161,7 @@ class PES(Method):
             self.find_confident(scan)
 
     def find_confident(self, scan: Scan) -> None:
-        """Rows whose label is f's answer, and the weights of their classes; all rows where f agrees with none."""
+        """Find the rows whose label is f's answer, all where f agrees with none, and the weights of their classes."""
 
         def label_and_agreement(batch: Batch) -> Tensor:
             p = torch.stack([self.f(view).float().softmax(1) for view in batch.views]).mean(0)
@@ -173,11 +173,11 @@ class PES(Method):
         self.class_weight.copy_(self.weights(labels[self.confident].bincount(minlength=len(self.class_weight))))
 
     def weights(self, counts: Tensor) -> Tensor:
-        """Weight of each class, from the number of its confident rows."""
+        """Return weight of each class, from the number of its confident rows."""
         return class_weights(counts)
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """The confident rows alone, once they are known; fewer than a batch are repeated to fill one."""
+        """Return the confident rows alone, once they are known; fewer than a batch are repeated to fill one."""
         if not self.is_last:
             return order
         rows = order[self.confident.cpu()[order]]
@@ -203,14 +203,14 @@ class PES(Method):
         return {"last stage": [*last_stage(self.f, head), head], "classifier": [head]}
 
     def classifier(self) -> nn.Module:
-        """The last layer of f."""
+        """Return the last layer of f."""
         if (head := classifier(self.f)) is None:
             name = type(self.f).__name__
             raise UsageError(f"PES needs a classifier to retrain; give {name} a linear layer called `head`.")
         return head
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 where the answer is not the given label, without augmentation."""
+        """Return 1 where the answer is not the given label, without augmentation."""
         return {"disagreement": (logits.argmax(1) != batch.y_noisy).float()}
 
 

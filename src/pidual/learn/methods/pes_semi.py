@@ -94,7 +94,7 @@ class PESSemi(PES):
         }
 
     def unlabelled_weight(self) -> float:
-        """lambda in this epoch."""
+        """Return lambda in this epoch."""
         return self.lam * growth(self.epoch, sum(phase.epochs for phase in self.phases[:-1]), self.ramp)
 
     def weights(self, counts: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ class PESSemi(PES):
         return {"classifier": [self.classifier()]}
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """All rows; where fewer than half are confident, these in turn with others, as many rows in all."""
+        """Return all rows; where fewer than half are confident, these in turn with others, as many rows in all."""
         if not self.is_last:
             return order
         labelled = self.confident.cpu()[order]

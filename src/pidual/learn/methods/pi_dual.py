@@ -65,7 +65,7 @@ class PiDual(WithPI):
         return {"loss": batch.cross_entropy(h), "gate": gamma.detach().mean()}
 
     def explain(self, a: PI) -> tuple[Tensor, Tensor]:
-        """Gate (B, 1) and noise logits (B, K) of encoded PI."""
+        """Return the gate (B, 1) and noise logits (B, K) of encoded PI."""
         s = F.relu(self.shared(*a))
         return self.gamma(s).sigmoid(), self.eps(s)
 

@@ -47,13 +47,13 @@ class SOPPlus(WithStrongView, SOP):
         return logs | {"loss": logs["loss"] + self.consistency * kl, "consistency": kl.detach()}
 
     def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
-        """SOP's, and the balance of q."""
+        """Return the loss of SOP, and the balance of q."""
         means = class_means(batch, q).clamp(TINY, 1)
         return super().label_loss(batch, q) - self.balance * means.log().mean()
 
 
 def class_means(batch: Batch, q: Tensor) -> Tensor:
-    """Mean of q (B, K) over the rows of all processes, (K,); the gradient is that of this process's rows."""
+    """Return the mean of q (B, K) over the rows of all processes, (K,); the gradient is that of this process's rows."""
     total = sum_over_processes(batch.weight.sum()).clamp(min=1e-12)
     here = (q * batch.weight[:, None]).sum(0) * n_processes() / total
     return here + sum_over_processes(here) / n_processes() - here.detach()

@@ -39,7 +39,7 @@ STATISTICS: dict[str, tuple[Sequence[float], Sequence[float]]] = {
 
 
 def network_for(in_shape: Sequence[int]) -> str:
-    """Name of the network for inputs of this shape: "small_cnn" for images (C, H, W), "mlp" for everything else."""
+    """Return the name of the network for inputs of this shape: "small_cnn" for images (C, H, W), else "mlp"."""
     return "small_cnn" if len(in_shape) == 3 else "mlp"
 
 
@@ -52,7 +52,7 @@ def build_network(
     statistics: str | None = None,
     **options: Any,
 ) -> nn.Module:
-    """The network called `name`, for inputs of shape `in_shape` (without the batch dimension).
+    """Build the network called `name`, for inputs of shape `in_shape` (without the batch dimension).
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
 
 
 def resized_crop(x: Tensor, draws: Tensor) -> Tensor:
-    """A random part of each image, scaled to the size of the whole by Pillow's bicubic interpolation.
+    """Scale a random part of each image to the size of the whole by Pillow's bicubic interpolation.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def resized_crop(x: Tensor, draws: Tensor) -> Tensor:
 
 
 def _enlarge(first: Tensor, count: Tensor, length: int) -> Tensor:
-    """Matrices (B, length, length) that stretch `count` pixels from `first` on over the whole length, bicubic."""
+    """Return matrices (B, length, length) that stretch `count` pixels from `first` on over the length, bicubic."""
     pixel = torch.arange(length, device=first.device)
     first, count = first.view(-1, 1, 1), count.view(-1, 1, 1)
     centre = first + (pixel[:, None] + 0.5) * count / length  # of what an outgoing pixel shows
@@ -221,7 +221,7 @@ def _check(name: str, x: Tensor, draws: Tensor, n_draws: int) -> None:
 
 
 def _colour(name: str, fill: Tensor | float, x: Tensor) -> Tensor:
-    """Colour of bytes, of shape (1, C, 1, 1)."""
+    """Return a colour of bytes, of shape (1, C, 1, 1)."""
     colour, channels = torch.as_tensor(fill, dtype=torch.float32).round(), x.shape[1]
     if colour.shape not in ((), (channels,)) or not bool(((colour >= 0) & (colour <= 255)).all()):
         raise UsageError(f"{name} fills with a value from 0 to 255, or one for each of {channels} channels, not {fill}")
@@ -233,7 +233,7 @@ def _choice(draw: Tensor, n: int) -> Tensor:
 
 
 def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
-    """Where squares of `size` (B,) lie about the places drawn (B, 2), as a mask (B, 1, H, W)."""
+    """Return where squares of `size` (B,) lie about the places drawn (B, 2), as a mask (B, 1, H, W)."""
 
     def covered(draw: Tensor, length: int) -> Tensor:  # (B,) to (B, length)
         first = (_choice(draw, length) - size.to(draw.device).long() // 2).to(x.device)[:, None]
@@ -246,7 +246,7 @@ def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
 def _groups(
     number: Tensor, level: Tensor, sign: Tensor, applies: Tensor, device: torch.device
 ) -> Iterator[tuple[Tensor, "Operation", Tensor]]:
-    """Positions of images, the operation that applies to them, and its value for each; arguments are of shape (B,)."""
+    """Yield positions of images, the operation that applies to them, and its values; arguments are of shape (B,)."""
     chosen = (applies & (number < len(MOVES))).nonzero()[:, 0]
     if len(chosen):  # all that move in one go
         value = _VALUES[number[chosen], level[chosen]]
@@ -262,7 +262,7 @@ def _groups(
 
 
 def _move(x: Tensor, value: Tensor, number: Tensor) -> Tensor:
-    """Shear, shift or turn each image (counter-clockwise about its middle); `number` says which, its place in MOVES."""
+    """Shear, shift or turn each image (counter-clockwise about its middle), as its `number`, a place in MOVES, says."""
     height, width = x.shape[2:]
     shear_x, shear_y, shift_x, shift_y, degrees = (torch.where(number == i, value, 0.0) for i in range(len(MOVES)))
     cos, sin = degrees.deg2rad().cos(), degrees.deg2rad().sin()
