@@ -110,18 +110,18 @@ def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
 
 def predict_rows(method: Method, rows: Rows, fabric: Fabric) -> Tensor:
     """Return the logits of every row."""
-    return torch.cat(
-        [predict_logits(method, rows, rows.x_row[index], fabric) for index in torch.arange(len(rows)).split(CHUNK)]
-    )
+    return torch.cat([*chunks_of_logits(method, rows, fabric)])
 
 
 def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
     """Return the predicted class of every row."""
-    parts = [
-        predict_logits(method, rows, rows.x_row[index], fabric).argmax(1)
-        for index in torch.arange(len(rows)).split(CHUNK)
-    ]
-    return torch.cat(parts).numpy()
+    return torch.cat([logits.argmax(1) for logits in chunks_of_logits(method, rows, fabric)]).numpy()
+
+
+def chunks_of_logits(method: Method, rows: Rows, fabric: Fabric) -> Iterator[Tensor]:
+    """Yield the logits of all rows, a chunk of them at a time."""
+    for index in torch.arange(len(rows)).split(CHUNK):
+        yield predict_logits(method, rows, rows.x_row[index], fabric)
 
 
 def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> Iterator[NDArray[np.float64]]:
