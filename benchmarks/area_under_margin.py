@@ -15,7 +15,7 @@ from detection_sets import OPTIONS
 from pidual import Callback
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import predict_rows
 from pidual.paper.score import prepare_data
 
@@ -57,5 +57,5 @@ def fit_with_extra(name, data, extra, k, seed):
     options = OPTIONS.get(name, {}) | {"select": "last"}
     options = FitOptions(method="ce", seed=seed, valid_fraction=0.0, accelerator="cpu", options=options)
     kept = Margins()
-    train(prepare_data(dataclasses.replace(data, frame=frame), options), fabric=make_fabric("cpu"), callbacks=[kept])
+    train(prepare_data(dataclasses.replace(data, frame=frame), options), Session(make_fabric("cpu"), callbacks=[kept]))
     return (kept.sum / kept.epochs).numpy()

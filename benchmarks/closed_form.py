@@ -55,12 +55,12 @@ def ours(data):
     from pidual.fit.fit import train
     from pidual.fit.judge import assess
     from pidual.fit.options import FitOptions
-    from pidual.learn.engine import make_fabric
+    from pidual.learn.engine import Session, make_fabric
     from pidual.paper.score import prepare_data
 
     job = prepare_data(data, FitOptions(accelerator="cpu"))
     fabric = make_fabric("cpu")
-    assess(job, train(job, fabric=fabric), fabric)
+    assess(job, train(job, Session(fabric)), fabric)
 
 
 def folds(data):

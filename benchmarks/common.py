@@ -14,7 +14,7 @@ from pidual.data.datasets.base import NoisyDataset
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.files import write_text
 from pidual.fit.fit import train
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.paper import score
 from pidual.paper.about import about
 from pidual.paper.score import prepare_data
@@ -104,7 +104,7 @@ def training_seconds(data: NoisyDataset, options):
     job = prepare_data(data, options)
     fabric = make_fabric("cpu")
     started = time.process_time()
-    train(job, fabric=fabric)
+    train(job, Session(fabric))
     return time.process_time() - started
 
 

@@ -19,8 +19,8 @@ from pidual.data import Inputs
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.settings import choose_settings
-from pidual.learn.batch import stored
-from pidual.learn.engine import make_fabric
+from pidual.learn.batch import as_storage
+from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import predict_probabilities
 from pidual.learn.engine.threads import using_threads
 from pidual.learn.methods import METHODS, Method
@@ -54,13 +54,13 @@ def fit_network(data, frame, seed, *, per_answer, method="ce", options=None):
     fit = FitOptions(method=method, seed=seed, valid_fraction=0.0, options=asked, accelerator="cpu", pi_min_count=1)
     job = prepare_data(part, fit)
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
+    fitted = train(job, Session(fabric))
     columns = np.asarray(job.table.classes, np.int64)
 
     def predict(x):
         x = array(x)
         with using_threads(job.threads):
-            found = np.concatenate(list(predict_probabilities(fitted.method, stored(x), fabric)))
+            found = np.concatenate(list(predict_probabilities(fitted.method, as_storage(x), fabric)))
         probabilities = np.zeros((len(x), n_classes(data)))
         probabilities[:, columns] = found
         return probabilities

@@ -47,8 +47,8 @@ from pidual.errors import UsageError
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
-from pidual.learn.engine import make_fabric
-from pidual.learn.engine.guard import agreement_z
+from pidual.learn.engine import Session, make_fabric
+from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_labels
 from pidual.learn.engine.threads import using_threads
 from pidual.paper.score import prepare_data, test_rows
@@ -60,7 +60,7 @@ def ours(method, data, seed):
     """A method of pidual with default settings, as `pidual fit` has it."""
     job = prepare_data(data, FitOptions(method=method, seed=seed, accelerator="cpu"))
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
+    fitted = train(job, Session(fabric))
     results = assess(job, fitted, fabric)
     test, collapsed = None, None
     if len(data.y_test):

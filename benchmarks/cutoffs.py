@@ -43,7 +43,7 @@ from pidual.detect.cutoff import auto_cutoff, lowest
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.predict import predict
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.metrics import detection_auc
 from pidual.paper.score import prepare_data
 
@@ -83,9 +83,9 @@ def answers_of(name, data, seed, cache):
     if isinstance(data, Stored):
         table = AnnotationTable.from_frame(data.frame.drop(columns="y"), pi=list(data.pi), keep_ids=True)
         job = prepare_judging(table, load_probabilities(data.p, table.classes))
-        return predict(job, train(job, fabric=fabric), fabric)
+        return predict(job, train(job, Session(fabric)), fabric)
     job = prepare_data(data, FitOptions(method="auto", seed=seed, accelerator="cpu", options=OPTIONS.get(name, {})))
-    fitted, _ = cache.get(f"{name}.auto.{seed}", lambda: train(job, fabric=fabric))
+    fitted, _ = cache.get(f"{name}.auto.{seed}", lambda: train(job, Session(fabric)))
     return predict(job, fitted, fabric)
 
 

@@ -41,7 +41,7 @@ from pidual.errors import UsageError
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.metrics import detection_auc
 from pidual.paper.score import prepare_data
 
@@ -95,7 +95,7 @@ def ours(name, method, data, seed, cache):
     job = prepare_data(unseen, FitOptions(method=method, seed=seed, accelerator="cpu", options=OPTIONS.get(name, {})))
     fabric = make_fabric("cpu")
     prepared = time.process_time() - started
-    fitted, seconds = cache.get(f"{name}.{method}.{seed}", lambda: train(job, fabric=fabric))
+    fitted, seconds = cache.get(f"{name}.{method}.{seed}", lambda: train(job, Session(fabric)))
     started = time.process_time()
     results = assess(job, fitted, fabric)
     seconds += prepared + time.process_time() - started

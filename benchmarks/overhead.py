@@ -22,9 +22,8 @@ from torch import nn
 from pidual.cli.allocator import keep_freed_memory
 from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Training, make_fabric
+from pidual.learn.engine import Callback, Session, Training, make_fabric
 from pidual.learn.engine.fit import Trainer
-from pidual.learn.engine.progress import Progress
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import build_network
 
@@ -45,7 +44,7 @@ def our_trainer(rows, network, n_classes, training, method="ce", **options):
         lambda: METHODS[method](
             build_network(network, in_shape=rows.x.shape[1:], n_classes=n_classes), spec, **options
         ),
-        *(rows, None, training, make_fabric("cpu"), None, Progress(), lambda: False),
+        *(rows, None, training, Session(make_fabric("cpu"))),
     )
     trainer.set_up()
     return trainer
@@ -82,13 +81,13 @@ def now():
     return np.array([time.perf_counter(), time.process_time()])
 
 
-class Turns(Progress):
+class Turns(Callback):
     """Gives the other side a step after each of ours, and keeps its seconds."""
 
     def __init__(self, other):
         self.other, self.seconds = other, np.zeros(2)
 
-    def step(self, epoch, step):
+    def on_step(self, trainer):
         start = now()
         next(self.other)
         self.seconds += now() - start
@@ -96,7 +95,8 @@ class Turns(Progress):
 
 def ratios(trainer, other, rounds):
     """Seconds of our epoch, of as many steps of the other side, and their ratio, over rounds."""
-    trainer.progress = turns = Turns(other)
+    turns = Turns(other)
+    trainer.callbacks = [turns]
     epochs, ours, others = our_epochs(trainer), [], []
     next(epochs)  # warm up
     for _ in range(rounds):

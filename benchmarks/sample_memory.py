@@ -20,10 +20,9 @@ import numpy as np
 import torch
 from common import RESULTS, write_result
 
-from pidual.learn.batch import Rows
-from pidual.learn.engine import Training, make_fabric
+from pidual.learn.batch import Rows, Spec
+from pidual.learn.engine import Session, Training, make_fabric
 from pidual.learn.engine.fit import Trainer
-from pidual.learn.engine.progress import Progress
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import MLP
 
@@ -51,16 +50,14 @@ def make_trainer(name, arguments, folder):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((arguments.rows, N_FEATURES), dtype=np.float32)
     rows = Rows.build(x, np.arange(arguments.rows), rng.integers(0, arguments.classes, arguments.rows))
-    spec = rows.spec(arguments.classes)
+    spec = Spec(len(rows), arguments.classes)
     method, options = OPTIONS[name]
     training = Training(epochs=1, batch_size=arguments.batch, lr=0.01)
 
     def build():
         return METHODS[method](MLP(N_FEATURES, arguments.classes, width=WIDTH, depth=1), spec, **options)
 
-    trainer = Trainer(
-        build, rows, None, training, make_fabric("cpu"), OnDisk(Path(folder) / name), Progress(), lambda: False
-    )
+    trainer = Trainer(build, rows, None, training, Session(make_fabric("cpu"), OnDisk(Path(folder) / name)))
     trainer.set_up()
     return trainer
 

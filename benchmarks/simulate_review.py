@@ -39,7 +39,7 @@ from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import predict_labels
 from pidual.learn.engine.threads import using_threads
 from pidual.metrics import accuracy
@@ -124,7 +124,7 @@ def fit(data, seed, truth=None, answers=None):
     job = prepare(table, inputs, options, truth=truth)
     job.start = answers
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
+    fitted = train(job, Session(fabric))
     results = assess(job, fitted, fabric)
     with using_threads(job.threads):
         test = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]

@@ -24,9 +24,9 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.learn.batch import stored
-from pidual.learn.engine import make_fabric
-from pidual.learn.engine.guard import agreement_z
+from pidual.learn.batch import as_storage
+from pidual.learn.engine import Session, make_fabric
+from pidual.learn.engine.collapse import agreement_z
 from pidual.learn.engine.predict import predict_probabilities
 
 FITS = {
@@ -65,9 +65,9 @@ def run_fit(shape, add_pi=lambda frame: (frame, {}), look=lambda job, fitted, fa
     chosen = FitOptions(seed=shape["seed"], pi_kinds=added, **options)
     job = prepare(table, load_inputs(crowd.x.astype(np.float32)), chosen)
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
+    fitted = train(job, Session(fabric))
     seen = look(job, fitted, fabric)
-    test = stored(crowd.x_test.astype(np.float32))
+    test = as_storage(crowd.x_test.astype(np.float32))
     answers = {"selected": predict(fitted.method, test, fabric)}
     fitted.method.load_state_dict(fitted.last)
     answers["last"] = predict(fitted.method, test, fabric)

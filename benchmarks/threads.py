@@ -23,9 +23,8 @@ from common import RESULTS, write_result
 
 from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Training, make_fabric
+from pidual.learn.engine import Session, Training, make_fabric
 from pidual.learn.engine.fit import Trainer
-from pidual.learn.engine.progress import Progress
 from pidual.learn.engine.threads import using_threads
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import build_network
@@ -56,7 +55,7 @@ def make_trainer(in_shape, batch_size, width):
         return METHODS["pi_dual"](f, Spec(n, 10, (16,), 1), width=256)
 
     training = Training(batch_size=batch_size, lr=0.01)
-    trainer = Trainer(build, rows, None, training, make_fabric("cpu"), None, Progress(), lambda: False)
+    trainer = Trainer(build, rows, None, training, Session(make_fabric("cpu")))
     trainer.set_up()
     return trainer
 

@@ -7,13 +7,13 @@ from torch.nn import functional as F
 from pidual import AnnotationTable, PiDual
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import PIEncoder
-from pidual.learn.batch import Rows
+from pidual.learn.batch import Rows, Spec
 
 crowd = make_crowd(n_items=600, n_annotators=30, noise=0.5, seed=0)  # half of the labels are wrong
 table = AnnotationTable.from_frame(crowd.frame, pi=["annotator", "seconds"])
 encoder = PIEncoder().fit(table)
 rows = Rows.build(crowd.x, crowd.frame["item"].to_numpy(copy=True), table.label_codes, encoder.transform(table))
-spec = rows.spec(len(table.classes), encoder.cardinalities)
+spec = Spec(len(rows), len(table.classes), encoder.cardinalities, encoder.n_numbers)
 
 
 def train(net, parameters, loss_of):

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import torch
-from contract import everything
+from contract import everything, spec_of
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
 from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows
-from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine import Interrupted, Session, Training, fit, make_fabric
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods.base import Method
 from pidual.learn.methods.parts.memory import SampleMemory
@@ -35,7 +35,7 @@ class ByItem(Method):
         logits = self.f(batch.x)[batch.item] + self.answers(batch.a.codes, batch.a.numbers)
         losses = F.cross_entropy(logits, batch.y_noisy, reduction="none")
         self.remembered.update(batch.index, losses[:, None])
-        return {"loss": batch.sum_by_item(losses * batch.weight).mean()}
+        return {"loss": (losses * batch.weight).sum() / len(batch.fold)}
 
 
 def crowd(n_items=120):
@@ -59,7 +59,7 @@ def build(rows, dropout=0.2):
 
     def make():
         f = MLP(5, 3, width=16, depth=1, dropout=dropout, standardize=Standardize(np.zeros(5), np.ones(5)))
-        return ByItem(f, rows.spec(3, (6,)))
+        return ByItem(f, spec_of(rows, 3, (6,)))
 
     return make
 
@@ -71,12 +71,12 @@ def fit_in_double(folder=None):
     make = build(rows, dropout=0.0)
     if store:
         try:
-            fit(make, rows, rows, TRAINING, fabric=fabric, store=store, stop=lambda: next(steps) == 11)
+            fit(make, rows, rows, TRAINING, Session(fabric, store=store, stop=lambda: next(steps) == 11))
         except Interrupted:
             pass
         else:
             raise AssertionError("was not stopped")
-    return everything(fit(make, rows, rows, TRAINING, fabric=fabric, store=store))
+    return everything(fit(make, rows, rows, TRAINING, Session(fabric, store=store)))
 
 
 def check_gather(rank):

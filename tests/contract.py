@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from pidual.data.pi import EncodedPI
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine import Interrupted, Session, Training, fit, make_fabric
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import MLP
@@ -43,6 +43,11 @@ def make_rows():
     return Rows.build(x, item, label, EncodedPI(annotator[:, None].astype(np.int32), numbers), fold=item % 5)
 
 
+def spec_of(rows, n_classes, cardinalities=()):
+    """Sizes of a training set made of these rows."""
+    return Spec(len(rows), n_classes, tuple(cardinalities), rows.numbers.shape[1], n_items=len(rows.groups))
+
+
 def build(name):
     """The method, small."""
     method = METHODS[name]
@@ -72,14 +77,14 @@ def fit_method(name, folder=None):
                 rows,
                 rows,
                 TRAINING,
-                fabric=fabric,
-                store=StateStore(folder),
-                stop=lambda steps=steps, stop_at=stop_at: next(steps) == stop_at,
+                Session(
+                    fabric, store=StateStore(folder), stop=lambda steps=steps, stop_at=stop_at: next(steps) == stop_at
+                ),
             )
         except Interrupted:
             continue
         raise AssertionError(f"was not stopped at step {stop_at}")
-    return fit(lambda: build(name), rows, rows, TRAINING, fabric=fabric, store=StateStore(folder) if folder else None)
+    return fit(lambda: build(name), rows, rows, TRAINING, Session(fabric, store=StateStore(folder) if folder else None))
 
 
 def everything(fitted):
@@ -91,10 +96,10 @@ def everything(fitted):
 def resumed(build, folder, stop_at):
     """Last weights and memories of a fit that was stopped after so many steps, and continued."""
     rows, steps = make_rows(), itertools.count(1)
-    how = {"fabric": make_fabric("cpu"), "store": StateStore(folder)}
+    fabric, store = make_fabric("cpu"), StateStore(folder)
     with pytest.raises(Interrupted):
-        fit(build, rows, rows, TRAINING, stop=lambda: next(steps) == stop_at, **how)
-    return everything(fit(build, rows, rows, TRAINING, **how))
+        fit(build, rows, rows, TRAINING, Session(fabric, store, stop=lambda: next(steps) == stop_at))
+    return everything(fit(build, rows, rows, TRAINING, Session(fabric, store)))
 
 
 def fit_on_two(name, out):

@@ -356,7 +356,7 @@ def test_a_saved_model_holds_no_ids(X, y, pi):
 
 def test_equal_rows_stay_on_one_side_of_the_split(X, y, pi, monkeypatch):
     jobs = []
-    monkeypatch.setattr(classifier, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
+    monkeypatch.setattr(classifier, "train", lambda job, *rest: (jobs.append(job), real(job, *rest))[1])
     real = pidual.fit.fit.train
     order = np.random.default_rng(0).permutation(len(y))
     quick(epochs=1).fit(X[order], y[order], pi.iloc[order])
@@ -633,7 +633,7 @@ def test_a_missing_annotator_is_an_error_as_in_a_file(X, y, pi, missing, tmp_pat
 
 def test_pi_kinds(X, y, pi, monkeypatch):
     jobs = []
-    monkeypatch.setattr(classifier, "train", lambda job, **rest: (jobs.append(job), real(job, **rest))[1])
+    monkeypatch.setattr(classifier, "train", lambda job, *rest: (jobs.append(job), real(job, *rest))[1])
     real = pidual.fit.fit.train
     quick(epochs=1, pi_kinds={"split": "category"}).fit(X, y, {"split": np.arange(len(y)) % 4})
     assert [column.kind for column in jobs[0].encoder.columns_] == ["category"]

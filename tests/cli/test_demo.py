@@ -8,7 +8,7 @@ import pytest
 from command_line import run_cli
 
 from pidual.cli import digits_demo as demo
-from pidual.learn.engine.progress import Progress
+from pidual.learn.engine import Progress
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 

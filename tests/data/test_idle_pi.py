@@ -9,7 +9,7 @@ from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 
 FITS = 40
 
@@ -25,7 +25,7 @@ def named_columns(method, seed, n_items, answers, **options):
     table = AnnotationTable.from_frame(frame, pi=pi, keep_ids=True)
     how = FitOptions(method=method, accelerator="cpu", threads=1, seed=seed, options=options)
     job, fabric = prepare(table, Inputs.from_array(crowd.x, source="X"), how), make_fabric("cpu")
-    reasons = assess(job, train(job, fabric=fabric), fabric).predictions.frame
+    reasons = assess(job, train(job, Session(fabric)), fabric).predictions.frame
     text = " ".join(reasons["reason_pi"]) if "reason_pi" in reasons else ""
     return {name for name in pi if name in text} | ({"seconds"} if "Answered in" in text else set())
 

@@ -15,7 +15,7 @@ from pidual.fit.fit import train
 from pidual.fit.judge import assess, find_majority
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.metrics import detection_auc
 from pidual.run.predictions import Predictions
 
@@ -294,7 +294,7 @@ def fitted_verdict(frame, x, pi=("annotator",), **options):
     epochs = {"epochs": 2} if "method" in options and options["method"] != "auto" else {}
     job = prepare(table, load_inputs(x.astype(np.float32)), FitOptions(options=epochs, **options))
     fabric = make_fabric("cpu")
-    return assess(job, train(job, fabric=fabric), fabric).summary["verdict"]
+    return assess(job, train(job, Session(fabric)), fabric).summary["verdict"]
 
 
 @pytest.mark.parametrize(("method", "answers"), [("auto", 1), ("ce", 1), ("auto", 3)])

@@ -17,7 +17,7 @@ from pidual.data import load_inputs, read_table
 from pidual.errors import RunError
 from pidual.fit.load_model import load_method, method_of, sizes_of
 from pidual.fit.splits import assign_folds
-from pidual.learn.engine import Interrupted
+from pidual.learn.engine import Interrupted, Progress
 from pidual.learn.engine.checkpoint import load_tensors, save_tensors
 from pidual.run.predictions import read_frame
 
@@ -165,7 +165,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(crowd, tmp_path, stops):
     answers = iter([False] * (stops - 1) + [True])
     with pytest.raises(Interrupted):
         fit_table(table, inputs, tmp_path / "run", stop=lambda: next(answers))
-    progress = Mock()
+    progress = Mock(spec=Progress)
     run = fit_table(table, inputs, tmp_path / "run", resume=True, progress=progress)
     progress.start.assert_called_once_with(8, 1, stops, "closed_form")
     for name in FILES:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from contract import spec_of
 
 from pidual.api.fit import fit_table
 from pidual.data import Inputs, read_table
@@ -18,7 +19,7 @@ from pidual.learn.answers.judging import fit_judge
 from pidual.learn.answers.model import log_softmax
 from pidual.learn.answers.rows import AnswerRows
 from pidual.learn.batch import Rows
-from pidual.learn.engine import make_fabric
+from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import Scored
 
 
@@ -34,7 +35,7 @@ def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):
     logits[np.arange(n), y] += sure
     pi = EncodedPI(who[:, None].astype(np.int32), np.zeros((len(item), 0), np.float32))
     rows = Rows.build(np.zeros((n, 1), np.float32), item, given, pi, item=item)
-    spec = rows.spec(k, (people,))
+    spec = spec_of(rows, k, (people,))
     spec = type(spec)(**{**vars(spec), "code_names": ("annotator",)})
     return rows, spec, log_softmax(logits), y
 
@@ -117,7 +118,7 @@ def fitted(crowd, method, **options):
     table, inputs, _ = crowd
     job = prepare(table, inputs, FitOptions(method=method, accelerator="cpu", **options))
     fabric = make_fabric("cpu")
-    return job, train(job, fabric=fabric), fabric
+    return job, train(job, Session(fabric)), fabric
 
 
 def epochs(method, n):

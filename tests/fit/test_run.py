@@ -27,10 +27,10 @@ from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
 from pidual.fit.record import describe_pi
 from pidual.fit.splits import split_rows
+from pidual.learn.engine import Progress
 from pidual.learn.engine.callbacks import Callback
 from pidual.learn.engine.checkpoint import load_tensors
 from pidual.learn.engine.fit import Interrupted
-from pidual.learn.engine.progress import Progress
 from pidual.learn.engine.threads import CHOSEN_OUTSIDE
 from pidual.paper.code_base import CodeBaseTraining
 from pidual.paper.protocol import IMAGENET, IMAGENET_CODEBASE

@@ -66,13 +66,6 @@ def test_channels_last_input_and_empty_batch():
     assert crop_flip(x[:0], draws[:0], pad=2).shape == (0, 3, 8, 8)
 
 
-def test_wrong_sizes_are_refused():
-    with pytest.raises(UsageError, match=r"\(5, 2\)"):
-        crop_flip(torch.rand(5, 3, 8, 8), torch.rand(5, 2), pad=2)
-    with pytest.raises(UsageError, match="-1"):
-        crop_flip(torch.rand(5, 3, 8, 8), torch.rand(5, 3), pad=-1)
-
-
 # Strong augmentation against Pillow: the oracle below shares nothing with nets.augment but the names of operations.
 
 FACTORS = [0.10, 0.28, 0.46, 0.64, 0.82, 1.00, 1.18, 1.36, 1.54, 1.72]
@@ -372,29 +365,13 @@ def test_cutout_covers_a_whole_square_inside_and_a_quarter_of_it_in_the_corner()
     assert not out[1, 0, :8, :8].any()
 
 
-@pytest.mark.parametrize(
-    ("function", "n_draws"),
-    [(auto_augment, DRAWS_AUTO_AUGMENT), (rand_augment, DRAWS_RAND_AUGMENT), (cutout, DRAWS_CUTOUT)],
-)
-def test_strong_augmentation_refuses_other_images_and_draws(function, n_draws):
+@pytest.mark.parametrize(("function", "n_draws"), [(auto_augment, 5), (rand_augment, 8), (cutout, 2)])
+def test_strong_augmentation_refuses_other_images(function, n_draws):
     x = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
     with pytest.raises(UsageError, match=r"uint8.*float32"):
         function(x.float(), torch.rand(5, n_draws))
     with pytest.raises(UsageError, match=r"\(5, 2, 8, 8\)"):
         function(x[:, :2], torch.rand(5, n_draws))
-    with pytest.raises(UsageError, match=r"\(4, "):
-        function(x, torch.rand(4, n_draws))
-
-
-def test_a_fill_or_size_that_cannot_be_is_refused():
-    x = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
-    for fill in (256, -1, torch.zeros(2)):
-        with pytest.raises(UsageError, match=r"cutout .*0 to 255"):
-            cutout(x, torch.rand(5, 2), fill=fill)
-        with pytest.raises(UsageError, match=r"rand_augment .*0 to 255"):
-            rand_augment(x, torch.rand(5, 8), fill=fill)
-    with pytest.raises(UsageError, match="-1"):
-        cutout(x, torch.rand(5, 2), size=-1)
 
 
 # resized_crop
@@ -427,5 +404,3 @@ def test_resized_crop_keeps_floats_and_the_whole_image():
     torch.testing.assert_close(out, x)
     constant = resized_crop(torch.full((8, 3, 6, 6), 200, dtype=torch.uint8), torch.rand(8, 4))
     assert (constant == 200).all()
-    with pytest.raises(UsageError, match=r"\(2, 3\)"):
-        resized_crop(x, torch.rand(2, 3))

@@ -166,11 +166,11 @@ def test_wide_resnet_parameter_counts():
 
 
 def test_wide_resnet_shortcut_reads_the_raw_input():
-    block = nets.wide_resnet.WideBlock(4, 8, 2).eval()
+    block = nets.resnet.WideBlock(4, 8, 2).eval()
     nn.init.zeros_(block.conv2.weight)
     x = torch.randn(2, 4, 6, 6)
     assert torch.equal(block(x), block.shortcut(x))
-    same = nets.wide_resnet.WideBlock(4, 4, 1).eval()
+    same = nets.resnet.WideBlock(4, 4, 1).eval()
     nn.init.zeros_(same.conv2.weight)
     assert torch.equal(same(x), x)
 

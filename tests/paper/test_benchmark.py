@@ -18,7 +18,7 @@ from pidual.data import Inputs
 from pidual.errors import DivergedError, RunError, UsageError
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
-from pidual.learn.engine import Interrupted, make_fabric
+from pidual.learn.engine import Interrupted, Session, make_fabric
 from pidual.learn.engine.predict import predict_labels
 from pidual.learn.methods import METHODS
 from pidual.paper import recipes
@@ -49,7 +49,7 @@ def result(data):
 def test_scores_are_those_of_the_fit(data, result):
     job = prepare_data(data, tiny_fit().options(data.noise_rate))
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
+    fitted = train(job, Session(fabric))
     for epoch in ("selected", "last"):
         if epoch == "last":
             fitted.method.load_state_dict(fitted.last)
@@ -93,7 +93,7 @@ def test_what_the_networks_answer_is_watched(data):
     result = fit_and_score(data, fit.options(data.noise_rate))
     job = prepare_data(data, fit.options(data.noise_rate))
     fabric = make_fabric("cpu")
-    predictions = assess(job, train(job, fabric=fabric), fabric).predictions
+    predictions = assess(job, train(job, Session(fabric)), fabric).predictions
     trained = job.split == 0
     wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
     noise = predictions.frame["noise_label"].cat.codes.to_numpy()
@@ -107,7 +107,7 @@ def test_what_the_networks_answer_is_watched(data):
 def test_examples_are_the_rows_with_the_highest_gate(data, result):
     job = prepare_data(data, tiny_fit().options(data.noise_rate))
     fabric = make_fabric("cpu")
-    frame = assess(job, train(job, fabric=fabric), fabric).predictions.frame[job.split == 0]
+    frame = assess(job, train(job, Session(fabric)), fabric).predictions.frame[job.split == 0]
     for kind, rows in (("wrong", frame[frame["given_label"].astype(int) != frame["y"].astype(int)]),):
         top = rows.nlargest(8, "gate")
         assert {row["item"] for row in result["examples"][kind]} == set(top["item"].astype(int))
@@ -122,7 +122,7 @@ def test_rows_without_a_clean_label_are_trained_on_and_not_scored(data):
     assert result["last"]["accuracy"] == whole["last"]["accuracy"]
     job = prepare_data(data, fit.options(data.noise_rate))
     fabric = make_fabric("cpu")
-    predictions = assess(job, train(job, fabric=fabric), fabric).predictions
+    predictions = assess(job, train(job, Session(fabric)), fabric).predictions
     confidence = predictions.frame["given_probability"]
     judged = (job.split == 0) & ~unknown.to_numpy()
     wrong = (data.frame["label"] != data.frame["y"]).to_numpy()
@@ -599,7 +599,7 @@ def test_names_that_are_not_there(args, message, tmp_path):
 def test_a_last_epoch_that_diverged_counts_as_knowing_nothing(data):
     job = prepare_data(data, tiny_fit("ce").options(data.noise_rate))
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
+    fitted = train(job, Session(fabric))
     for value in fitted.last.values():
         if value.is_floating_point():
             value.fill_(math.nan)

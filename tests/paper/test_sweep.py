@@ -25,8 +25,7 @@ from pidual.data import AnnotationTable, load_inputs
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
-from pidual.learn.engine import Interrupted
-from pidual.learn.engine.progress import Progress
+from pidual.learn.engine import Interrupted, Progress
 from pidual.options import Training
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
@@ -444,10 +443,10 @@ def test_an_interrupted_trial_is_pruned_by_all_its_epochs(data, tmp_path):
 def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch):
     from pidual.paper.sweep import worker
 
-    def train(job, **kwargs):
+    def train(job, session):
         if job.training.lr == 0.03:
             raise RuntimeError("out of memory\nat some length")
-        return real(job, **kwargs)
+        return real(job, session)
 
     real = worker.train
     monkeypatch.setattr(worker, "train", train)

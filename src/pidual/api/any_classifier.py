@@ -24,7 +24,7 @@ from ..errors.messages import first_line
 from ..fit.fit import train
 from ..fit.prepare import Job
 from ..fit.voters import fit_and_predict
-from ..learn.engine import Fitted, make_fabric
+from ..learn.engine import Fitted, Session, make_fabric
 from .judge import item_posteriors, prepare_judging
 
 FOLDS = 5
@@ -86,7 +86,7 @@ def fit_any(
         sample_weight=sample_weight,
     )
     fabric = make_fabric("cpu")
-    fitted, _ = fit_and_predict(job, lambda _: train(job, fabric=fabric), fabric)
+    fitted, _ = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
     final = fit_soft(clone(estimator), x, item_posteriors(job, fitted), learned, weight_name)
     note = "" if weight_name else f"{type(estimator).__name__} takes no sample weights: it was fitted to the most "
     note += "" if weight_name else "probable class of each item."

@@ -27,10 +27,9 @@ from ..fit.options import FitOptions
 from ..fit.prepare import Job, prepare
 from ..fit.record import describe_model
 from ..fit.voters import fit_and_predict
-from ..learn.batch import stored
-from ..learn.engine import Callback, Fitted, make_fabric, predicting_fabric
+from ..learn.batch import as_storage
+from ..learn.engine import Callback, Fitted, Progress, Session, make_fabric, predicting_fabric
 from ..learn.engine.predict import predict_probabilities
-from ..learn.engine.progress import Progress
 from ..options import option_names
 from ..run.predictions import Predictions
 from .any_classifier import fit_any, probabilities
@@ -238,8 +237,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_called(job, self.callbacks or ())
         fabric = make_fabric(self.accelerator, job.training.precision)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            how: dict[str, Any] = {"progress": self._progress(), "callbacks": self.callbacks or ()}
-            fitted, answers = fit_and_predict(job, lambda _: train(job, fabric=fabric, **how), fabric)
+            session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
+            fitted, answers = fit_and_predict(job, lambda _: train(job, session), fabric)
             assert answers is not None
             self._keep(job, fitted, judge(job, fitted, answers), index)
         self._warn(job, self.summary_["warnings"])
@@ -302,7 +301,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if "missing" in self._model["inputs"] or np.isnan(x).any():
             x = np.asarray(Inputs.from_array(x, source="X", schema=self._model["inputs"]).array)
         fabric = predicting_fabric(self.accelerator)
-        p = np.concatenate(list(predict_probabilities(self.method_, stored(x), fabric)))
+        p = np.concatenate(list(predict_probabilities(self.method_, as_storage(x), fabric)))
         if fabric.device.type != "cpu":
             self.method_.cpu()
         return p
@@ -451,11 +450,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         return make
 
-    def _progress(self) -> Progress | None:
+    def _progress(self) -> list[Progress]:
         """A bar, or lines where there is no terminal, if asked for."""
         from ..fit.terminal import choose_progress  # and click with it
 
-        return choose_progress() if self.verbose else None
+        return [choose_progress()] if self.verbose else []
 
     def _keep(self, job: Job, fitted: Fitted, results: Results, index: pd.Index | None) -> None:
         """Hold on to what was learned, and to nothing of X."""

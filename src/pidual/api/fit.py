@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable, Inputs
 from ..fit.fit import fit_into
 from ..fit.options import FitOptions
-from ..learn.engine import Callback
-from ..learn.engine.progress import Progress
+from ..learn.engine import Callback, Progress
 from ..show.report import build_report
 from .run import Run
 

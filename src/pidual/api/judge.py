@@ -28,7 +28,7 @@ from ..fit.predict import chunks
 from ..fit.prepare import Job, prepare
 from ..fit.voters import fit_and_predict
 from ..learn.answers.judging import log_of
-from ..learn.engine import Fitted, make_fabric
+from ..learn.engine import Fitted, Session, make_fabric
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def judge_inputs(table: AnnotationTable, inputs: Inputs, **options: Any) -> Resu
     job = prepare_judging(table, inputs, **options)
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
-        fitted, answers = fit_and_predict(job, lambda _: train(job, fabric=fabric), fabric)
+        fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
         assert answers is not None
         return judge_labels(job, fitted, answers)
 

@@ -21,7 +21,7 @@ from ..files import replacing_folder, write_json
 from ..fit.load_model import build_trained
 from ..fit.makers import method_maker
 from ..learn.batch import Spec
-from ..learn.engine.checkpoint import load_tensors, misfit, save_tensors
+from ..learn.engine.checkpoint import load_tensors, save_tensors, shape_mismatch
 from ..learn.methods import Method
 from ..run.schemas import (
     FORMAT,
@@ -152,7 +152,7 @@ def load_fitted(folder: Path, make: Callable[[], nn.Module] | None = None) -> Sa
         method = method_maker(model["method"], model["method_options"], Spec(**sizes), make, twice=True)()
         tensors, _ = load_tensors(folder / WEIGHTS)
         weights = {name.removeprefix("method."): value for name, value in tensors.items()}
-        if wrong := misfit(method.state_dict(), weights):
+        if wrong := shape_mismatch(method.state_dict(), weights):
             raise UsageError(f"The module is not the one that {folder} was saved with: {wrong}; give that one.")
         method.load_state_dict(weights)
     paths = {name: folder / f"{name}.parquet" for name in FRAMES}

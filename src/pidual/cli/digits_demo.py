@@ -14,7 +14,7 @@ from ..api.run import Run
 from ..data import AnnotationTable, load_inputs
 from ..data.datasets.digits import DigitsPI, load_digits_pi
 from ..fit.options import FitOptions
-from ..learn.engine.progress import Progress
+from ..learn.engine import Progress
 
 SHOWN = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.

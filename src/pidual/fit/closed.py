@@ -22,11 +22,10 @@ from ..learn.answers.rows import AnswerRows
 from ..learn.closed_form.alternate import ROUNDS, Alternated, State, fit_inputs
 from ..learn.closed_form.network import KernelMixture
 from ..learn.closed_form.ridge import ALONE, Processes
-from ..learn.engine import Fitted, Interrupted
-from ..learn.engine.checkpoint import START_ANEW, StateStore, misfit
+from ..learn.engine import Fitted, Interrupted, Session
+from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
 from ..learn.engine.fit import Position
 from ..learn.engine.history import Record
-from ..learn.engine.progress import Progress
 from ..learn.methods.fitted_truth import FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM
@@ -83,44 +82,32 @@ class Inputs:
         return picked.reshape(-1, self.shape[1])
 
 
-def fit_closed(
-    job: Job,
-    *,
-    start: AnswerModel | None = None,
-    fabric: Fabric | None = None,
-    store: StateStore | None = None,
-    progress: Progress | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> ClosedFit:
+def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel | None = None) -> ClosedFit:
     """Fit a job that has no network to train.
 
     Parameters
     ----------
     job : Job
         Its network is described in full afterwards.
+    session : Session, optional
+        Processes share the work of many inputs, and all have the same result. The first of them keeps rounds in the
+        store; one that is there is gone on from. Stopping is asked for after every round.
     start : AnswerModel, optional
         Where the answer model begins, if it has these annotators and PI.
-    fabric : Fabric, optional
-        Processes that share the work of many inputs; all have the same result.
-    store : StateStore, optional
-        Where the first of them keeps rounds; one that is there is gone on from.
-    progress : Progress, optional
-    stop : callable
-        Asked after every round; True keeps the round and raises Interrupted.
     """
-    progress, started = progress or Progress(), time.monotonic()
+    session, started = session or Session(), time.monotonic()
     kept = job.train & (job.rows.weight.numpy() > 0)
     answers = AnswerRows.fit(job.rows, job.spec, kept)
     learned = np.flatnonzero(np.add.reduceat(kept[job.rows.groups.order.numpy()], job.rows.groups.starts[:-1].numpy()))
     rounds = ROUNDS if job.network["name"] == CLOSED_FORM else 1
-    kept_rounds = Rounds(store, progress, stop, started, fabric)
-    progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
+    kept_rounds = Rounds(session, started)
+    session.progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
     try:
         with threadpool_limits(1):  # the same numbers for any number of threads
             fit = fit_rounds if rounds > 1 else fit_given
             made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
-        progress.stop()
+        session.progress.stop()
     f, judge, probabilities, untouched, likelihoods, explained = made
     options = FittedTruth.options(answers.design, judge)
     job.method_options = options
@@ -135,11 +122,18 @@ def fit_closed(
 class Rounds:
     """Keeps every round that is finished, and says so."""
 
-    store: StateStore | None
-    progress: Progress
-    stop: Callable[[], bool]
+    session: Session
     started: float
-    fabric: Fabric | None = None
+
+    @property
+    def fabric(self) -> Fabric | None:
+        """Return the processes, if there can be several."""
+        return self.session.fabric
+
+    @property
+    def store(self) -> StateStore | None:
+        """Return where the first process keeps rounds: every one works out the same."""
+        return self.session.store if self.session.is_first else None
 
     @property
     def processes(self) -> Processes:
@@ -167,7 +161,7 @@ class Rounds:
         model, n = AnswerModel.empty(answers).flat(), found[1]["position"]["epoch"]
         items = (answers.n_items, answers.n_classes)
         shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
-        wrong = misfit(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
+        wrong = shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
         if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
             wrong = "it is of no round, or holds numbers that are not finite"
         if wrong:
@@ -181,12 +175,12 @@ class Rounds:
 
     def keep(self, number: int, state: State) -> None:
         """Keep a round."""
-        self.progress.step(number, 1)
+        self.session.progress.step(number, 1)
         if self.store is not None:
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
             position = Position(epoch=number + 1, history=records(state["likelihoods"].tolist(), self.started))
             self.store.save(tensors, {"position": position.to_json(), "optimizer": {}})
-        asked = np.array([float(self.stop())])
+        asked = np.array([float(self.session.stop())])
         if self.processes.total(asked)[0]:
             raise Interrupted("stopped between two rounds")
 

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,10 @@ from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
 from ..errors import UsageError
-from ..learn.engine import Callback, Fitted, Interrupted, fit, make_fabric
+from ..learn.engine import Callback, Fitted, Interrupted, Progress, Session, fit, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..learn.engine.fit import Trainer
 from ..learn.engine.history import Record, append_record, write_history
-from ..learn.engine.progress import Progress
 from ..learn.engine.threads import using_threads
 from ..run.decisions import copy_decisions
 from ..run.files import RunFiles
@@ -76,8 +76,8 @@ def fit_into(
         announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
         if not finished:
             started = time.monotonic()
-            how: dict[str, Any] = {"progress": progress, "callbacks": callbacks, "stop": stop}
-            fit_part = partial(train_into, folder, job, fabric, save_every=save_every, **how)
+            session = Session(fabric, callbacks=(*callbacks, progress), stop=stop)
+            fit_part = partial(train_into, folder, job, session, save_every=save_every)
             fitted, answers = fit_and_predict(job, fit_part, fabric, progress)
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
@@ -166,50 +166,36 @@ def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
         progress.note(text)
 
 
-def train_into(folder: Path, job: Job, fabric: Fabric, part: str = "", *, save_every: float, **how: Any) -> Fitted:
+def train_into(folder: Path, job: Job, session: Session, part: str = "", *, save_every: float) -> Fitted:
     """Train from the resume point in a folder, or from the start, and keep state and history there; see `train`.
 
     `part` is the part of the state that a second fit has.
     """
-    first = fabric.global_rank == 0
-    store = StateStore(folder / "state", save_every, fabric.broadcast(run_id(RunFiles(folder).config) if first else ""))
-    store = store.part(part) if part else store
+    assert session.fabric is not None
+    first, path = session.is_first, folder / "metrics.jsonl"
+    run = session.fabric.broadcast(run_id(RunFiles(folder).config) if first else "")
+    session = replace(session, store=StateStore(folder / "state", save_every, run))
+    session = session.part(part) if part else session
     if first:
-        if history := store.history():  # records of epochs that a kill took back are written again
-            write_history(folder / "metrics.jsonl", history)
-        how["callbacks"] = [*how["callbacks"], Recorder(folder / "metrics.jsonl")]
-    fitted = train(job, fabric=fabric, store=store, **how)
+        assert session.store is not None
+        if history := session.store.history():  # records of epochs that a kill took back are written again
+            write_history(path, history)
+        session = replace(session, callbacks=(*session.callbacks, Recorder(path)))
+    fitted = train(job, session)
     if first:
-        write_history(folder / "metrics.jsonl", fitted.history)
+        write_history(path, fitted.history)
     return fitted
 
 
-def train(
-    job: Job,
-    *,
-    fabric: Fabric | None = None,
-    store: StateStore | None = None,
-    progress: Progress | None = None,
-    callbacks: Sequence[Callback] = (),
-    stop: Callable[[], bool] = lambda: False,
-) -> Fitted:
+def train(job: Job, session: Session | None = None) -> Fitted:
     """Fit the method of a job; see `engine.fit` and `fit_closed`."""
     if job.build is None:
-        own = store if fabric is None or fabric.global_rank == 0 else None  # every process works out the same
-        return fit_closed(job, start=job.start, fabric=fabric, store=own, progress=progress, stop=stop)
+        return fit_closed(job, session, start=job.start)
     train_rows = job.select(job.train)
     assert train_rows is not None
     train_rows = train_rows if job.method_class.by_item else train_rows.weighted_by_vote()
     with using_threads(job.threads):
-        valid = job.select(job.valid)
-        how: dict[str, Any] = {
-            "fabric": fabric,
-            "store": store,
-            "progress": progress,
-            "callbacks": callbacks,
-            "stop": stop,
-        }
-        return fit(job.build, train_rows, valid, job.training, **how)
+        return fit(job.build, train_rows, job.select(job.valid), job.training, session)
 
 
 class Recorder(Callback):

@@ -24,7 +24,7 @@ from ..detect import (
 )
 from ..detect.copies import find_open_pair
 from ..detect.evaluate import evaluation, find_false_claims
-from ..learn.engine import Fitted, guard
+from ..learn.engine import Fitted, collapse
 from ..run.predictions import Predictions
 from .effects import pi_effects
 from .predict import Answers, RowScores, group_of_rows, predict
@@ -193,7 +193,7 @@ def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -
     gate, noise = predictions.gate, predictions.frame.get("noise_label")
     if gate is None or noise is None or fitted.method.random_pi:  # of which it is the purpose
         return []
-    reason = guard.find_learning_by_heart(noise.cat.codes.to_numpy() == predictions.given, gate, job.train)
+    reason = collapse.find_memorised(noise.cat.codes.to_numpy() == predictions.given, gate, job.train)
     if reason is None:
         return []
     return [

@@ -18,9 +18,9 @@ from torch.overrides import TorchFunctionMode
 from ..data import load_inputs
 from ..errors import DataError, RunError, UsageError
 from ..errors.messages import quoted
-from ..learn.batch import Spec, stored
+from ..learn.batch import Spec, as_storage
 from ..learn.engine import predicting_fabric
-from ..learn.engine.checkpoint import load_shapes, load_tensors, misfit
+from ..learn.engine.checkpoint import load_shapes, load_tensors, shape_mismatch
 from ..learn.engine.predict import predict_probabilities
 from ..learn.methods import Method, check_method
 from ..learn.nets import Standardize
@@ -59,7 +59,7 @@ def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tupl
     build = method_of(described, model, sum(math.prod(shape) for shape in shapes.values()))
     sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model["network"]["name"])
     own = {f"method.{name}": shape for name, shape in sizes.items()}
-    wrong = misfit(own | array_shapes(model["inputs"]), shapes)
+    wrong = shape_mismatch(own | array_shapes(model["inputs"]), shapes)
     if wrong is not None:
         raise RunError(f"{path} does not fit {described}: {wrong}; {DAMAGED}.")
     tensors, _ = load_tensors(path)
@@ -179,7 +179,7 @@ def predict_inputs(
     inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
     n, classes = len(inputs), model["classes"]
     fabric = predicting_fabric(accelerator)
-    parts = predict_probabilities(method, stored(inputs.array), fabric)
+    parts = predict_probabilities(method, as_storage(inputs.array), fabric)
     p = np.concatenate([np.zeros((0, len(classes))), *parts])
     lost = np.flatnonzero(~np.isfinite(p).all(1))
     if len(lost):

@@ -1,7 +1,7 @@
 """What a fitted method says about every annotation, and what all answers to an item say together."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -124,37 +124,40 @@ class RowScores:
 
     @classmethod
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
-        """Place for annotations with these labels."""
-        shuffled = np.random.default_rng(0).permutation(given)
-        probability, confidence, margin, quality, full, unaided, untouched, p_shuffled = (
-            np.zeros(len(given), np.float32) for _ in range(8)
-        )
-        predicted, stated = np.zeros(len(given), np.int64), np.zeros((2, len(given)), np.float32)
-        return cls(
-            predicted, probability, confidence, margin, quality, full, unaided, stated, untouched, p_shuffled, shuffled
-        )
+        """Return zeros, to be filled, for annotations with these labels."""
+        shapes: dict[str, Any] = {each.name: len(given) for each in fields(cls) if each.name != "columns"}
+        shapes["stated"] = (2, len(given))
+        arrays: dict[str, Any] = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+        arrays["predicted"] = np.zeros(len(given), np.int64)
+        arrays["shuffled_labels"] = np.random.default_rng(0).permutation(given)
+        return cls(**arrays)
 
     def take(self, rows: NDArray[np.int64]) -> "RowScores":
         """Of these annotations alone."""
         arrays = {name: value[..., rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays, columns={name: values[rows] for name, values in self.columns.items()})
 
-    def put(self, at: NDArray[np.int64], p: NDArray[np.float32], input: NDArray[np.int64], given: NDArray[Any]) -> None:
-        """Keep what f says about the annotations `at`, which are about these inputs (B, K) and have these labels."""
+    def put(self, said: Scored, given: NDArray[Any]) -> None:
+        """Keep what f says about some annotations; `given` are the labels of all."""
+        at, p, labels = said.rows, said.probabilities, given[said.rows]
         every = np.arange(len(p))
         first = p.argmax(1)
         best = p[every, first]
         rest = p.copy()
         rest[every, first] = 0.0
-        own, other = p[input, given], np.where(first[input] == given, rest.max(1)[input], best[input])
-        self.predicted[at], self.probability[at] = first[input], best[input]
+        own = p[said.input, labels]
+        other = np.where(first[said.input] == labels, rest.max(1)[said.input], best[said.input])
+        self.predicted[at], self.probability[at] = first[said.input], best[said.input]
         self.confidence[at] = self.quality[at] = own
         self.margin[at] = np.log(np.maximum(own, LEAST)) - np.log(np.maximum(other, LEAST))
-        self.put_untouched(at, p, input, given)
+        for name, values in said.columns.items():
+            self.columns.setdefault(name, np.zeros(len(given), values.dtype))[at] = values
+        self.put_untouched(said, given)
 
-    def put_untouched(self, at: Ints, p: NDArray[np.float32], input: Ints, given: NDArray[Any]) -> None:
-        """Keep what an f that no answer to their items has reached says about the annotations `at`."""
-        self.untouched[at], self.shuffled[at] = p[input, given], p[input, self.shuffled_labels[at]]
+    def put_untouched(self, said: Scored, given: NDArray[Any]) -> None:
+        """Keep what an f that no answer to their items has reached says about some annotations."""
+        at, p = said.rows, said.probabilities
+        self.untouched[at], self.shuffled[at] = p[said.input, given[at]], p[said.input, self.shuffled_labels[at]]
 
     def judge(self, at: NDArray[np.int64], said: Posterior) -> None:
         """Keep what is said about the annotations `at` with all answers to their items."""
@@ -280,14 +283,12 @@ def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: It
     """Keep what f says about all annotations and items, a chunk at a time."""
     given = job.table.label_codes
     for each in scored(job, fitted, fabric):
-        found.put(each.rows, each.probabilities, each.input, given[each.rows])
+        found.put(each, given)
         if isinstance(fitted, ClosedFit) and fitted.untouched is not None:
             p = fitted.untouched(each.items).astype(np.float32)
-            found.put_untouched(each.rows, p, each.item, given[each.rows])
+            found.put_untouched(replace(each, probabilities=p), given)
         if kept is not None:
             kept.put(each.items, each.of_items())
-        for name, values in each.columns.items():
-            found.columns.setdefault(name, np.zeros(len(given), values.dtype))[each.rows] = values
     found.check_finite(job)
 
 

@@ -19,7 +19,7 @@ from ..errors import RunError, UsageError
 from ..files import fingerprint, write_json
 from ..learn.engine import Fitted
 from ..learn.engine.checkpoint import save_tensors
-from ..learn.engine.threads import goes_on_with
+from ..learn.engine.threads import threads_on_resume
 from ..learn.methods import METHODS, Method
 from ..learn.nets import Standardize
 from ..run.files import RunFiles
@@ -166,7 +166,7 @@ def go_on_as_started(folder: Path, job: Job) -> None:
     changes = [f"{name} {was} (now {now})" for name, (was, now) in versions.items() if was != now]
     threads = old.get("hardware", {}).get("threads", job.threads)
     if job.options.threads is None:
-        job.threads = goes_on_with(threads, job.threads)
+        job.threads = threads_on_resume(threads, job.threads)
     if threads != job.threads:
         changes.append(f"{threads} threads (now {job.threads})")
     if changes:

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from ..errors.messages import printable
+from ..learn.engine import Progress
 from ..learn.engine.history import Record
-from ..learn.engine.progress import Progress
 from ..run.files import CLOSED_FORM
 
 SECONDS_BETWEEN_LINES = 10.0

@@ -9,8 +9,7 @@ import torch
 from lightning_fabric import Fabric
 
 from ..detect.copies import Copies, copies_sentence, find_copies
-from ..learn.engine import Fitted
-from ..learn.engine.progress import Progress
+from ..learn.engine import Fitted, Progress
 from .predict import Answers, group_of_rows, predict
 from .prepare import Job
 

@@ -3,14 +3,13 @@
 The clean label is not a field of any of them: training cannot leak it. No PI is a PI of zero width, never None.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Int
 from numpy.typing import DTypeLike
 from torch import Tensor
 from torch.nn import functional as F
@@ -58,46 +57,38 @@ class Batch(NamedTuple):
         weight: Tensor,
         fold: Tensor | None = None,
     ) -> "Batch":
-        """A batch of annotations, each with an input of its own."""
+        """Make a batch of annotations, each with an input of its own."""
         fold = torch.zeros_like(index) if fold is None else fold
         return cls(index, views, y_noisy, a, weight, torch.arange(len(index), device=index.device), fold)
 
     @property
     def x(self) -> Tensor:
-        """The first view."""
+        """Return the first view."""
         return self.views[0]
 
     @property
     def starts(self) -> Bool[Tensor, " R"]:
-        """Whether each annotation is the first one of its input."""
+        """Return whether each annotation is the first one of its input."""
         return self.item.diff(prepend=self.item.new_full((1,), -1)) > 0
 
     def mean(self, losses: Float[Tensor, " R"]) -> Float[Tensor, ""]:
-        """Weighted mean of a value per annotation, for batches of annotations.
-
-        Batches of items differ in how many annotations they have: there `sum_by_item(...).mean()` weighs all items
-        equally.
-        """
+        """Return the weighted mean of a value per annotation, for batches of annotations."""
         return (losses * self.weight).mean()
 
     def losses(
         self, logits: Float[Tensor, "R K"], targets: Float[Tensor, "R K"] | None = None, *, label_smoothing: float = 0.0
     ) -> Float[Tensor, " R"]:
-        """Cross-entropy of every given label, or of other targets, in full precision."""
+        """Return the cross-entropy of every given label, or of other targets, in full precision."""
         wanted = self.y_noisy if targets is None else targets
         return F.cross_entropy(in_full_precision(logits), wanted, reduction="none", label_smoothing=label_smoothing)
 
     def cross_entropy(self, logits: Float[Tensor, "R K"]) -> Float[Tensor, ""]:
-        """Weighted mean of the cross-entropy of the given labels, for batches of annotations."""
+        """Return the weighted mean of the cross-entropy of the given labels, for batches of annotations."""
         return self.mean(self.losses(logits))
-
-    def sum_by_item(self, values: Num[Tensor, "R ..."]) -> Num[Tensor, "B ..."]:
-        """Sums of values (R,) or (R, K) over the annotations of each input, (B,) or (B, K)."""
-        return values.new_zeros((len(self.fold), *values.shape[1:])).index_add(0, self.item, values)
 
 
 def in_full_precision(values: Tensor) -> Tensor:
-    """Values of at least 32 bits."""
+    """Return values of at least 32 bits."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
@@ -134,13 +125,13 @@ class Spec:
 
     @property
     def n_annotators(self) -> int:
-        """Annotators with a code of their own; 0 where annotators are not known."""
+        """Return the number of annotators with a code of their own; 0 where annotators are not known."""
         known = "annotator" in self.code_names
         return self.cardinalities[self.code_names.index("annotator")] if known else 0
 
     @property
     def pi_dim(self) -> int:
-        """Width of the PI as a dense vector, without random PI."""
+        """Return the width of the PI as a dense vector, without random PI."""
         return sum(self.cardinalities) + self.n_numbers
 
 
@@ -152,10 +143,10 @@ class Lazy(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of all inputs together."""
+        """Return the shape of all inputs together."""
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """The inputs of the given rows."""
+        """Return the inputs of the given rows."""
 
 
 @runtime_checkable
@@ -163,7 +154,7 @@ class LazyCrops(Lazy, Protocol):
     """Images of any size, random parts of which can be read."""
 
     def crops(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """V random crops of each of the given images (V, len(rows), C, H, W), by draws (V, len(rows), 4) in [0, 1)."""
+        """Return V random crops of each image (V, len(rows), C, H, W), by draws (V, len(rows), 4) in [0, 1)."""
 
 
 class Mapped:
@@ -182,11 +173,11 @@ class Mapped:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
+        """Return the shape of the array."""
         return self._array.shape
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """The given rows; now and then the pages that were read leave this process, not the system's cache."""
+        """Return the given rows; now and then the pages that were read leave this process, not the system's cache."""
         if len(rows) <= MAPPED_ROWS:
             return self._take(rows)
         return np.concatenate([self._take(rows[at : at + MAPPED_ROWS]) for at in range(0, len(rows), MAPPED_ROWS)])
@@ -218,7 +209,7 @@ class Groups:
 
     @classmethod
     def of(cls, codes: np.ndarray) -> "Groups":
-        """Groups of equal codes."""
+        """Group equal codes."""
         order = np.argsort(codes, kind="stable")
         grouped = codes[order]
         first = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]])[: len(codes)])
@@ -228,11 +219,11 @@ class Groups:
         return len(self.starts) - 1
 
     def first(self, groups: Tensor) -> Tensor:
-        """Position of the first annotation of each of these items."""
+        """Return the position of the first annotation of each of these items."""
         return self.order.index_select(0, self.starts.index_select(0, groups))
 
     def members(self, groups: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions of all annotations of these items, item by item, and to which of the given items each belongs."""
+        """Return the positions of all annotations of these items, and which of the items each is about."""
         starts = self.starts.index_select(0, groups)
         counts = self.starts.index_select(0, groups + 1) - starts
         which = torch.repeat_interleave(counts)
@@ -298,40 +289,41 @@ class Rows:
         truth: np.ndarray | None = None,
         vote: np.ndarray | None = None,
     ) -> "Rows":
-        """Rows of plain arrays; nothing large is copied.
+        """Make rows of plain arrays; nothing large is copied.
 
         Without `item`, annotations of one row of x are about one item; without `fold`, all items are in fold 0.
         """
         n = len(x_row)
-        rows = writable(x_row, np.int64)
+        rows = as_tensor(x_row, np.int64)
         pi = pi or EncodedPI(np.zeros((n, 0), np.int32), np.zeros((n, 0), np.float32))
         return cls(
-            stored(x),
+            as_storage(x),
             rows,
-            writable(y_noisy, np.int64),
-            writable(pi.codes, np.int32),
-            writable(pi.numbers, np.float32),
-            torch.ones(n) if weight is None else writable(weight, np.float32),
+            as_tensor(y_noisy, np.int64),
+            as_tensor(pi.codes, np.int32),
+            as_tensor(pi.numbers, np.float32),
+            torch.ones(n) if weight is None else as_tensor(weight, np.float32),
             torch.arange(n),
-            rows if item is None else writable(item, np.int64),
-            torch.zeros(n, dtype=torch.int64) if fold is None else writable(fold, np.int64),
+            rows if item is None else as_tensor(item, np.int64),
+            torch.zeros(n, dtype=torch.int64) if fold is None else as_tensor(fold, np.int64),
             pi_seed,
-            None if truth is None else writable(truth, np.int64),
-            None if vote is None else writable(vote, np.int64),
+            None if truth is None else as_tensor(truth, np.int64),
+            None if vote is None else as_tensor(vote, np.int64),
         )
 
     def __len__(self) -> int:
         return len(self.x_row)
 
     def subset(self, rows: np.ndarray | Tensor) -> "Rows":
-        """These rows alone, in this order."""
+        """Select these rows alone, in this order."""
         rows = torch.as_tensor(rows)
-        names = ["x_row", "y_noisy", "codes", "numbers", "weight", "row_id", "item", "fold"]
-        names += [name for name in ("truth", "vote") if getattr(self, name) is not None]
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        columns: dict[str, Any] = {
+            name: value[rows] for name, value in vars(self).items() if name != "x" and isinstance(value, Tensor)
+        }
+        return replace(self, **columns)
 
     def weighted_by_vote(self) -> "Rows":
-        """The same, with the rows of a vote sharing its weight; their mean weight stays as it is."""
+        """Let the rows of a vote share its weight; their mean weight stays as it is."""
         if self.vote is None:
             return self
         number, count = self.vote.unique(return_inverse=True, return_counts=True)[1:]
@@ -339,66 +331,59 @@ class Rows:
         return replace(self, weight=weight * (self.weight.mean() / weight.mean()))
 
     def take_x(self, x_rows: Tensor) -> Tensor:
-        """Inputs of the given rows of x."""
+        """Return the inputs of the given rows of x."""
         if isinstance(self.x, Tensor):
             return self.x.index_select(0, x_rows)
         return torch.from_numpy(self.x.take(x_rows.numpy()))
 
     def take_crops(self, x_rows: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
-        """Random crops of the given rows of x, which must be LazyCrops: as many as there are draws (V, B, 4)."""
+        """Return random crops of the given rows of x, which must be LazyCrops: as many as there are draws (V, B, 4)."""
         assert isinstance(self.x, LazyCrops)
         return tuple(torch.from_numpy(self.x.crops(x_rows.numpy(), draws.numpy())))
 
     def random_pi(self, index: Tensor, length: int) -> Tensor:
-        """Random PI of the rows at these positions."""
+        """Return random PI of the rows at these positions."""
         return torch.from_numpy(random_pi(self.pi_seed, self.row_id[index].numpy(), length))
 
     @cached_property
     def groups(self) -> Groups:
-        """The annotations grouped by item."""
+        """Return the annotations grouped by item."""
         return Groups.of(self.item.numpy())
 
     def select(
         self, index: Tensor, *, item: Tensor | None = None, random: Tensor | None = None, with_x: bool = True
     ) -> Batch:
-        """The rows at these positions as a Batch; `random` is their random PI, appended to the numbers.
+        """Select the rows at these positions as a Batch; `random` is their random PI, appended to the numbers.
 
         `item` numbers the items that they are about, 0, 1, ... with an item's rows together: a batch of items, which
         has the input of the first row of each. Without it every row has an input of its own.
         """
         first = index if item is None else index[item.diff(prepend=item.new_full((1,), -1)) > 0]
         numbers = self.numbers.index_select(0, index)
-        batch = Batch.of_rows(
+        if random is not None:
+            numbers = torch.cat([numbers, random], dim=1)
+        return Batch(
             index,
             (self.take_x(self.x_row.index_select(0, first)),) if with_x else (),
             self.y_noisy.index_select(0, index),
-            PI(
-                self.codes.index_select(0, index),
-                numbers if random is None else torch.cat([numbers, random], dim=1),
-            ),
+            PI(self.codes.index_select(0, index), numbers),
             self.weight.index_select(0, index),
+            torch.arange(len(index)) if item is None else item,
             self.fold.index_select(0, first),
+            None if self.truth is None else self.truth.index_select(0, first),
+            None if self.vote is None else self.vote.index_select(0, index),
         )
-        if self.truth is not None:
-            batch = batch._replace(truth=self.truth.index_select(0, first))
-        if self.vote is not None:
-            batch = batch._replace(vote=self.vote.index_select(0, index))
-        return batch if item is None else batch._replace(item=item)
-
-    def spec(self, n_classes: int, cardinalities: Sequence[int] = ()) -> Spec:
-        """Sizes of a training set made of these rows."""
-        return Spec(len(self), n_classes, tuple(cardinalities), self.numbers.shape[1], n_items=len(self.item.unique()))
 
 
-def stored(x: np.ndarray | Lazy) -> Tensor | Lazy:
-    """x as `Rows` holds it; nothing large is copied."""
+def as_storage(x: np.ndarray | Lazy) -> Tensor | Lazy:
+    """Return x as `Rows` holds it; nothing large is copied."""
     if isinstance(x, np.memmap) and not x.flags.writeable:
         return Mapped(x)
-    return writable(x, x.dtype) if isinstance(x, np.ndarray) else x
+    return as_tensor(x, x.dtype) if isinstance(x, np.ndarray) else x
 
 
-def writable(array: np.ndarray, dtype: DTypeLike) -> Tensor:
-    """A tensor that shares the memory of the array, unless that is read-only or runs backwards."""
+def as_tensor(array: np.ndarray, dtype: DTypeLike) -> Tensor:
+    """Return a tensor that shares the memory of the array, unless that is read-only or runs backwards."""
     array = np.asarray(array, dtype)
     shares = array.flags.writeable and min(array.strides, default=0) >= 0
     return torch.from_numpy(array if shares else array.copy())

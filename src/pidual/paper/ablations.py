@@ -83,7 +83,8 @@ class PiDualAblation(PiDual):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         if not (self.sees_x or self.tram_loss):
-            return super().forward(batch)
+            h, logs = self.mix(self.f(batch.x), batch.a)
+            return {"loss": batch.cross_entropy(h), **logs}
         phi = self.features(batch.x)
         h, logs = self.mix(self.head(phi), batch.a, phi)
         losses = batch.losses(h)
@@ -92,6 +93,7 @@ class PiDualAblation(PiDual):
         return {"loss": batch.mean(losses), **logs}
 
     def mix(self, f: Tensor, a: PI, phi: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return h (B, K), and the mean gate to log."""
         g, eps = self.answers(a, phi)
         if not self.use_gate:
             return f + eps, {}
@@ -127,7 +129,10 @@ class PiDualPlusAblation(PiDualAblation, PiDualPlus):
             raise UsageError("Pi-DUAL+ takes neither noise_input=x_and_pi nor tram_loss; use method pi_dual.")
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        return PiDualPlus.forward(self, batch)
+        f, _, kl = self.on_both_views(batch, detach=self.detach)
+        h, logs = self.mix(f, batch.a)
+        losses = batch.losses(h, label_smoothing=self.smoothing)
+        return {"loss": batch.mean(losses + self.lam * kl), "consistency": batch.mean(kl).detach(), **logs}
 
 
 class PIEdits:

@@ -25,9 +25,8 @@ from ..files import read_json, write_json, write_text
 from ..files.locks import lock
 from ..fit.options import FitOptions
 from ..fit.settings import split_settings
-from ..learn.engine import make_fabric
+from ..learn.engine import Progress, make_fabric
 from ..learn.engine.checkpoint import StateStore
-from ..learn.engine.progress import Progress
 from ..learn.methods import METHODS
 from ..options import check_options, signature
 from ..run.identity import find_changes, refuse_change

@@ -21,12 +21,11 @@ from ..fit.options import FitOptions
 from ..fit.predict import predict
 from ..fit.prepare import Job, prepare
 from ..learn.batch import Lazy, Rows
-from ..learn.engine import Callback, Fitted, fit, make_fabric
+from ..learn.engine import Callback, Fitted, Progress, Session, fit, make_fabric
 from ..learn.engine.checkpoint import StateStore
 from ..learn.engine.fit import Trainer
 from ..learn.engine.history import Record
 from ..learn.engine.predict import CHUNK, per_row, predict_labels, predict_logits
-from ..learn.engine.progress import Progress
 from ..learn.engine.threads import using_threads
 from ..learn.methods import METHODS, Method
 from ..metrics import detection_auc, finite_or_none
@@ -88,7 +87,7 @@ def fit_and_score(
     job = ablate(job, ablation) if ablation else job
     fabric = make_fabric(options.accelerator, job.training.precision)
     watch = [Watch(job, data)] if job.method_class.stages == 1 else []
-    fitted = train(job, fabric=fabric, store=store, progress=progress, callbacks=watch, stop=stop)
+    fitted = train(job, Session(fabric, store=store, callbacks=[*watch, progress or Progress()], stop=stop))
     if fabric.global_rank != 0:
         return {}
     selected, predictions = score(job, fitted, data, fabric)
@@ -132,7 +131,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
     units = torch.arange(min(len(rows.groups) if by_item else len(rows), steps * batch_size))
     few = rows.subset(rows.groups.members(units)[0] if by_item else units)
     with using_threads(job.threads):
-        fitted = fit(job.build, few, None, training, fabric=make_fabric(options.accelerator, training.precision))
+        fitted = fit(job.build, few, None, training, Session(make_fabric(options.accelerator, training.precision)))
     taken = len(fitted.history) * max(1, len(units) // batch_size)
     seconds = sum(record["seconds"] for record in fitted.history) / taken
     return {"loss": fitted.history[-1]["loss"], "seconds": seconds, **count_values(fitted.method)}

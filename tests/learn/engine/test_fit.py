@@ -5,22 +5,22 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from contract import spec_of
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
 from pidual.errors import RunError, UsageError
 from pidual.learn.batch import Rows
-from pidual.learn.engine import Callback, Interrupted, Training, fit, make_fabric
+from pidual.learn.engine import Callback, Interrupted, Progress, Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.fit import weights
-from pidual.learn.engine.progress import Progress
 from pidual.learn.methods import CE, PiDual, PiDualPlus
 from pidual.learn.nets import MLP, SmallCNN
 
 
 def build(rows, dropout=0.2):
-    return lambda: PiDual(MLP(5, 3, width=16, depth=1, dropout=dropout), rows.spec(3, (6,)), width=16, random_pi=4)
+    return lambda: PiDual(MLP(5, 3, width=16, depth=1, dropout=dropout), spec_of(rows, 3, (6,)), width=16, random_pi=4)
 
 
 TRAINING = Training(epochs=6, batch_size=24, lr=0.05, clip=1.0, seed=2, weight_decay=1e-3)
@@ -31,11 +31,11 @@ def test_one_step_is_nesterov_sgd(rows):
     made = []
 
     def make():
-        made.append(CE(MLP(5, 3, width=8, depth=1), rows.spec(3)))
+        made.append(CE(MLP(5, 3, width=8, depth=1), spec_of(rows, 3)))
         return made[-1]
 
     training = Training(epochs=2, batch_size=240, lr=0.1, schedule="constant", weight_decay=0.01)
-    fitted = fit(make, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(make, rows, None, training, Session(make_fabric("cpu")))
     torch.manual_seed(derive_seed(0, 0, 3))
     net = MLP(5, 3, width=8, depth=1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
@@ -88,8 +88,8 @@ def test_interrupted_and_resumed_is_bitwise_the_same(rows, tmp_path, at):
     whole = fit(build(rows), rows, rows, TRAINING)
     counter = itertools.count(1)
     with pytest.raises(Interrupted, match="stopped in epoch"):
-        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(counter) == at)
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(counter) == at))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert whole.last.keys() == resumed.last.keys()
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
     assert all(torch.equal(value, resumed.method.state_dict()[key]) for key, value in whole.method.state_dict().items())
@@ -99,14 +99,14 @@ def test_interrupted_and_resumed_is_bitwise_the_same(rows, tmp_path, at):
 
 
 def test_a_finished_run_resumes_to_itself(rows, tmp_path):
-    one = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
-    two = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+    one = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
+    two = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert all(torch.equal(value, two.last[key]) for key, value in one.last.items())
 
 
 def test_a_state_that_cannot_be_written_keeps_the_one_before(rows, tmp_path, monkeypatch):
     store = StateStore(tmp_path, save_every=0.0)
-    fit(build(rows), rows, rows, Training(epochs=1, batch_size=60), store=store)
+    fit(build(rows), rows, rows, Training(epochs=1, batch_size=60), Session(store=store))
     before = store.path.read_bytes()
 
     def full(*args, **kwargs):
@@ -154,7 +154,7 @@ def test_phases_can_rebuild_the_optimizer_and_choose_rows(rows):
             return super().forward(batch)
 
     fitted = fit(
-        lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)),
+        lambda: Phased(MLP(5, 3, width=8, depth=1), spec_of(rows, 3)),
         rows,
         None,
         Training(epochs=3, batch_size=24, guard="off"),
@@ -176,11 +176,11 @@ def test_progress_counts_phases_of_other_lengths_in_steps_of_an_epoch(rows):
 
     seen = Steps()
     fit(
-        lambda: Phased(MLP(5, 3, width=8, depth=1), rows.spec(3)),
+        lambda: Phased(MLP(5, 3, width=8, depth=1), spec_of(rows, 3)),
         rows,
         None,
         Training(epochs=3, batch_size=24, guard="off"),
-        progress=seen,
+        Session(callbacks=[seen]),
     )
     assert seen.steps[0] == list(range(1, 11))
     assert seen.steps[1] == [5, 10]
@@ -190,7 +190,7 @@ def test_progress_counts_phases_of_other_lengths_in_steps_of_an_epoch(rows):
 
 
 def build_ce(rows):
-    return CE(MLP(5, 3, width=8, depth=1), rows.spec(3))
+    return CE(MLP(5, 3, width=8, depth=1), spec_of(rows, 3))
 
 
 class Weights(Callback):
@@ -224,9 +224,9 @@ def test_callbacks_read_weights_and_end_training(rows, tmp_path):
     training = Training(epochs=5, batch_size=24, guard="off", select="last")
     whole, early, again = Weights(), Weights(last=2), Weights()
     build = partial(build_ce, rows)
-    fit(build, rows, None, training, callbacks=[whole])
+    fit(build, rows, None, training, Session(callbacks=[whole]))
     store = StateStore(tmp_path)
-    ended = fit(build, rows, None, training, callbacks=[early], store=store)
+    ended = fit(build, rows, None, training, Session(store=store, callbacks=[early]))
     assert (whole.calls, early.calls) == ([("begin", "", 0), ("end", "", 5)], [("begin", "", 0), ("end", "", 3)])
     assert (whole.steps, early.steps) == (50, 30)
     assert (len(ended.history), ended.selected_epoch) == (3, 2)
@@ -234,7 +234,7 @@ def test_callbacks_read_weights_and_end_training(rows, tmp_path):
     for one, other in zip(whole.weights, early.weights, strict=False):
         assert all(torch.equal(one[name], other[name]) for name in one)
     assert all(torch.equal(value, ended.method.state_dict()[name]) for name, value in early.weights[-1].items())
-    resumed = fit(build, rows, None, training, callbacks=[again], store=store)  # what was ended stays so
+    resumed = fit(build, rows, None, training, Session(store=store, callbacks=[again]))  # what was ended stays so
     assert again.calls == [("begin", "", 3), ("end", "", 3)]
     assert len(resumed.history) == 3
 
@@ -247,10 +247,10 @@ def test_callbacks_hear_of_a_collapse_and_of_the_end_of_a_training_that_fails(ro
     training = Training(epochs=8, batch_size=24, lr=1e-9, guard="watch", select="last")
     build = partial(build_ce, rows)
     heard, failing = Weights(), Failing()
-    fitted = fit(build, rows, None, training, callbacks=[heard])
+    fitted = fit(build, rows, None, training, Session(callbacks=[heard]))
     assert len(heard.calls) == 2 + len(fitted.events)
     with pytest.raises(RuntimeError, match="a fault of the callback"):
-        fit(build, rows, None, training, callbacks=[failing])
+        fit(build, rows, None, training, Session(callbacks=[failing]))
     assert failing.calls[-1] == ("end", "", 0)
 
 
@@ -270,7 +270,7 @@ def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
             return super().forward(batch._replace(y_noisy=taught.argmax(1)))
 
     def build_student():
-        return Student(MLP(5, 3, width=8, depth=1), rows.spec(3))
+        return Student(MLP(5, 3, width=8, depth=1), spec_of(rows, 3))
 
     training = Training(epochs=4, batch_size=24, lr=0.05)
     whole = fit(build_student, rows, rows, training)
@@ -281,9 +281,10 @@ def test_a_first_stage_is_fitted_first_and_resumed(rows, tmp_path):
     assert not whole.method.train().before.training
     for stop_at in (12, 35):  # in the first stage, then in the second
         counter = itertools.count(1)
+        session = Session(store=StateStore(tmp_path), stop=lambda at=stop_at, steps=counter: next(steps) == at)
         with pytest.raises(Interrupted):
-            fit(build_student, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == stop_at)  # noqa: B023 - called at once
-    resumed = fit(build_student, rows, rows, training, store=StateStore(tmp_path))
+            fit(build_student, rows, rows, training, session)
+    resumed = fit(build_student, rows, rows, training, Session(store=StateStore(tmp_path)))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
     assert [record["epoch"] for record in resumed.history] == [0, 1, 2, 0, 1, 2, 3]
 
@@ -311,7 +312,7 @@ def test_a_phase_with_another_optimizer_resumes_in_it(rows, tmp_path):
             return [{"params": list(self.f.head.parameters()), "adam": True, "lr": 1e-2}]
 
     def make():
-        return Refined(MLP(5, 3, width=8, depth=1), rows.spec(3))
+        return Refined(MLP(5, 3, width=8, depth=1), spec_of(rows, 3))
 
     training = Training(epochs=4, batch_size=24, lr=0.05)
     whole = fit(make, rows, rows, training)
@@ -323,8 +324,8 @@ def test_a_phase_with_another_optimizer_resumes_in_it(rows, tmp_path):
     assert not torch.equal(short.last["f.head.weight"], constant.last["f.head.weight"])
     counter = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(make, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == 33)
-    resumed = fit(make, rows, rows, training, store=StateStore(tmp_path))
+        fit(make, rows, rows, training, Session(store=StateStore(tmp_path), stop=lambda: next(counter) == 33))
+    resumed = fit(make, rows, rows, training, Session(store=StateStore(tmp_path)))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
 
 
@@ -341,7 +342,7 @@ def test_the_strong_views_are_the_method_s_and_the_same_after_resuming(policy, t
     training = Training(epochs=2, batch_size=20, lr=0.05, crop_pad=2, flip=True, guard="off")
 
     def make():
-        return PiDualPlus(SmallCNN(2, width=2), rows.spec(2), width=4, strong_policy=policy)
+        return PiDualPlus(SmallCNN(2, width=2), spec_of(rows, 2), width=4, strong_policy=policy)
 
     seen = []
 
@@ -357,8 +358,8 @@ def test_the_strong_views_are_the_method_s_and_the_same_after_resuming(policy, t
         assert all(torch.equal(view, made) for view, made in zip(batch.views, expected, strict=True))
     counter = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(make, rows, None, training, store=StateStore(tmp_path), stop=lambda: next(counter) == 4)
-    resumed = fit(make, rows, None, training, store=StateStore(tmp_path))
+        fit(make, rows, None, training, Session(store=StateStore(tmp_path), stop=lambda: next(counter) == 4))
+    resumed = fit(make, rows, None, training, Session(store=StateStore(tmp_path)))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
 
 
@@ -373,7 +374,7 @@ def test_a_scan_can_see_the_views_of_training():
         def on_epoch_start(self, epoch, scan):
             seen[epoch] = [scan(lambda batch: torch.stack(batch.views, 1), augmented=on) for on in (True, True, False)]
 
-    fit(lambda: Looks(SmallCNN(2, width=2), rows.spec(2)), rows, None, Training(epochs=2, crop_pad=1, guard="off"))
+    fit(lambda: Looks(SmallCNN(2, width=2), spec_of(rows, 2)), rows, None, Training(epochs=2, crop_pad=1, guard="off"))
     augmented, again, plain = seen[0]
     assert torch.equal(augmented, again)
     assert not torch.equal(augmented[:, 0], augmented[:, 1])
@@ -387,7 +388,7 @@ def test_a_large_table_is_updated_row_by_row_and_resumes(rows, tmp_path, monkeyp
     assert whole.method.shared.sparse
     counter = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(counter) == 23)
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(counter) == 23))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
     assert whole.history[-1]["loss"] < whole.history[0]["loss"]

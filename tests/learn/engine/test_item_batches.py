@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 from by_item import TRAINING, ByItem, build, crowd
-from contract import everything
+from contract import everything, spec_of
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
 from pidual.learn.batch import Groups, Rows
-from pidual.learn.engine import Interrupted, Training, fit, make_fabric
+from pidual.learn.engine import Interrupted, Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods import CE
@@ -109,7 +109,7 @@ def test_a_method_says_that_it_wants_items():
             seen.append(batch)
             return super().forward(batch)
 
-    fit(lambda: Watched(MLP(5, 3, width=8, depth=1), rows.spec(3, (6,))), rows, rows, replace(TRAINING, epochs=1))
+    fit(lambda: Watched(MLP(5, 3, width=8, depth=1), spec_of(rows, 3, (6,))), rows, rows, replace(TRAINING, epochs=1))
     for one, two in zip(seen, epoch(rows), strict=True):
         assert torch.equal(one.index, two.index)
         assert torch.equal(one.item, two.item)
@@ -127,7 +127,7 @@ def test_an_input_passes_through_f_once_a_step_however_many_answers_it_has():
             return super().forward(x)
 
     training = replace(TRAINING, epochs=2, batch_size=40)
-    fitted = fit(lambda: ByItem(Counting(5, 3, width=8, depth=1), rows.spec(3, (6,))), rows, None, training)
+    fitted = fit(lambda: ByItem(Counting(5, 3, width=8, depth=1), spec_of(rows, 3, (6,))), rows, None, training)
     assert fitted.method.f.passed == 2 * 120 < 2 * len(rows)
 
 
@@ -137,9 +137,9 @@ def test_two_steps_by_hand():
     training = Training(epochs=2, batch_size=5000, lr=0.1, schedule="constant", guard="off")
 
     def make():
-        return ByItem(nn.Linear(5, 3), rows.spec(3, (6,)))
+        return ByItem(nn.Linear(5, 3), spec_of(rows, 3, (6,)))
 
-    fitted = fit(make, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(make, rows, None, training, Session(make_fabric("cpu")))
     torch.manual_seed(derive_seed(0, 0, 3))
     method = make()
     optimizer = torch.optim.SGD(
@@ -174,8 +174,8 @@ def test_stopped_and_resumed_is_bitwise_the_same(at, tmp_path):
     whole = everything(fit(build(rows), rows, rows, TRAINING))
     steps = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(steps) == at)
-    resumed = everything(fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path)))
+        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == at))
+    resumed = everything(fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path))))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
@@ -303,7 +303,6 @@ def test_an_item_has_the_input_of_its_first_annotation():
     for place, answers in enumerate(batch.index.tensor_split((batch.item.diff() > 0).nonzero()[:, 0] + 1)):
         assert answers.tolist() in ([0, 2, 4], [1, 3])
         assert batch.x[place].item() == {3: 5, 2: 0}[len(answers)]
-    assert rows.spec(2).n_items == 2
 
 
 def test_items_are_the_rows_of_x_unless_they_are_given():
@@ -316,28 +315,12 @@ def test_items_are_the_rows_of_x_unless_they_are_given():
     assert len(part.groups) == 2
 
 
-def test_values_are_summed_by_item():
-    rows = crowd()
-    batch = epoch(rows)[3]._replace(views=())
-    for values in (torch.randn(len(batch.index)), torch.randn(len(batch.index), 3, dtype=torch.float64)):
-        values.requires_grad_()
-        sums = batch.sum_by_item(values)
-        expected = [sum(values[j] for j in range(len(values)) if batch.item[j] == place) for place in range(14)]
-        assert sums.dtype == values.dtype
-        assert torch.allclose(sums, torch.stack(expected), atol=1e-5)
-        weights = torch.randn_like(sums)
-        (gradient,) = torch.autograd.grad((sums * weights).sum(), values)
-        assert torch.equal(gradient, weights[batch.item])
-    assert batch.sum_by_item(torch.ones_like(batch.index)).tolist() == batch.item.bincount().tolist()
-
-
 def test_a_batch_of_annotations_has_an_input_for_each():
     rows = crowd()
     index = torch.tensor([400, 3, 3, 77])
     batch = rows.select(index)
     assert batch.item.tolist() == [0, 1, 2, 3]
     assert torch.equal(batch.fold, rows.fold[index])
-    assert torch.equal(batch.sum_by_item(batch.weight), batch.weight)
     second = half(batch, 1)
     assert second.item.tolist() == [0, 1]
     assert torch.equal(second.fold, rows.fold[index[1::2]])
@@ -351,7 +334,7 @@ def test_scans_are_in_the_order_of_items():
             seen["x"] = scan(lambda batch: batch.x[:, 0])
             seen["rows"] = scan(lambda batch: torch.stack([batch.index, batch.starts], 1), with_x=False)
 
-    fit(lambda: Scans(nn.Linear(5, 3), rows.spec(3, (6,))), rows, None, replace(TRAINING, epochs=1))
+    fit(lambda: Scans(nn.Linear(5, 3), spec_of(rows, 3, (6,))), rows, None, replace(TRAINING, epochs=1))
     index, starts = seen["rows"].T
     assert index.tolist() == list(itertools.chain(*by_loops(rows.item.numpy())))
     first = [group[0] for group in by_loops(rows.item.numpy())]
@@ -372,7 +355,7 @@ def test_an_epoch_can_visit_some_items():
             return super().forward(batch)
 
     training = replace(TRAINING, epochs=1, batch_size=10)
-    fit(lambda: Some(nn.Linear(5, 3), rows.spec(3, (6,))), rows, None, training)
+    fit(lambda: Some(nn.Linear(5, 3), spec_of(rows, 3, (6,))), rows, None, training)
     first = itertools.chain(*by_loops(rows.item.numpy())[:30])
     assert sorted(torch.cat(seen).tolist()) == sorted(first)
 
@@ -394,7 +377,7 @@ def test_a_first_stage_has_batches_of_its_own_kind():
             sizes["second"].append((len(batch.x), len(batch.index)))
             return super().forward(batch)
 
-    fit(lambda: Second(nn.Linear(5, 3), rows.spec(3, (6,))), rows, None, replace(TRAINING, epochs=1))
+    fit(lambda: Second(nn.Linear(5, 3), spec_of(rows, 3, (6,))), rows, None, replace(TRAINING, epochs=1))
     assert set(sizes["first"]) == {(14, 14)}
     assert len(sizes["first"]) == len(rows) // 14
     assert len(sizes["second"]) == 8

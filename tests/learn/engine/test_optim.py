@@ -4,9 +4,8 @@ from torch import nn
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.engine import Training
-from pidual.learn.engine.optim import make_optimizers
+from pidual.learn.engine.optim import clip_gradients, make_optimizers
 from pidual.learn.methods import PiDual
-from pidual.learn.methods.parts.gradients import clip_gradients
 
 
 def sparse_method(monkeypatch):

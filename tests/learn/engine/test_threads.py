@@ -8,7 +8,7 @@ import torch
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Spec
-from pidual.learn.engine.threads import CHOSEN_OUTSIDE, SMALL, choose_threads, goes_on_with, using_threads
+from pidual.learn.engine.threads import CHOSEN_OUTSIDE, SMALL, choose_threads, threads_on_resume, using_threads
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import build_network
 
@@ -68,10 +68,10 @@ def test_threads_that_cannot_be(asked):
 
 
 def test_a_fit_goes_on_with_its_threads_where_there_are_cores_for_them(monkeypatch):
-    assert goes_on_with(4, 1) == 4
-    assert goes_on_with(64, 1) == 1
+    assert threads_on_resume(4, 1) == 4
+    assert threads_on_resume(64, 1) == 1
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert goes_on_with(4, 1) == 1
+    assert threads_on_resume(4, 1) == 1
 
 
 def test_afterwards_there_are_as_many_as_before():

@@ -9,7 +9,7 @@ from torch import nn
 from toy import Largest
 
 from pidual.learn.batch import PI, Batch, Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.predict import evaluate
 from pidual.learn.methods import AFM
 from pidual.learn.methods.parts import monte_carlo
@@ -136,7 +136,7 @@ def as_tuples(codes, numbers):
 def test_draws_are_whole_rows_of_the_training_pi(rows):
     train, valid = rows.subset(torch.arange(120)), rows.subset(torch.arange(120, 240))
     training = Training(epochs=1, batch_size=40, lr=0.05)
-    method = fit(lambda: build_for_rows(2000), train, valid, training, fabric=make_fabric("cpu")).method
+    method = fit(lambda: build_for_rows(2000), train, valid, training, Session(make_fabric("cpu"))).method
     drawn = as_tuples(method.codes, method.numbers)
     assert len(drawn) == 2000
     assert set(drawn) == set(as_tuples(train.codes, train.numbers))  # numbers are all different: columns stay together
@@ -167,7 +167,7 @@ def test_draws_are_saved_with_the_weights(rows):
 def test_validation_is_marginalised(rows):
     train, valid = rows.subset(torch.arange(200)), rows.subset(torch.arange(200, 240))
     training = Training(epochs=3, batch_size=40, lr=0.1)
-    fitted = fit(lambda: build_for_rows(20), train, valid, training, fabric=make_fabric("cpu"))
+    fitted = fit(lambda: build_for_rows(20), train, valid, training, Session(make_fabric("cpu")))
     record = fitted.history[fitted.selected_epoch]
     p = marginal_by_loops(fitted.method, valid.x[valid.x_row])
     right = sum(int(p[i].argmax() == valid.y_noisy[i]) for i in range(40))
@@ -186,7 +186,7 @@ def test_f_s_head_is_not_trained(rows):
         return method
 
     training = Training(epochs=2, batch_size=40, lr=0.1, weight_decay=0.1)
-    last = fit(make, rows, None, training, fabric=make_fabric("cpu")).method.f.state_dict()
+    last = fit(make, rows, None, training, Session(make_fabric("cpu"))).method.f.state_dict()
     assert {name for name in first if torch.equal(first[name], last[name])} == {"head.weight", "head.bias"}
 
 

@@ -12,7 +12,7 @@ from toy import batch_of
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine import Interrupted, Session, Training, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods.co_teaching import CoTeaching
 from pidual.learn.nets import MLP
@@ -172,8 +172,8 @@ def test_a_fit_resumes_bitwise(rows, tmp_path):
     whole = fit(build(rows), rows, rows, TRAINING)
     steps = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(steps) == 11)
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == 11))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
     assert whole.history[0]["chosen_by_both"] == 1
     assert 0.4 <= whole.history[-1]["chosen_by_both"] <= 0.7

@@ -13,7 +13,7 @@ from toy import batch_of_views
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine import Interrupted, Session, Training, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods import CORES
 from pidual.learn.methods.cores_star import CORESStar
@@ -155,8 +155,8 @@ def test_both_stages_resume_bitwise(rows, tmp_path):
     whole = fit(build(rows), rows, rows, TRAINING)
     for steps in (9, 26):  # in the first stage, while it records, then in the second
         with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=stop_after(steps))
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
     assert whole.last["before.looks_wrong"].any()
 

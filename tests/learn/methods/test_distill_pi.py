@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from torch.nn import functional as F
 
 from pidual.data.pi import EncodedPI
 from pidual.errors import UsageError
 from pidual.learn.batch import PI, Batch, Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine import Interrupted, Session, Training, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods.afm import AFM
 from pidual.learn.methods.distill_pi import DistillPI
@@ -117,7 +117,7 @@ def test_a_network_without_features_is_refused():
 
 
 def build(rows, n_classes=3, cardinalities=(6,)):
-    spec = rows.spec(n_classes, cardinalities)
+    spec = spec_of(rows, n_classes, cardinalities)
     return lambda: DistillPI(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec, width=16)
 
 
@@ -142,8 +142,8 @@ def test_both_stages_resume_bitwise(rows, tmp_path):
     whole = fit(build(rows), rows, rows, TRAINING)
     for steps in (11, 24):  # in the first stage, then in the second
         with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=stop_after(steps))
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from toy import batch_of_views
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.methods import divide_mix
 from pidual.learn.methods.divide_mix import DivideMix, half
 from pidual.learn.methods.parts.selection import clean_posterior
@@ -305,7 +305,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 11, 30])
@@ -342,5 +342,5 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
         return DivideMix(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
 
     training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
-    fitted = fit(tiny, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(tiny, rows, None, training, Session(make_fabric("cpu")))
     assert all(math.isfinite(record["loss"]) for record in fitted.history)

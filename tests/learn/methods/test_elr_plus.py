@@ -10,7 +10,7 @@ from small_networks import Linear
 from toy import batch_of
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.methods import elr_plus
 from pidual.learn.methods.elr_plus import ELRPlus
 from pidual.learn.nets import MLP, SmallCNN
@@ -181,7 +181,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
 
 
 @pytest.mark.parametrize("stop_at", [5, 12, 31])  # twelve steps an epoch
@@ -222,5 +222,5 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
         return ELRPlus(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
 
     training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
-    fitted = fit(tiny, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(tiny, rows, None, training, Session(make_fabric("cpu")))
     assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -10,7 +10,7 @@ from on_two_processes import fit_on_two
 from safetensors.torch import load_file
 
 from pidual.learn import methods
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.predict import evaluate, predict_probabilities
 from pidual.learn.methods import METHODS
 
@@ -83,7 +83,7 @@ def whole(name):
 @pytest.mark.parametrize("name", CASES)
 def test_sixty_steps_lower_the_loss_and_one_seed_gives_one_result(name, rows):
     training = Training(epochs=15, batch_size=60, lr=0.05, clip=1.0, seed=3)
-    one = fit(lambda: build(name), rows, rows, training, fabric=make_fabric("cpu"))
+    one = fit(lambda: build(name), rows, rows, training, Session(make_fabric("cpu")))
     assert one.history[-1]["loss"] < one.history[0]["loss"]
     again = everything(fit_method(name))
     assert whole(name).keys() == again.keys()

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from torch.nn import functional as F
 from toy import batch_of
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine import Interrupted, Session, Training, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods.ce import CE
 from pidual.learn.methods.forward_t import ForwardT, estimate_transition
@@ -170,7 +170,7 @@ def test_smoothing_outside_0_to_1_is_refused():
 
 
 def build(rows, n_classes=3):
-    return lambda: ForwardT(MLP(rows.x.shape[1], n_classes, width=16, depth=1), rows.spec(n_classes))
+    return lambda: ForwardT(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec_of(rows, n_classes))
 
 
 def stop_after(n):
@@ -202,8 +202,8 @@ def test_both_stages_resume_bitwise(rows, tmp_path):
     whole = fit(build(rows), rows, rows, TRAINING)
     for steps in (11, 24):  # in the first stage, then in the second
         with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=stop_after(steps))
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
 
 

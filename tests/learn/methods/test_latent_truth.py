@@ -16,7 +16,7 @@ from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import Answers, fit_answer_model
 from pidual.learn.batch import Rows, Spec
 from pidual.learn.closed_form.alternate import shared_confusions, vote_shares
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.predict import scan_rows
 from pidual.learn.methods import latent_truth
 from pidual.learn.methods.latent_truth import FIT_STEPS, LatentTruth, read_answers
@@ -183,7 +183,7 @@ def test_it_finds_the_truth_of_a_crowd_better_than_votes():
     network = {"width": 16, "depth": 1, "dropout": 0.2}
     fabric = make_fabric("cpu")
     method = fit(
-        lambda: LatentTruth(MLP(crowd.x.shape[1], 3, **network), spec), data, None, training, fabric=fabric
+        lambda: LatentTruth(MLP(crowd.x.shape[1], 3, **network), spec), data, None, training, Session(fabric)
     ).method
     truth = frame.groupby("item")["y"].first().to_numpy()
     first = data.groups.first(torch.arange(300))

@@ -13,7 +13,7 @@ from toy import batch_of_views
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.optim import make_optimizers
 from pidual.learn.methods.parts.networks import classifier, last_stage
 from pidual.learn.methods.pes import PES
@@ -45,7 +45,7 @@ def scan_of(method, views, labels):
 
 
 def begin_last_phase(method, views, labels):
-    return method.begin_epoch(sum(method.phases.lengths.values()), scan_of(method, views, labels))
+    return method.begin_epoch(sum(phase.epochs for phase in method.phases[:-1]), scan_of(method, views, labels))
 
 
 def softmax(f):
@@ -79,7 +79,7 @@ def test_phases_are_the_authors_shares_of_the_run(epochs, lengths):
 
 def test_a_share_of_zero_leaves_a_fresh_start_out():
     method = PES(MLP(K, K), Spec(N, K, epochs=20), t2=0.0)
-    assert method.phases.lengths == {"all rows": 3, "last stage": 0, "classifier": 1}
+    assert [phase.epochs for phase in method.phases] == [3, 0, 1, 16]
 
 
 def test_first_phases_minimise_plain_cross_entropy():
@@ -198,7 +198,7 @@ def test_rate_of_adam_is_the_authors_for_their_steps_and_higher_for_fewer():
     def rate(n_train, epochs, **options):
         method = PES(MLP(K, K, width=8), Spec(n_train, K, epochs=epochs), **options)
         method.batch_size.fill_(128)
-        method.epoch = method.phases.lengths["all rows"]
+        method.epoch = method.phases[0].epochs
         return method.param_groups()[0]["lr"]
 
     assert rate(45_000, 200) == 1e-4
@@ -248,7 +248,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 8, 12, 15, 20])  # six steps an epoch, a phase an epoch
@@ -281,6 +281,6 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
         rows,
         None,
         training,
-        fabric=make_fabric("cpu"),
+        Session(make_fabric("cpu")),
     )
     assert all(math.isfinite(record["loss"]) for record in fitted.history)

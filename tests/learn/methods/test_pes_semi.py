@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from toy import batch_of_views
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.methods import pes_semi
 from pidual.learn.methods.pes_semi import PESSemi
 from pidual.learn.nets import MLP
@@ -205,7 +205,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, fabric=make_fabric("cpu")))
+    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 9, 12, 16, 18, 20])  # six steps an epoch: all rows, classifier, twice semi
@@ -232,5 +232,5 @@ def test_degenerate_data(epochs, n, n_classes, batch_size):
     def tiny():
         return PESSemi(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
 
-    fitted = fit(tiny, rows, None, training, fabric=make_fabric("cpu"))
+    fitted = fit(tiny, rows, None, training, Session(make_fabric("cpu")))
     assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from toy import batch_of_views
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Training, fit
+from pidual.learn.engine import Interrupted, Session, Training, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods import SOP
 from pidual.learn.methods.sop_plus import SOPPlus
@@ -179,7 +179,7 @@ def test_defaults_are_the_authors_and_options_those_of_sop():
 
 def build(rows, n_classes=3):
     return lambda: SOPPlus(
-        MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), rows.spec(n_classes), std=0.3
+        MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), spec_of(rows, n_classes), std=0.3
     )
 
 
@@ -187,8 +187,8 @@ def test_a_fit_resumes_bitwise(rows, tmp_path):
     whole = fit(build(rows), rows, rows, TRAINING)
     steps = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path), stop=lambda: next(steps) == 11)
-    resumed = fit(build(rows), rows, rows, TRAINING, store=StateStore(tmp_path))
+        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == 11))
+    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
     assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
     for name, memory in whole.method.memories.items():
         assert torch.equal(memory.values, resumed.method.memories[name].values)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from pidual.errors import UsageError
 from pidual.learn.batch import PI, Batch, Spec
-from pidual.learn.engine import Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.methods import TRAM, TRAMPlusPlus
 from pidual.learn.nets import MLP, ResNet50
 
@@ -211,7 +211,7 @@ def test_random_pi_of_a_row_is_the_same_in_every_epoch(rows):
 
     spec = Spec(240, 3, (6,), 2)
     training = Training(epochs=2, batch_size=60, lr=0.01)
-    fit(lambda: Watching(MLP(5, 3, width=4), spec, width=4), rows, None, training, fabric=make_fabric("cpu"))
+    fit(lambda: Watching(MLP(5, 3, width=4), spec, width=4), rows, None, training, Session(make_fabric("cpu")))
     assert seen[0] == seen[1]
     assert len(seen[0]) == 240
     assert len({tuple(values) for values in seen[0].values()}) == 240  # unique

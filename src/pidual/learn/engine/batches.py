@@ -64,32 +64,32 @@ class Batches:
 
     @property
     def n_units(self) -> int:
-        """Units in the training set."""
+        """Return the number of units in the training set."""
         return len(self.rows.groups) if self.by_item else len(self.rows)
 
     @property
     def batch_size(self) -> int:
-        """Units per step over all processes: at most the training set, and a multiple of the number of processes."""
+        """Return the units per step over all processes: at most all, and a multiple of the number of processes."""
         size = min(self.training.batch_size, self.n_units)
         return max(1, size // self.world_size) * self.world_size
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch over all units."""
+        """Return the number of steps in an epoch over all units."""
         return self.n_units // self.batch_size
 
     def order(self, epoch: int) -> Tensor:
-        """The permutation of the units in this epoch."""
+        """Return the permutation of the units in this epoch."""
         generator = torch.Generator().manual_seed(derive_seed(self.training.seed, epoch, 1))
         return torch.randperm(self.n_units, generator=generator)
 
     @property
     def crops_when_read(self) -> bool:
-        """Whether random resized crops are taken from the images on disk, not from what has been read."""
+        """Return whether random resized crops are taken from the images on disk, not from what has been read."""
         return self.training.resized_crop and isinstance(self.rows.x, LazyCrops)
 
     def epoch(self, order: Tensor, first_step: int = 0, *, epoch: int = 0) -> Iterator[Batch]:
-        """Batches of this process from `first_step` on, before augmentation except for crops taken on reading."""
+        """Yield the batches of this process from `first_step` on, not augmented but for crops taken on reading."""
         size = self.batch_size
         share = size // self.world_size
         order = order[: len(order) // size * size].view(-1, size)[
@@ -102,7 +102,7 @@ class Batches:
             yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
 
     def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
-        """The views of a batch of inputs: random crops and flips where these are asked for, and a policy with Cutout on
+        """Make the views of a batch: random crops and flips where these are asked for, and a policy with Cutout on
         the strong ones. Inputs that are not images have no augmentation.
         """
         n, first = self.batch_size, self.rank * len(views[0])
@@ -111,17 +111,17 @@ class Batches:
         return self._views(views, n, first, epoch, step, 2)
 
     def scan_views(self, x: Tensor, first: int, *, epoch: int) -> tuple[Tensor, ...]:
-        """The views of inputs outside of training; `first` is the position of the first of them."""
+        """Make the views of inputs outside of training; `first` is the position of the first of them."""
         return self._views(self._crop(x, len(x), 0, epoch, first, 8), len(x), 0, epoch, first, 4)
 
     def read_crops(self, units: Tensor, epoch: int, step: int) -> tuple[Tensor, ...]:
-        """Random resized crops of the images of this process's share of a batch, one for each view, from disk."""
+        """Read random resized crops of the images of this process's share of a batch, one for each view."""
         draws = self._crop_draws(self.batch_size, epoch, step, 6)[:, self.rank * len(units) :][:, : len(units)]
         index = self.rows.groups.first(units) if self.by_item else units
         return self.rows.take_crops(self.rows.x_row[index], draws)
 
     def _crop(self, x: Tensor, n: int, first: int, *key: int) -> tuple[Tensor, ...]:
-        """Random resized crops of images in memory where these are asked for, else the inputs; one for each view."""
+        """Crop images in memory at random where this is asked for, else return the inputs; once for each view."""
         if x.ndim != 4 or not self.training.resized_crop:
             return (x,) * self.n_views
         return tuple(resized_crop(x, draws[first : first + len(x)]) for draws in self._crop_draws(n, *key))
@@ -131,7 +131,7 @@ class Batches:
         return torch.rand(self.n_views, n, DRAWS_CROP, generator=generator)
 
     def _views(self, inputs: tuple[Tensor, ...], n: int, first: int, *key: int) -> tuple[Tensor, ...]:
-        """Views of inputs, with the draws of rows `first` on among `n`."""
+        """Make the views of inputs, with the draws of rows `first` on among `n`."""
         training = self.training
         if inputs[0].ndim != 4 or not (training.crop_pad or training.flip or self.strong_views):
             return inputs
@@ -148,12 +148,12 @@ class Batches:
 
     @cached_property
     def mean_colour(self) -> Tensor:
-        """Mean of every channel over a selection of the images: what Cutout covers with, 0 once standardised."""
+        """Return the mean of every channel over some of the images: what Cutout covers with, 0 once standardised."""
         some = torch.linspace(0, len(self.rows.x) - 1, min(256, len(self.rows.x))).long()
         return self.rows.take_x(some).float().mean((0, 2, 3))
 
     def _strong(self, x: Tensor, draws: Tensor) -> Tensor:
-        """Strong views in their authors' order: first the policy; Cutout after crop and flip, but with UDA before."""
+        """Make strong views in their authors' order: the policy first; Cutout after crop and flip, with UDA before."""
         pad, fill = self.training.crop_pad, self.mean_colour
         for_crop, for_policy, for_cutout = draws.split([3, STRONG_POLICIES[self.strong_policy], DRAWS_CUTOUT], 1)
         if self.strong_policy == "uda":
@@ -177,7 +177,7 @@ class Batches:
                 yield self.rows.select(index, item=item, random=part, with_x=with_x)
 
     def _annotations(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Positions of the annotations of these units; where these are items, also which of them each is about."""
+        """Return the positions of the annotations of these units, and which of the items each is about, if any."""
         return self.rows.groups.members(units) if self.by_item else (units, None)
 
 

@@ -29,16 +29,60 @@ class Callback:
     """
 
     def on_train_begin(self, trainer: "Trainer") -> None:
-        """Training, or a stage or group of it, begins or resumes."""
+        """Run when training, or a stage of it, begins or resumes."""
 
     def on_step(self, trainer: "Trainer") -> None:
-        """The parameters were updated; `trainer.position` counts the step already."""
+        """Run when the parameters were updated; `trainer.position` counts the step already."""
 
     def on_epoch_end(self, trainer: "Trainer", record: Record) -> None:
-        """An epoch is done. Numbers added to `record` are kept in the history."""
+        """Run when an epoch is done. Numbers added to `record` are kept in the history."""
 
     def on_note(self, trainer: "Trainer", text: str) -> None:
-        """Something notable happened, such as a collapse found by the guard."""
+        """Run when something notable happened, such as a collapse found by the guard."""
 
     def on_train_end(self, trainer: "Trainer") -> None:
-        """Training is over, whether it succeeded or not."""
+        """Run when training is over, whether it succeeded or not."""
+
+
+class Progress(Callback):
+    """Shows how far a fit is; this one shows nothing, and the command line draws."""
+
+    def heading(self, text: str) -> None:
+        """Say that a fit begins, which of several it is, or by which method; or that it collapsed and begins again."""
+
+    def note(self, text: str) -> None:
+        """Say something worth knowing."""
+
+    def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
+        """Begin: `epochs` epochs of `steps` steps, of which `done` are behind us."""
+
+    def step(self, epoch: int, step: int) -> None:
+        """Show that so many steps of an epoch are done."""
+
+    def epoch(self, record: Record) -> None:
+        """Show an epoch that is done."""
+
+    def stop(self) -> None:
+        """Stop showing anything."""
+
+    def on_train_begin(self, trainer: "Trainer") -> None:
+        """Begin at the trainer's position."""
+        at, steps = trainer.position, trainer.batches.steps
+        self.start(trainer.training.epochs, steps, at.epoch * steps + min(at.step, steps), trainer.stage)
+
+    def on_step(self, trainer: "Trainer") -> None:
+        """Show a step; a phase with more or fewer counts in parts of an epoch's."""
+        at = trainer.position
+        self.step(at.epoch, at.step * trainer.batches.steps // trainer.epoch_steps)
+
+    def on_epoch_end(self, trainer: "Trainer", record: Record) -> None:
+        """Show an epoch."""
+        self.epoch(record)
+
+    def on_note(self, trainer: "Trainer", text: str) -> None:
+        """Say what happened."""
+        self.heading(text)
+
+    def on_train_end(self, trainer: "Trainer") -> None:
+        """Stop showing anything."""
+        self.stop()

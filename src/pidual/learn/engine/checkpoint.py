@@ -48,15 +48,15 @@ class StateStore:
         self.save_every, self.run = save_every, run
 
     def part(self, name: str) -> "StateStore":
-        """A store of its own for a part of the run."""
+        """Return a store of its own for a part of the run."""
         return StateStore(self.folder / name, self.save_every, self.run)
 
     def values(self) -> dict[str, Any] | None:
-        """The stored values without the tensors, or None where there is no state."""
+        """Read the stored values without the tensors, or None where there is no state."""
         return self._own(load_values(self.path, STATE)) if self.path.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
-        """Records of all epochs that are stored: of this state, or else of the parts of the run that came first."""
+        """Read the records of all epochs that are stored: of this state, or else of the parts that came first."""
         state = self.values() or self.part("before").values()
         return [] if state is None else list(state["position"]["history"])
 
@@ -104,7 +104,7 @@ class StateStore:
                 memory.load(path)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The stored tensors and values, or None where there is no state."""
+        """Read the stored tensors and values, or None where there is no state."""
         for left_behind in self.folder.glob(".*.tmp"):  # by a kill while saving
             left_behind.unlink(missing_ok=True)
         if not self.path.exists():
@@ -113,14 +113,14 @@ class StateStore:
         return tensors, self._own(values)
 
     def _own(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The values of a state, if it is of this run."""
+        """Return the values of a state, if it is of this run."""
         if self.run and values.get("run_id", self.run) not in ("", self.run):
             raise RunError(f"{self.path} is the state of another run; {START_ANEW}.")
         return values
 
 
 def memory_files(name: str) -> tuple[str, str]:
-    """The two files that a memory is written to in turn."""
+    """Return the two files that a memory is written to in turn."""
     return f"{name}-a.rows", f"{name}-b.rows"
 
 
@@ -134,7 +134,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str,
 
 
 def tensors_digest(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> str:
-    """A digest of names, types, shapes and numbers of tensors, and of the values beside them."""
+    """Return a digest of names, types, shapes and numbers of tensors, and of the values beside them."""
 
     def parts() -> Iterator[bytes | memoryview]:
         yield json.dumps(values).encode()
@@ -148,7 +148,7 @@ def tensors_digest(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> 
 
 @contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
-    """safetensors reports a full disk in an error of its own; make it the usual one."""
+    """Turn a full disk, which safetensors reports in an error of its own, into the usual error."""
     try:
         yield
     except SafetensorError as error:
@@ -156,7 +156,7 @@ def disk_errors() -> Iterator[None]:
 
 
 def load_tensors(path: Path, schema: Check = TENSORS) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_tensors` wrote."""
+    """Read what `save_tensors` wrote."""
     values = load_values(path, schema)
     with readable(path):
         tensors = load_file(path)
@@ -167,20 +167,20 @@ def load_tensors(path: Path, schema: Check = TENSORS) -> tuple[dict[str, Tensor]
 
 
 def load_values(path: Path, schema: Check = TENSORS) -> dict[str, Any]:
-    """The JSON values alone of what `save_tensors` wrote."""
+    """Read the JSON values alone of what `save_tensors` wrote."""
     with readable(path), safe_open(path, framework="pt") as file:
         text = (file.metadata() or {}).get("values", "{}")
     return check_record(path, text, schema, place="values", way_out="the file is damaged or not one of ours")
 
 
 def load_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes of the tensors in what `save_tensors` wrote, from its first bytes."""
+    """Read the shapes of the tensors in what `save_tensors` wrote, from its first bytes."""
     with readable(path), safe_open(path, framework="pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
-def misfit(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
-    """How shapes by name differ from what is expected, or None; shapes of tensors where these are given."""
+def shape_mismatch(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+    """Return how shapes by name differ from what is expected, or None; shapes of tensors where these are given."""
     shapes = [
         {name: tuple(value.shape) if isinstance(value, Tensor) else value for name, value in given.items()}
         for given in (expected, found)
@@ -204,7 +204,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def pack_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The per-parameter state of optimizers as named tensors and JSON values."""
+    """Return the per-parameter state of optimizers as named tensors and JSON values."""
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for which, optimizer in enumerate(optimizers):

@@ -9,33 +9,28 @@ continues to the same bits, and any number of processes sees the same global bat
 
 import contextlib
 import copy
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from ...data.pi.random_pi import derive_seed
 from ...errors import RunError, UsageError
 from ...options import Training
-from ...options.launcher import place_among_processes
 from ..batch import Batch, Rows
 from ..methods.base import Method
-from . import guard
+from . import collapse
 from .batches import Batches
-from .callbacks import Callback
-from .checkpoint import START_ANEW, StateStore, misfit, pack_optimizers, unpack_optimizers
+from .checkpoint import START_ANEW, pack_optimizers, shape_mismatch, unpack_optimizers
 from .history import Record
-from .optim import make_optimizers
+from .optim import clip_gradients, make_optimizers
 from .predict import evaluate, predict_rows, scan_rows
-from .progress import Progress
-from .stopping import Interrupted
+from .session import Interrupted, Session, make_fabric
 
 Weights = dict[str, Tensor]
 SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at most a twentieth of the time
@@ -88,36 +83,8 @@ class Position:
     ended: bool = False  # before its last epoch, by a callback
 
     def to_json(self) -> dict[str, Any]:
-        """As the state of a run has it."""
+        """Return what the state of a run has of it."""
         return {name: value for name, value in vars(self).items() if name != "ended" or value}
-
-
-def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
-    """A Fabric for this process: one device, or as many processes and nodes as torchrun started."""
-    place = place_among_processes()
-    try:
-        fabric = Fabric(
-            accelerator=accelerator,
-            devices=place.local_world,
-            num_nodes=place.world // place.local_world,
-            strategy="ddp" if place.world > 1 else "auto",
-            precision=precision,
-        )
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).rstrip(".")
-        raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
-    fabric.launch()
-    return fabric
-
-
-def predicting_fabric(accelerator: str = "auto") -> Fabric:
-    """A Fabric to predict with, kept for the next time: making one looks through all packages that are installed."""
-    return _kept_fabric(accelerator, os.getpid(), *place_among_processes())
-
-
-@lru_cache(maxsize=4)
-def _kept_fabric(accelerator: str, *process: int) -> Fabric:
-    return make_fabric(accelerator)
 
 
 def fit(
@@ -125,12 +92,8 @@ def fit(
     train: Rows,
     valid: Rows | None,
     training: Training,
+    session: Session | None = None,
     *,
-    fabric: Fabric | None = None,
-    store: StateStore | None = None,
-    progress: Progress | None = None,
-    callbacks: Sequence[Callback] = (),
-    stop: Callable[[], bool] = lambda: False,
     stage: str = "",
 ) -> Fitted:
     """Train a method on the rows of `train`.
@@ -143,30 +106,17 @@ def fit(
         Training rows, and the noisy validation rows that choose the epoch (None: the last epoch is chosen).
     training : Training
         Options of the loop.
-    fabric : Fabric, optional
-        Device, precision and processes.
-    store : StateStore, optional
-        Where the state is saved; a state found there is continued.
-    progress : Progress, optional
-        Called at every step and epoch.
-    callbacks : sequence of Callback
-        Called with the trainer, in this order, before `progress`.
-    stop : callable
-        Asked at every step; True saves the state and raises Interrupted.
+    session : Session, optional
+        Processes, place of the state, callbacks, and how training is stopped.
     stage : str
         Name of this training in the records, where it is one of several.
     """
-    fabric, progress = fabric or make_fabric(precision=training.precision), progress or Progress()
-    try:
-        how: dict[str, Any] = {"stage": stage, "callbacks": callbacks}
-        return Trainer(build, train, valid, training, fabric, store, progress, stop, **how).run()
-    finally:
-        progress.stop()
+    return Trainer(build, train, valid, training, session or Session(), stage).run()
 
 
 def sample(rows: Rows) -> Tensor:
-    """Positions of evenly spaced rows that the guard looks at."""
-    return torch.linspace(0, len(rows) - 1, min(len(rows), guard.SAMPLE_ROWS)).long()
+    """Return the positions of evenly spaced rows that the guard looks at."""
+    return torch.linspace(0, len(rows) - 1, min(len(rows), collapse.SAMPLE_ROWS)).long()
 
 
 class Trainer:
@@ -178,25 +128,22 @@ class Trainer:
         train: Rows,
         valid: Rows | None,
         training: Training,
-        fabric: Fabric,
-        store: StateStore | None,
-        progress: Progress,
-        stop: Callable[[], bool],
+        session: Session,
         stage: str = "",
-        callbacks: Sequence[Callback] = (),
     ):
-        self.stage, self.callbacks = stage, callbacks
-        self.build, self.train, self.training = build, train, training
+        self.build, self.train, self.training, self.stage = build, train, training, stage
         self.valid = valid
         if valid is not None and training.count_valid(len(valid)) < len(valid):
             self.valid = valid.subset(np.arange(training.count_valid(len(valid))))
-        self.fabric, self.store, self.progress, self.stop = fabric, store, progress, stop
+        self.fabric = session.fabric or make_fabric(precision=training.precision)
+        self.session = replace(session, fabric=self.fabric)
+        self.store, self.callbacks, self.stop = session.store, session.callbacks, session.stop
         self.position = Position()
         self.best: Weights = {}
         self.first: Weights | None = None
         self.first_records: tuple[list[Record], list[Record]] = ([], [])
         self.epoch_steps = 1
-        self.save_due = time.monotonic() + store.save_every if store else float("inf")
+        self.save_due = time.monotonic() + self.store.save_every if self.store else float("inf")
         labels = (valid or train).y_noisy
         self.majority = float(labels.bincount().max() / len(labels))
 
@@ -211,9 +158,6 @@ class Trainer:
             self.restore(*state)
         else:
             self.position.history[:0], self.position.events[:0] = self.first_records
-        steps = self.batches.steps
-        done = self.position.epoch * steps + min(self.position.step, steps)
-        self.progress.start(self.training.epochs, steps, done, self.stage)
         try:
             for callback in self.callbacks:
                 callback.on_train_begin(self)
@@ -222,13 +166,13 @@ class Trainer:
                 self.finish_epoch()
             self.save()
         finally:
-            for callback in self.callbacks:
+            for callback in reversed(self.callbacks):
                 callback.on_train_end(self)
         return self.fitted()
 
     @property
     def history(self) -> list[Record]:
-        """The records of all epochs so far, over all attempts."""
+        """Return the records of all epochs so far, over all attempts."""
         return self.position.history
 
     def finish(self) -> None:
@@ -240,7 +184,7 @@ class Trainer:
         at = self.position
         done = at.history[len(at.history) - at.epoch :] if at.epoch else []
         judged = self.valid is None or all({"valid_accuracy", "valid_loss"} <= record.keys() for record in done)
-        if at.epoch > self.training.epochs or at.attempt >= guard.MAX_ATTEMPTS or not judged:
+        if at.epoch > self.training.epochs or at.attempt >= collapse.MAX_ATTEMPTS or not judged:
             assert self.store is not None
             raise RunError(f"{self.store.path} is at epoch {at.epoch + 1}, attempt {at.attempt + 1}; {START_ANEW}.")
 
@@ -271,16 +215,14 @@ class Trainer:
         """Fit the method's first stage, unless an earlier attempt has done so, and freeze it."""
         if self.first is None:
             training = replace(self.training, **self.method.before_training)
-            store = self.store.part("before") if self.store else None
-            how = {"fabric": self.fabric, "store": store, "progress": self.progress, "stop": self.stop}
-            how["callbacks"] = self.callbacks
-            fitted = fit(self.build_first, self.train, self.valid, training, **how, stage="first stage")
+            session = self.session.part("before")
+            fitted = fit(self.build_first, self.train, self.valid, training, session, stage="first stage")
             self.first, self.first_records = fitted.method.state_dict(), (fitted.history, fitted.events)
         before.load_state_dict(self.first)
         before.requires_grad_(False)
 
     def build_first(self) -> Method:
-        """The first stage of a fresh method."""
+        """Build the first stage of a fresh method."""
         before = self.build().before
         assert before is not None
         return before
@@ -292,7 +234,7 @@ class Trainer:
         self.module, *self.optimizers = self.fabric.setup(self.method, *make_optimizers(self.method, self.options))
 
     def train_epoch(self) -> None:
-        """The steps of the current epoch that are not done yet."""
+        """Take the steps of the current epoch that are not done yet."""
         at, batches = self.position, self.batches
         if at.step == 0 and self.method.begin_epoch(at.epoch, self.scan):
             self.set_up_optimizer()
@@ -309,7 +251,6 @@ class Trainer:
             at.step += 1
             for callback in self.callbacks:
                 callback.on_step(self)
-            self.progress.step(at.epoch, at.step * self.batches.steps // self.epoch_steps)
             now = time.monotonic()
             stopping = self.asked_to_stop()
             if stopping or now > self.save_due:
@@ -320,13 +261,13 @@ class Trainer:
         at.sums, at.seconds = {name: float(value) for name, value in sums.items()}, time.monotonic() - started
 
     def asked_to_stop(self) -> bool:
-        """Whether any process was asked to stop; all of them learn it at the same step."""
+        """Return whether any process was asked to stop; all of them learn it at the same step."""
         if self.fabric.world_size == 1:
             return self.stop()
         return bool(self.fabric.all_reduce(torch.tensor(float(self.stop())), reduce_op="max"))
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
-        """One update of the parameters."""
+        """Update the parameters once."""
         at = self.position
         self.seed_step(derive_seed(self.training.seed, at.attempt, at.epoch, at.step, self.fabric.global_rank))
         # The schedule counts epochs: one that visits more or fewer rows than there are moves it no further.
@@ -342,7 +283,8 @@ class Trainer:
         with batch_norm_errors():
             logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
-        self.method.after_backward(self.options.clip)
+        if self.options.clip is not None:
+            clip_gradients(self.method, self.options.clip)
         for optimizer in self.optimizers:
             optimizer.step()
         return logs
@@ -375,7 +317,6 @@ class Trainer:
         for callback in self.callbacks:
             callback.on_epoch_end(self, record)
         at.ended = self.fabric.broadcast(at.ended)
-        self.progress.epoch(record)
         at.epoch, at.step, at.sums, at.seconds = at.epoch + 1, 0, {}, 0.0
         self.check(record)
 
@@ -383,12 +324,12 @@ class Trainer:
         """Record that the guard calls the fit collapsed, and start again with a smaller rate."""
         at = self.position
         steps_done = at.epoch * self.batches.steps
-        if self.training.guard == "off" or not guard.is_due(record["epoch"], self.training.epochs, steps_done):
+        if self.training.guard == "off" or not collapse.is_due(record["epoch"], self.training.epochs, steps_done):
             return
-        reason = self.fabric.broadcast(guard.find_collapse(record, self.majority, self.answers))
+        reason = self.fabric.broadcast(collapse.find_collapse(record, self.majority, self.answers))
         if reason is None:
             return
-        again = self.training.guard == "recover" and at.attempt + 1 < guard.MAX_ATTEMPTS
+        again = self.training.guard == "recover" and at.attempt + 1 < collapse.MAX_ATTEMPTS
         options = recovery(self.training, at.attempt + 1)
         action = (
             f"started again with learning rate {options.scaled_lr:g} and gradient clipping at {options.clip:g}"
@@ -399,20 +340,19 @@ class Trainer:
         text = f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}."
         for callback in self.callbacks:
             callback.on_note(self, text)
-        self.progress.heading(text)
         if again:
             self.position = Position(attempt=at.attempt + 1, history=at.history, events=at.events)
             self.best = {}
             self.set_up()
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
-        """f's logits and the given labels on evenly spaced training rows."""
+        """Return f's logits and the given labels on evenly spaced training rows."""
         index = sample(self.train)
         logits = predict_rows(self.method, self.train.subset(index), self.fabric)
         return logits.numpy(), self.train.y_noisy[index].numpy()
 
     def scan(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
-        """A function of the batch on all training rows, without gradient."""
+        """Evaluate a function of the batch on all training rows, without gradient."""
         augment = partial(self.batches.scan_views, epoch=self.position.epoch) if augmented else None
         return scan_rows(self.method, function, self.train, self.fabric, with_x=with_x, augment=augment)
 
@@ -438,7 +378,9 @@ class Trainer:
             part, _, name = key.partition(".")
             parts.setdefault(part, {})[name] = value
         own = self.method.state_dict()
-        wrong = misfit(own, parts["method"]) or (misfit(own, parts["best"]) if self.position.best else None)
+        wrong = shape_mismatch(own, parts["method"]) or (
+            shape_mismatch(own, parts["best"]) if self.position.best else None
+        )
         if wrong is not None:
             raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
         self.method.load_state_dict(parts["method"])
@@ -452,7 +394,7 @@ class Trainer:
             raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
 
     def fitted(self) -> Fitted:
-        """The method with the selected weights, in evaluation mode, and the rest of what happened."""
+        """Return the method with the selected weights, in evaluation mode, and the rest of what happened."""
         at, last = self.position, weights(self.method)
         best = self.training.select != "last" and bool(self.best)
         if best:
@@ -483,7 +425,7 @@ def batch_norm_errors() -> Iterator[None]:
 
 
 def recovery(training: Training, attempt: int) -> Training:
-    """Options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
+    """Return the options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
     return (
         training
         if attempt == 0
@@ -492,5 +434,5 @@ def recovery(training: Training, attempt: int) -> Training:
 
 
 def weights(method: Method) -> Weights:
-    """A copy of all parameters and buffers."""
+    """Return a copy of all parameters and buffers."""
     return copy.deepcopy(method.state_dict())

@@ -23,6 +23,6 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def line(record: Record) -> str:
-    """A record as one line of JSON, which `run.files.read_history` reads again; what is not finite becomes null."""
+    """Return a record as a line of JSON for `run.files.read_history`; what is not finite becomes null."""
     finite = {key: None if isinstance(value, float) and value - value != 0 else value for key, value in record.items()}
     return json.dumps({**finite, "format": FORMAT}) + "\n"

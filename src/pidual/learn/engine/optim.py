@@ -8,13 +8,14 @@ the end; a sparse group moves it by that at once, without momentum, and leaves a
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from ...options import Training
 from ..methods.base import Method
 
 
 def make_optimizers(method: Method, training: Training) -> list[torch.optim.Optimizer]:
-    """Optimizers of a method's parameter groups.
+    """Make the optimizers of a method's parameter groups.
 
     A group with `sparse` gets one that touches few rows; one with `adam` gets Adam at its own constant rate.
     """
@@ -45,3 +46,21 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
     if groups["sparse adam"]:
         made.append(torch.optim.SparseAdam(groups["sparse adam"], lr=lr))
     return made
+
+
+def clip_gradients(module: nn.Module, max_norm: float) -> None:
+    """Scale all gradients down so that their global norm is at most `max_norm`; sparse ones count by their values."""
+    gradients = [gradient_values(parameter) for parameter in module.parameters() if parameter.grad is not None]
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(gradients, scale)
+
+
+def gradient_values(parameter: Tensor) -> Tensor:
+    """Return the gradient of a parameter, or the values of its sparse gradient, to be changed in place."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if not gradient.is_sparse:
+        return gradient
+    parameter.grad = gradient.coalesce()
+    return parameter.grad._values()

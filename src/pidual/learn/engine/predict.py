@@ -55,7 +55,7 @@ class Scored:
     columns: dict[str, NDArray[np.generic]]
 
     def of_items(self) -> NDArray[np.float64]:
-        """Class probabilities of the items (B, K): the mean over their inputs."""
+        """Return the class probabilities of the items (B, K): the mean over their inputs."""
         pairs = np.unique(self.item * len(self.probabilities) + self.input)
         item, chosen = np.divmod(pairs, len(self.probabilities))
         first = np.flatnonzero(np.diff(item, prepend=-1))
@@ -64,12 +64,12 @@ class Scored:
 
 
 def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
-    """Logits of the given rows of x, in evaluation mode, on the CPU in float32."""
+    """Return the logits of the given rows of x, in evaluation mode, on the CPU in float32."""
     return logits_of(method, rows.take_x(x_rows), fabric)
 
 
 def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = None) -> Tensor:
-    """Logits of these inputs, in the same way; in float64 where the method computes so.
+    """Return the logits of these inputs, in the same way; in float64 where the method computes so.
 
     With `fold`, those of networks that have not seen the items of these folds, where there are such.
     """
@@ -84,8 +84,8 @@ def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = N
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def placed(method: Method, fabric: Fabric) -> Method:
-    """The method on the device of a Fabric; looking through all of its parts takes longer than a small network."""
+def on_device(method: Method, fabric: Fabric) -> Method:
+    """Move the method to the device of a Fabric, if it is elsewhere: to ask all of its parts takes long."""
     first = next(method.parameters(), None)
     if first is not None and first.device == fabric.device:
         return method
@@ -94,7 +94,7 @@ def placed(method: Method, fabric: Fabric) -> Method:
 
 
 def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
-    """Accuracy and cross-entropy against the given labels; the work is shared among the processes."""
+    """Return the accuracy and cross-entropy against the given labels; the work is shared among the processes."""
     sums = torch.zeros(3, dtype=torch.float64)
     for index in torch.arange(fabric.global_rank, len(rows), fabric.world_size).split(CHUNK):
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
@@ -109,27 +109,27 @@ def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
 
 
 def predict_rows(method: Method, rows: Rows, fabric: Fabric) -> Tensor:
-    """Logits of every row."""
-    return torch.cat(
-        [predict_logits(method, rows, rows.x_row[index], fabric) for index in torch.arange(len(rows)).split(CHUNK)]
-    )
+    """Return the logits of every row."""
+    return torch.cat([*chunks_of_logits(method, rows, fabric)])
 
 
 def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
-    """The predicted class of every row."""
-    parts = [
-        predict_logits(method, rows, rows.x_row[index], fabric).argmax(1)
-        for index in torch.arange(len(rows)).split(CHUNK)
-    ]
-    return torch.cat(parts).numpy()
+    """Return the predicted class of every row."""
+    return torch.cat([logits.argmax(1) for logits in chunks_of_logits(method, rows, fabric)]).numpy()
+
+
+def chunks_of_logits(method: Method, rows: Rows, fabric: Fabric) -> Iterator[Tensor]:
+    """Yield the logits of all rows, a chunk of them at a time."""
+    for index in torch.arange(len(rows)).split(CHUNK):
+        yield predict_logits(method, rows, rows.x_row[index], fabric)
 
 
 def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> Iterator[NDArray[np.float64]]:
-    """Class probabilities of every row of x, chunk by chunk; the method is moved to the Fabric's device.
+    """Yield class probabilities of every row of x, chunk by chunk; the method is moved to the Fabric's device.
 
     Our own networks on vectors compute in double: in single precision a row's last digits depend on the rows around it.
     """
-    method = placed(method, fabric)
+    method = on_device(method, fabric)
     in_double = is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
     for start in range(0, len(x), CHUNK):
         stop = min(start + CHUNK, len(x))
@@ -140,7 +140,7 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
 
 
 def is_on_vectors(method: Method) -> bool:
-    """Whether the prediction network is an MLP, and no network of the user or of images."""
+    """Return whether the prediction network is an MLP, and no network of the user or of images."""
     return isinstance(method.f, MLP)
 
 
@@ -157,7 +157,7 @@ class InDouble(TorchFunctionMode):
 def score_rows(
     method: Method, rows: Rows, fabric: Fabric, trained: NDArray[np.bool_] | None = None
 ) -> Iterator[Scored]:
-    """Predictions for every annotation, grouped by item, a chunk of items at a time.
+    """Yield predictions for every annotation, grouped by item, a chunk of items at a time.
 
     `trained` says which rows the method was trained on, in this order (all by default): it may remember them.
     """
@@ -185,7 +185,7 @@ def score_rows(
 def per_row(
     method: Method, rows: Rows, index: Tensor, position: Tensor, logits: Tensor, fabric: Fabric
 ) -> dict[str, Tensor]:
-    """The method's own values for these annotations, whose places among the training rows are `position`."""
+    """Return the method's own values for these annotations, whose places among the training rows are `position`."""
     random = rows.random_pi(index, method.random_pi) if method.random_pi else None
     batch = fabric.to_device(rows.select(index, random=random, with_x=False)._replace(index=position))
     with torch.inference_mode():
@@ -202,7 +202,7 @@ def scan_rows(
     with_x: bool = True,
     augment: Callable[[Tensor, int], tuple[Tensor, ...]] | None = None,
 ) -> Tensor:
-    """A function of the batch on all rows in order, by item if the method is, in evaluation mode, without gradient.
+    """Evaluate a function of the batch on all rows in order, by item if the method is, without gradient.
 
     `augment` makes the views of a chunk of inputs, given the position of its first row.
     """

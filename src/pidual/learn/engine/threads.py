@@ -16,7 +16,7 @@ CHOSEN_OUTSIDE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "LOCAL_WORLD_SIZE")  # b
 
 
 def choose_threads(method: Method, batch_size: int, asked: int | None = None) -> int:
-    """As many as asked for; else one where a step of training is small, and where it is not as many as torch has.
+    """Return the threads asked for; else one where a step of training is small, and as many as torch has where not.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ def choose_threads(method: Method, batch_size: int, asked: int | None = None) ->
 
 
 def is_small(method: Method, batch_size: int) -> bool:
-    """Whether a step takes at most SMALL multiply-adds forward; networks with convolutions are not small."""
+    """Return whether a step takes at most SMALL multiply-adds forward; networks with convolutions are not small."""
     if any(parameter.ndim > 2 for parameter in method.parameters()):
         return False
     weights = sum(layer.weight.numel() for layer in method.modules() if isinstance(layer, nn.Linear))
     return weights * batch_size * method.n_views <= SMALL
 
 
-def goes_on_with(recorded: int, chosen: int) -> int:
-    """The threads of a fit that is continued: those it was started with, so that it ends in the same bits, if it can.
+def threads_on_resume(recorded: int, chosen: int) -> int:
+    """Return the threads of a resumed fit: those it was started with, if possible, so that it ends in the same bits.
 
     Parameters
     ----------

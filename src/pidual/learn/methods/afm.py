@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from ...options import Count
 from .base import PI, Batch, Scan, Spec
+from .kinds import WithPI
 from .parts import PITower
-from .with_pi import WithPI
 
 
 class AFM(WithPI):
@@ -49,7 +49,7 @@ class AFM(WithPI):
         return {"loss": batch.cross_entropy(self.with_pi(batch))}
 
     def with_pi(self, batch: Batch) -> Tensor:
-        """Logits of x and the row's own PI."""
+        """Return the logits of x and the row's own PI."""
         logits: Tensor = self.tower(self.features(batch.x), batch.a)
         return logits
 

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from ...options import check_values
 from ..batch import PI, Batch, Spec
-from .parts.gradients import clip_gradients
 from .parts.memory import SampleMemory
 from .parts.networks import split_network
 
@@ -33,7 +32,7 @@ class Scan(Protocol):
     """
 
     def __call__(self, function: Callable[[Batch], Tensor], *, with_x: bool = True, augmented: bool = False) -> Tensor:
-        """The function's values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
+        """Return the values; `with_x=False` leaves the inputs out, `augmented` gives the views of training."""
 
 
 class Method(nn.Module):
@@ -90,48 +89,48 @@ class Method(nn.Module):
 
     @property
     def features(self) -> Callable[[Tensor], Tensor]:
-        """What the head sees, x -> (B, D); refused where f is not head(features(x))."""
+        """Return what the head sees, x -> (B, D); refused where f is not head(features(x))."""
         return split_network(self.f)[0]
 
     @property
     def head(self) -> nn.Linear:
-        """The last layer of f, features -> logits."""
+        """Return the last layer of f, features -> logits."""
         return split_network(self.f)[1]
 
     @property
     def phase(self) -> str:
-        """Name of the present phase, for records and the progress bar; "" where there is only one."""
+        """Return the name of the present phase, for records and the progress bar; "" where there is only one."""
         return ""
 
     def train(self, mode: bool = True) -> "Method":
-        """Training or evaluation mode; a first stage has been trained, and stays in evaluation mode."""
+        """Set training or evaluation mode; a first stage has been trained, and stays in evaluation mode."""
         super().train(mode)
         if self.before is not None:
             self.before.eval()
         return self
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """One training computation: "loss" is minimised, scalars beside it are logged."""
+        """Return one training computation: "loss" is minimised, scalars beside it are logged."""
         raise TypeError(f"{type(self).__name__} does not say how it is trained: write its forward")
 
     def logits(self, x: Tensor) -> Tensor:
-        """Prediction: softmax of it is the answer. It sees x only; by default it is f's."""
+        """Predict: the softmax of the logits is the answer. They depend on x only; by default they are f's."""
         logits: Tensor = self.f(x)
         return logits
 
     def unseen_logits(self, x: Tensor, fold: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
-        """What networks say that have not seen the items of these folds, where there are such; else `logits`."""
+        """Return what networks say that have not seen the items of these folds, where there are such; else `logits`."""
         return self.logits(x)
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """Further values per annotation for the predictions.
+        """Return further values per annotation for the predictions.
 
         `batch` comes without x, `logits` are of its inputs; `batch.index` is -1 for rows that were not trained on.
         """
         return {}
 
     def begin_epoch(self, epoch: int, scan: Scan) -> bool:
-        """Called by the engine: set `epoch`, then `on_epoch_start`. Whether the optimizer must be built again."""
+        """Set `epoch`, then call `on_epoch_start`; return whether the optimizer must be built again. For the engine."""
         self.epoch, self._rebuilds_optimizer = epoch, False
         self.on_epoch_start(epoch, scan)
         return self._rebuilds_optimizer
@@ -140,30 +139,25 @@ class Method(nn.Module):
         """Change phase. What is remembered from here to `forward` has to be a buffer, `epoch` apart."""
 
     def rebuild_optimizer(self) -> None:
-        """In `on_epoch_start`: have the engine build the optimizer again, of new `param_groups`."""
+        """Have the engine build the optimizer again, of new `param_groups`; in `on_epoch_start`."""
         self._rebuilds_optimizer = True
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """Positions of the training rows this epoch visits, in order; `order` is a permutation of all of them.
+        """Return the training rows this epoch visits, in order; `order` is a permutation of all of them.
 
         Where `by_item` is True, both are of items, numbered by their codes in ascending order (`Rows.groups`).
         """
         return order
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameters in groups, each with the optimizer settings in which it differs from the run's.
+        """Return the parameters in groups, each with the optimizer settings in which it differs from the run's.
 
         `sparse`: a batch touches few rows of it. `adam`: Adam, at the group's own `lr`, which stays the same unless
         `constant` is False.
         """
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]
 
-    def after_backward(self, clip: float | None) -> None:
-        """Called when all gradients are known: by default, scale them down to a global norm of `clip`."""
-        if clip is not None:
-            clip_gradients(self, clip)
-
     @property
     def memories(self) -> dict[str, SampleMemory]:
-        """The memories of this method, by attribute; the engine places them and saves them with the run's state."""
+        """Return the memories of this method, by attribute; the engine places them and saves them with the state."""
         return {name: value for name, value in vars(self).items() if isinstance(value, SampleMemory)}

@@ -58,7 +58,7 @@ class CoTeaching(Method):
         return {"loss": loss, "chosen_by_both": (chosen_by_f & chosen_by_g).float().mean()}
 
     def kept(self) -> float:
-        """R(e) of this epoch."""
+        """Return R(e) of this epoch."""
         return 1 - self.forgotten * growth(self.epoch, 0, self.ramp - 1)
 
     def logits(self, x: Tensor) -> Tensor:

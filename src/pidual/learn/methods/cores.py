@@ -68,7 +68,7 @@ class CORES(Method):
         return {"loss": loss, "kept": keep.float().mean()}
 
     def sieve(self, cross_entropy: Tensor, minus_log_p: Tensor) -> Tensor:
-        """CE_i - mean_k l_ik, above 0 where the label looks wrong; no gradient."""
+        """Return CE_i - mean_k l_ik, above 0 where the label looks wrong; no gradient."""
         return (cross_entropy - minus_log_p.mean(1)).detach()
 
     def record(self, index: Tensor, looks_wrong: Tensor) -> None:
@@ -78,12 +78,12 @@ class CORES(Method):
         self.looks_wrong[index] = looks_wrong
 
     def beta(self) -> float:
-        """Strength of the confidence regulariser in this epoch."""
+        """Return the strength of the confidence regulariser in this epoch."""
         first, last = self.ramp  # beta is 0 in epoch `first` and full in the epoch before `last`
         return self.final_beta * growth(self.epoch, first, last - 1 - first)
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
-        """Class shares of what the last epoch kept."""
+        """Find the class shares of what the last epoch kept."""
         if epoch == 0:
             self.counts.copy_(self.count(scan(lambda batch: batch.y_noisy, with_x=False).long()))
         kept = (self.counts - self.dropped).clamp(min=0)
@@ -91,9 +91,9 @@ class CORES(Method):
         self.dropped.zero_()
 
     def count(self, labels: Tensor) -> Tensor:
-        """Rows of each class."""
+        """Count the rows of each class."""
         return labels.bincount(minlength=len(self.counts)).to(self.counts)
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """The sieve's score of the trained f, without augmentation (the authors record it while training)."""
+        """Return the sieve's score of the trained f, without augmentation (the authors record it while training)."""
         return {"sieve_score": self.sieve(batch.losses(logits), -(logits.softmax(1) + TINY).log())}

@@ -4,7 +4,7 @@
     L         = mean over kept rows of CE(f(strong x), y_noisy)
                 + consistency * mean over dropped rows of KL( sg(softmax f(x)) || softmax f(strong x) )
 
-Rows that CORES did not visit in that epoch are kept. `weak_and_strong` has the two views. Prediction uses f.
+Rows that CORES did not visit in that epoch are kept. `WithStrongView` has the two views. Prediction uses f.
 
 Cheng et al., "Learning with instance-dependent label noise: a sample sieve approach", ICLR 2021, arXiv 2010.02347. For
 every step the authors draw 320 kept rows and 80, 160 or 240 dropped ones (20%, 40%, 60% noise), and show f the strong
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from ...options import NotNegative, Share, Span
 from .base import Batch, Spec
 from .cores import CORES
+from .kinds import WithStrongView
 from .parts import epoch_after, first_network, kept_mean
-from .weak_and_strong import WeakAndStrong
 
 
-class CORESStar(WeakAndStrong):
+class CORESStar(WithStrongView):
     """Cross-entropy on the rows that CORES kept, consistency on those that it dropped.
 
     Parameters

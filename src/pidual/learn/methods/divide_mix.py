@@ -89,7 +89,7 @@ class DivideMix(Method):
 
     @property
     def phase(self) -> str:
-        """Warm-up, or what follows."""
+        """Return "warm-up", or what follows."""
         return "warm-up" if self.epoch < self.warmup else "semi-supervised"
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -104,13 +104,13 @@ class DivideMix(Method):
         return {"loss": loss, "loss_labelled": loss_x.detach(), "loss_unlabelled": loss_u.detach()}
 
     def early_loss(self, net: nn.Module, x: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy on all rows; for asymmetric noise with the negative entropy of the prediction."""
+        """Return the cross-entropy on all rows; for asymmetric noise with the negative entropy of the prediction."""
         log_p = net(x).float().log_softmax(1)
         losses = F.nll_loss(log_p, batch.y_noisy, reduction="none")
         return batch.mean(losses + (log_p.exp() * log_p).sum(1) if self.asymmetric else losses)
 
     def terms(self, k: int, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """L_x, L_u and L_pen of network k on its rows."""
+        """Return L_x, L_u and L_pen of network k on its rows."""
         labelled, net = self.labelled[k][batch.index], self.nets[k]
         x, q, _, _ = mixup(torch.cat(batch.views), self.targets(k, batch).repeat(2, 1), self.alpha)
         log_p = net(x).float().log_softmax(1)
@@ -123,7 +123,7 @@ class DivideMix(Method):
 
     @torch.no_grad()
     def targets(self, k: int, batch: Batch) -> Tensor:
-        """q of the rows of network k before they are mixed: labels refined, or guessed by both networks."""
+        """Return q of the rows of network k before they are mixed: labels refined, or guessed by both networks."""
         net, partner = self.nets[k], self.nets[1 - k]
         own = mean_softmax(net, batch)  # in training mode: batch normalisation takes note
         partner.eval()
@@ -134,12 +134,12 @@ class DivideMix(Method):
         return sharpen(torch.where(self.labelled[k][batch.index, None], refined, guess), self.temperature)
 
     def unlabelled_weight(self) -> float:
-        """lambda at this step, with the part of the epoch that is behind us."""
+        """Return lambda at this step, with the part of the epoch that is behind us."""
         e = self.epoch + int(self.progress[0]) / max(1, int(self.progress[1]))
         return self.lam * growth(e, self.warmup, self.ramp)
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
-        """Each network divides the rows for the other."""
+        """Let each network divide the rows for the other."""
         if self.phase == "warm-up":
             return
         losses = scan(lambda batch: torch.stack([batch.losses(net(batch.x)) for net in self.nets], 1))
@@ -152,7 +152,7 @@ class DivideMix(Method):
         self.progress.copy_(torch.tensor([0, 4 * n_steps]))
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """Labelled for f, labelled for g, unlabelled for f, unlabelled for g, in turn.
+        """Return labelled for f, labelled for g, unlabelled for f, unlabelled for g, in turn.
 
         Every second row is for f. Where a network has no unlabelled rows, labelled ones stand in, and L_u is 0.
         """
@@ -165,7 +165,7 @@ class DivideMix(Method):
 
     @property
     def nets(self) -> tuple[nn.Module, nn.Module]:
-        """Both networks."""
+        """Return both networks."""
         return self.f, self.g
 
     def logits(self, x: Tensor) -> Tensor:
@@ -173,12 +173,12 @@ class DivideMix(Method):
         return logits
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 - w, the mean of both networks' at the last division; 0 before the first."""
+        """Return 1 - w, the mean of both networks' at the last division; 0 before the first."""
         w = self.w.mean(0)[batch.index.clamp(min=0)]
         return {"noise_posterior": (1 - w).masked_fill(batch.index < 0, torch.nan)}
 
 
 def mean_softmax(net: nn.Module, batch: Batch) -> Tensor:
-    """Mean over the views of a network's class probabilities."""
+    """Return the mean over the views of a network's class probabilities."""
     p: Tensor = net(torch.cat(batch.views)).float().softmax(1)
     return p.view(len(batch.views), len(batch.index), -1).mean(0)

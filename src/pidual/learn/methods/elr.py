@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from ...options import NotNegative, Share
 from .base import Batch, Spec
-from .remembers import Remembers
+from .kinds import WithMemory
 
 TINY = 1e-4
 
 
-class ELR(Remembers):
+class ELR(WithMemory):
     """Cross-entropy with a pull towards the row's own earlier predictions.
 
     Parameters
@@ -30,7 +30,7 @@ class ELR(Remembers):
     lam : float
         Strength of the pull towards that target (authors, CIFAR-10: 3; the paper tunes over 1, 3, 7).
     **memory
-        Where the targets are kept, and how they are stored (`Remembers`).
+        Where the targets are kept, and how they are stored (`WithMemory`).
     """
 
     title = "ELR"
@@ -52,6 +52,6 @@ class ELR(Remembers):
         return {"loss": batch.mean(batch.losses(logits) + self.lam * pull), "pull": batch.mean(pull).detach()}
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 - t[given label], t scaled to sum 1: the authors call a label wrong where t's largest entry is another."""
+        """Return 1 - t[given label], t scaled to sum 1: the authors call a label wrong where t peaks elsewhere."""
         t = self.targets[batch.index]
         return {"target_disagreement": 1 - (t / t.sum(1, keepdim=True)).gather(1, batch.y_noisy[:, None])[:, 0]}

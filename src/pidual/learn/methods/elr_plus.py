@@ -30,11 +30,11 @@ from torch.nn import functional as F
 from ...options import NotNegative, Share
 from .base import Batch, Spec
 from .elr import TINY
+from .kinds import WithMemory
 from .parts import SampleMemory, half, mixup, n_processes, second_network, update_average
-from .remembers import Remembers
 
 
-class ELRPlus(Remembers):
+class ELRPlus(WithMemory):
     """Two networks with early-learning regularisation towards each other's averages, on mixed rows.
 
     Parameters
@@ -99,7 +99,7 @@ class ELRPlus(Remembers):
     def losses(
         self, net: nn.Module, partner_ema: nn.Module, targets: SampleMemory, batch: Batch
     ) -> tuple[Tensor, Tensor]:
-        """Cross-entropy and pull of one network on its rows, whose targets move first."""
+        """Return the cross-entropy and pull of one network on its rows, whose targets move first."""
         with torch.no_grad():
             slow = partner_ema(batch.x).float().softmax(1)  # in training mode, as the authors'
         t = self.beta * targets[batch.index] + (1 - self.beta) * slow
@@ -113,11 +113,11 @@ class ELRPlus(Remembers):
         return batch.mean(-(y * log_p).sum(1)), batch.mean(pull)
 
     def ramp(self, rows: int) -> float:
-        """r after so many visited rows."""
+        """Return r after so many visited rows."""
         return math.exp(-5 * (1 - min(1.0, rows / max(1.0, self.ramp_rows))) ** 2)
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """Rows for f and rows for g, each in an order of its own, in turn."""
+        """Return the rows for f and rows for g, each in an order of its own, in turn."""
         return torch.stack([order, order[order]], 1).flatten()
 
     def logits(self, x: Tensor) -> Tensor:
@@ -125,6 +125,6 @@ class ELRPlus(Remembers):
         return logits
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 - t[given label], t the mean of both networks' targets, scaled to sum 1."""
+        """Return 1 - t[given label], t the mean of both networks' targets, scaled to sum 1."""
         t = self.targets_f[batch.index] + self.targets_g[batch.index]
         return {"target_disagreement": 1 - (t / t.sum(1, keepdim=True)).gather(1, batch.y_noisy[:, None])[:, 0]}

@@ -60,7 +60,7 @@ class ForwardT(Method):
         return {"loss": batch.mean(-p_noisy.clamp(min=1e-30).log())}  # 0 where T says that nobody gives this label
 
     def through_transition(self, logits: Tensor, y_noisy: Tensor) -> Tensor:
-        """p_k T_k[y_noisy] for every class k, (B, K); p is clipped before the product."""
+        """Return p_k T_k[y_noisy] for every class k, (B, K); p is clipped before the product."""
         p = logits.float().softmax(1).clamp(TINY, 1 - TINY)
         return p * self.T.T[y_noisy]
 
@@ -72,14 +72,14 @@ class ForwardT(Method):
             self.T.copy_(estimate_transition(eta, outlier_filter=self.outlier_filter, smoothing=self.smoothing))
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 - P(y = y_noisy | x, y_noisy): what p and T together say about the label."""
+        """Return 1 - P(y = y_noisy | x, y_noisy): what p and T together say about the label."""
         joint = self.through_transition(logits, batch.y_noisy)
         right = joint.gather(1, batch.y_noisy[:, None])[:, 0]
         return {"posterior_noise": 1 - right / joint.sum(1).clamp(min=1e-30)}
 
 
 def estimate_transition(eta: Tensor, *, outlier_filter: bool, smoothing: float) -> Tensor:
-    """Transition matrix (K, K) of class probabilities (N, K); every row sums to 1."""
+    """Estimate the transition matrix (K, K) of class probabilities (N, K); every row sums to 1."""
     rank = -(-PERCENTILE * (len(eta) - 1) // 100) + 1  # of the percentile, taken upwards to a value that occurs
     anchors = []
     for column in eta.T:

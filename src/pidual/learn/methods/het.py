@@ -49,7 +49,7 @@ class HET(Method):
         return {"loss": batch.cross_entropy(self.logits(batch.x))}
 
     def logits(self, x: Tensor) -> Tensor:
-        """log p, of which the softmax is p."""
+        """Return The log p, of which the softmax is p."""
         phi = self.features(x)
         mu: Tensor = self.head(phi)
         V, d = covariance(self.factors(phi), self.diagonal(phi), self.rank)

@@ -64,7 +64,7 @@ class HETXL(Method):
         return {"loss": batch.cross_entropy(self.logits(batch.x)), "tau": self.tau().detach()}
 
     def logits(self, x: Tensor) -> Tensor:
-        """log p, of which the softmax is p."""
+        """Return The log p, of which the softmax is p."""
         phi, head = self.features(x), self.head
         V, d = covariance(self.factors(phi), self.diagonal(phi), self.rank)
 
@@ -76,7 +76,7 @@ class HETXL(Method):
         return log_mean_probability(noisy, len(phi) * max(head.weight.shape), *draws)
 
     def tau(self) -> Tensor:
-        """The temperature."""
+        """Return the temperature."""
         return self.tau_min + (self.tau_max - self.tau_min) * self.rho.sigmoid()
 
     def param_groups(self) -> list[dict[str, Any]]:

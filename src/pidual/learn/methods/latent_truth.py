@@ -80,7 +80,7 @@ class LatentTruth(Method):
         return log_mean_softmax(*(f(x) for f in self.members))
 
     def unseen_logits(self, x: Tensor, fold: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
-        """Log-probabilities by network m for inputs of fold m, and by all networks for those of no fold."""
+        """Return log-probabilities by network m for inputs of fold m, and by all networks for those of no fold."""
         asked = torch.where((fold >= 0) & (fold < self.folds) & (self.folds > 1), fold, -1)
         networks: dict[int, Callable[[Tensor], Tensor]] = {-1: self.logits, **dict(enumerate(self.members))}
         order = asked.argsort(stable=True)
@@ -91,7 +91,7 @@ class LatentTruth(Method):
 
     @property
     def members(self) -> list[nn.Module]:
-        """All networks, by the fold that they do not see."""
+        """Return all networks, by the fold that they do not see."""
         return [self.f, *self.others]
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
@@ -115,7 +115,7 @@ class LatentTruth(Method):
             self.evidence.update(first[items].to(device), J.to(device))
 
     def _unseen(self, batch: Batch, chosen: Tensor) -> Tensor:
-        """What networks that have not seen them say about items with these first answers."""
+        """Return what networks that have not seen them say about items with these first answers."""
         some = torch.isin(batch.index[batch.starts].cpu(), chosen).to(batch.fold.device)
         return self.unseen_logits(batch.x[some], batch.fold[some])
 
@@ -129,7 +129,7 @@ def only_known(J: Float[Tensor, "B K"], truth: Int[Tensor, " B"] | None) -> Floa
 
 
 def nothing(f: nn.Module, J: Float[Tensor, "B K"]) -> Float[Tensor, "0 K"]:
-    """What a network says about no item: every parameter gets a gradient of zero."""
+    """Return what a network says about no item: every parameter gets a gradient of zero."""
     zero = torch.stack([parameter.sum() for parameter in f.parameters()]).sum()
     return zero * J[:0]
 

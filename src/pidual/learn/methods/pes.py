@@ -15,6 +15,8 @@ Bai et al., "Understanding and improving early stopping for learning with noisy 
 phases; here all layers train on confident rows, and `train_new_layers=False` gives the released behaviour.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,12 +28,31 @@ from ...options import NotNegative, Share, ShareAboveZero
 from .base import Batch, Method, Scan, Spec
 from .parts.mixing import repeated
 from .parts.networks import classifier, last_stage, reinitialise
-from .parts.phases import Phases
 from .parts.processes import kept_mean, n_processes, of_first_process
 from .parts.selection import class_weights
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the run.
+
+    Parameters
+    ----------
+    name : str
+    epochs : int
+    trained : set of str
+        Names of the parameters of f that it trains.
+    fresh : sequence of modules
+        Layers that begin it with new weights, and that Adam trains; without any, SGD does.
+    """
+
+    name: str
+    epochs: int
+    trained: frozenset[str]
+    fresh: Sequence[nn.Module] = ()
 
 
 class PES(Method):
@@ -73,10 +94,9 @@ class PES(Method):
         train_new_layers: bool = True,
     ):
         super().__init__(f, spec)
-        self.refine_lr, self.train_new_layers = refine_lr, train_new_layers
-        self.phases = Phases({"all rows": t1, "last stage": t2, "classifier": t3}, self.last_phase, spec.epochs)
-        self.trainable = frozenset(name for name, parameter in f.named_parameters() if parameter.requires_grad)
-        if not self.trained_in(self.last_phase):
+        self.refine_lr = refine_lr
+        self.phases = self.plan({"all rows": t1, "last stage": t2, "classifier": t3}, spec.epochs, train_new_layers)
+        if not self.phases[-1].trained:
             raise UsageError(
                 f"train_new_layers=False leaves nothing of {type(f).__name__} to train: all its layers are new ones."
             )
@@ -85,32 +105,63 @@ class PES(Method):
         self.confident = nn.Buffer(torch.ones(spec.n_train, dtype=torch.bool))
         self.class_weight = nn.Buffer(torch.ones(spec.n_classes))
 
+    def plan(self, shares: Mapping[str, float], epochs: int, train_new_layers: bool) -> list[Phase]:
+        """Return the phases: these shares of the run, then the last one.
+
+        Each has at least one epoch, unless its share is 0. In a run of fewer epochs than phases, only the first and
+        the last take place.
+        """
+        lengths = {name: max(1, int(share * epochs + 0.5)) if share else 0 for name, share in shares.items()}
+        if epochs <= sum(length > 0 for length in lengths.values()):
+            lengths = {name: length if name == "all rows" else 0 for name, length in lengths.items()}
+        free = frozenset(name for name, parameter in self.f.named_parameters() if parameter.requires_grad)
+        fresh = self.fresh_layers()
+        new = {name: free & names_in(self.f, layers) for name, layers in fresh.items()}
+        late = next(iter(new.values()))  # the first fresh start includes the later ones
+        phases = [Phase(name, lengths[name], new.get(name, free), fresh.get(name, ())) for name in shares]
+        left = max(0, epochs - sum(lengths.values()))
+        return [*phases, Phase(self.last_phase, left, free if train_new_layers else free - late)]
+
+    def at(self, epoch: int) -> Phase:
+        """Return the phase of an epoch."""
+        for phase in self.phases[:-1]:
+            if epoch < phase.epochs:
+                return phase
+            epoch -= phase.epochs
+        return self.phases[-1]
+
     @property
     def phase(self) -> str:
-        """What this epoch trains, or on which rows."""
-        return self.phases.at(self.epoch)
+        """Return what this epoch trains, or on which rows."""
+        return self.at(self.epoch).name
+
+    @property
+    def is_last(self) -> bool:
+        """Return whether the confident rows are known."""
+        return self.phase == self.last_phase
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         self.batch_size.fill_(len(batch.index) * n_processes())
         losses = batch.losses(self.f(batch.x))
-        if self.phase != self.last_phase:
+        if not self.is_last:
             return {"loss": batch.mean(losses)}
         loss = kept_mean(batch, losses, self.class_weight[batch.y_noisy])
         return {"loss": loss, "confident": self.confident.float().mean()}
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
         """Give layers their fresh start, or find the confident rows; a new phase has a new optimizer."""
-        if self.phases.begins(epoch):
+        phase = self.at(epoch)
+        if epoch > 0 and phase is not self.at(epoch - 1):
             self.rebuild_optimizer()
-            if layers := self.fresh_layers().get(self.phase):
+            if phase.fresh:
                 torch.manual_seed(derive_seed(int(self.seed), epoch))  # the same on every process, and on resuming
-                for layer in layers:
-                    reinitialise(layer)
-        if self.phase == self.last_phase:
+            for layer in phase.fresh:
+                reinitialise(layer)
+        if self.is_last:
             self.find_confident(scan)
 
     def find_confident(self, scan: Scan) -> None:
-        """Rows whose label is f's answer, and the weights of their classes; all rows where f agrees with none."""
+        """Find the rows whose label is f's answer, all where f agrees with none, and the weights of their classes."""
 
         def label_and_agreement(batch: Batch) -> Tensor:
             p = torch.stack([self.f(view).float().softmax(1) for view in batch.views]).mean(0)
@@ -122,51 +173,48 @@ class PES(Method):
         self.class_weight.copy_(self.weights(labels[self.confident].bincount(minlength=len(self.class_weight))))
 
     def weights(self, counts: Tensor) -> Tensor:
-        """Weight of each class, from the number of its confident rows."""
+        """Return weight of each class, from the number of its confident rows."""
         return class_weights(counts)
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """The confident rows alone, once they are known; fewer than a batch are repeated to fill one."""
-        if self.phase != self.last_phase:
+        """Return the confident rows alone, once they are known; fewer than a batch are repeated to fill one."""
+        if not self.is_last:
             return order
         rows = order[self.confident.cpu()[order]]
         return repeated(rows, max(len(rows), int(self.batch_size)))
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """What this phase trains; everything else is frozen here, so that it is after resuming, too."""
-        trained = self.trained_in(self.phase)
+        """Return what this phase trains; everything else is frozen here, so that it is after resuming, too."""
+        phase, trained = self.at(self.epoch), []
         for name, parameter in self.f.named_parameters():
-            parameter.requires_grad_(name in trained)
-        adam = {"adam": True, "lr": self.adam_lr(), "weight_decay": 0.0}
-        return [{"params": list(trained.values()), **(adam if self.phase in self.fresh_layers() else {})}]
+            parameter.requires_grad_(name in phase.trained)
+            trained += [parameter] if name in phase.trained else []
+        adam = {"adam": True, "lr": self.adam_lr(phase), "weight_decay": 0.0}
+        return [{"params": trained, **(adam if phase.fresh else {})}]
 
-    def adam_lr(self) -> float:
-        """The rate at which Adam moves new layers as far as the authors' does, in however many steps."""
-        steps = self.phases.lengths.get(self.phase, 0) * len(self.confident) // max(1, int(self.batch_size))
+    def adam_lr(self, phase: Phase) -> float:
+        """Return the rate at which Adam moves new layers as far as the authors' does, in however many steps."""
+        steps = phase.epochs * len(self.confident) // max(1, int(self.batch_size))
         return max(self.refine_lr, min(HIGHEST_LR, self.refine_lr * AUTHORS_STEPS / max(1, steps)))
 
-    def trained_in(self, phase: str) -> dict[str, nn.Parameter]:
-        """Parameters that a phase trains, by name."""
-        free = {name: parameter for name, parameter in self.f.named_parameters() if name in self.trainable}
-        fresh = self.fresh_layers()
-        if phase not in fresh and (phase != self.last_phase or self.train_new_layers):
-            return free
-        layers = fresh.get(phase, next(iter(fresh.values())))  # the first fresh start includes the later ones
-        new = {id(parameter) for layer in layers for parameter in layer.parameters()}
-        return {name: parameter for name, parameter in free.items() if (id(parameter) in new) == (phase in fresh)}
-
     def fresh_layers(self) -> dict[str, list[nn.Module]]:
-        """Layers that get new weights in a phase, and are the only ones it trains."""
+        """Return the layers that begin a phase with new weights, and are the only ones it trains."""
         head = self.classifier()
         return {"last stage": [*last_stage(self.f, head), head], "classifier": [head]}
 
     def classifier(self) -> nn.Module:
-        """The last layer of f."""
+        """Return the last layer of f."""
         if (head := classifier(self.f)) is None:
             name = type(self.f).__name__
             raise UsageError(f"PES needs a classifier to retrain; give {name} a linear layer called `head`.")
         return head
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """1 where the answer is not the given label, without augmentation."""
+        """Return 1 where the answer is not the given label, without augmentation."""
         return {"disagreement": (logits.argmax(1) != batch.y_noisy).float()}
+
+
+def names_in(f: nn.Module, layers: Sequence[nn.Module]) -> set[str]:
+    """Return the names of the parameters of f that these layers hold."""
+    held = {id(parameter) for layer in layers for parameter in layer.parameters()}
+    return {name for name, parameter in f.named_parameters() if id(parameter) in held}

@@ -73,7 +73,7 @@ class PESSemi(PES):
         self.ramp, self.alphas, self.halfway = ramp * spec.epochs, (alpha, late_alpha), spec.epochs / 2
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        if self.phase != self.last_phase:
+        if not self.is_last:
             return super().forward(batch)
         labelled, views = self.confident[batch.index], torch.cat(batch.views)
         given = F.one_hot(batch.y_noisy, len(self.class_weight)).float()
@@ -94,8 +94,8 @@ class PESSemi(PES):
         }
 
     def unlabelled_weight(self) -> float:
-        """lambda in this epoch."""
-        return self.lam * growth(self.epoch, sum(self.phases.lengths.values()), self.ramp)
+        """Return lambda in this epoch."""
+        return self.lam * growth(self.epoch, sum(phase.epochs for phase in self.phases[:-1]), self.ramp)
 
     def weights(self, counts: Tensor) -> Tensor:
         return class_weights(counts, self.weight_cap)
@@ -104,8 +104,8 @@ class PESSemi(PES):
         return {"classifier": [self.classifier()]}
 
     def epoch_rows(self, epoch: int, order: Tensor) -> Tensor:
-        """All rows; where fewer than half are confident, these in turn with others, as many rows in all."""
-        if self.phase != self.last_phase:
+        """Return all rows; where fewer than half are confident, these in turn with others, as many rows in all."""
+        if not self.is_last:
             return order
         labelled = self.confident.cpu()[order]
         confident, rest = order[labelled], order[~labelled]

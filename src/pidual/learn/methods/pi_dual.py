@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from ...options import Count, at_least
 from ..nets import mlp
 from .base import PI, Batch, Spec
-from .with_pi import WithPI
+from .kinds import WithPI
 
 
 class PiDual(WithPI):
@@ -59,16 +59,13 @@ class PiDual(WithPI):
         self.gamma = mlp(width, 1, width=width, depth=depth - 2, last_bias=gate_bias)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        h, logs = self.mix(self.f(batch.x), batch.a)
-        return {"loss": batch.cross_entropy(h), **logs}
-
-    def mix(self, f: Tensor, a: PI) -> tuple[Tensor, dict[str, Tensor]]:
-        """h (B, K), and the mean gate to log."""
-        gamma, eps = self.explain(a)
-        return (1 - gamma) * f + gamma * eps, {"gate": gamma.detach().mean()}
+        f = self.f(batch.x)
+        gamma, eps = self.explain(batch.a)
+        h = (1 - gamma) * f + gamma * eps
+        return {"loss": batch.cross_entropy(h), "gate": gamma.detach().mean()}
 
     def explain(self, a: PI) -> tuple[Tensor, Tensor]:
-        """Gate (B, 1) and noise logits (B, K) of encoded PI."""
+        """Return the gate (B, 1) and noise logits (B, K) of encoded PI."""
         s = F.relu(self.shared(*a))
         return self.gamma(s).sigmoid(), self.eps(s)
 

@@ -2,7 +2,7 @@
 
     L = CE_smooth(h(x, a), y_noisy) + lam * KL( sg(softmax f(x)) || softmax f(strong x) )
 
-h as in Pi-DUAL. The second term touches f only. `weak_and_strong` has the two views; of images the strong one is UDA's
+h as in Pi-DUAL. The second term touches f only. `WithStrongView` has the two views; of images the strong one is UDA's
 of CIFAR-10: two random operations of fifteen at random levels, each with probability 0.5, then Cutout 16, before crop
 and flip. Prediction uses f.
 
@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from ...options import NotNegative, Share, one_of
 from ..nets.augment import STRONG_POLICIES
 from .base import Batch, Spec
+from .kinds import WithStrongView
 from .pi_dual import PiDual
-from .weak_and_strong import WeakAndStrong
 
 
-class PiDualPlus(WeakAndStrong, PiDual):
+class PiDualPlus(WithStrongView, PiDual):
     """Pi-DUAL with label smoothing and consistency.
 
     Parameters
@@ -57,7 +57,8 @@ class PiDualPlus(WeakAndStrong, PiDual):
         self.smoothing, self.lam, self.detach, self.strong_policy = smoothing, lam, detach, strong_policy
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        f_weak, _, kl = self.on_both_views(batch, detach=self.detach)
-        h, logs = self.mix(f_weak, batch.a)
-        losses = batch.losses(h, label_smoothing=self.smoothing)
-        return {"loss": batch.mean(losses + self.lam * kl), "consistency": batch.mean(kl).detach(), **logs}
+        f, _, kl = self.on_both_views(batch, detach=self.detach)
+        gamma, eps = self.explain(batch.a)
+        h = (1 - gamma) * f + gamma * eps
+        loss = batch.mean(batch.losses(h, label_smoothing=self.smoothing) + self.lam * kl)
+        return {"loss": loss, "consistency": batch.mean(kl).detach(), "gate": gamma.detach().mean()}

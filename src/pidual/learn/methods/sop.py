@@ -19,13 +19,13 @@ from torch.nn import functional as F
 
 from ...options import NotNegative
 from .base import Batch, Spec
+from .kinds import WithMemory
 from .parts import n_processes
-from .remembers import Remembers
 
 TINY = 1e-4
 
 
-class SOP(Remembers):
+class SOP(WithMemory):
     """Cross-entropy of a prediction that is corrected by a sparse noise term of each row.
 
     Parameters
@@ -36,7 +36,7 @@ class SOP(Remembers):
     std : float
         Standard deviation of u and v at the start (authors: 1e-8). At 0 they would never move.
     **memory
-        Where u and v are kept, and how they are stored (`Remembers`).
+        Where u and v are kept, and how they are stored (`WithMemory`).
     """
 
     title = "SOP"
@@ -62,14 +62,14 @@ class SOP(Remembers):
         return self.explain(batch, self.f(batch.x).float().softmax(1))
 
     def explain(self, batch: Batch, p: Tensor) -> dict[str, Tensor]:
-        """The loss by which f learns, given its softmax p; u and v take their step."""
+        """Return the loss by which f learns, given its softmax p; u and v take their step."""
         u, v = self.u[batch.index], self.v[batch.index]
         self.descend(batch, p.detach(), u, v)
         U, V = self.noise(u, v, batch.y_noisy)
         return {"loss": self.label_loss(batch, self.corrected(p, U, V)), "noise": (U - V).abs().sum(1).mean()}
 
     def descend(self, batch: Batch, p: Tensor, u: Tensor, v: Tensor) -> None:
-        """One step of plain gradient descent on the u and v of this batch; no other row moves."""
+        """Take a step of plain gradient descent on the u and v of this batch; no other row moves."""
         u, v = u.requires_grad_(), v.requires_grad_()
         with torch.enable_grad():
             U, V = self.noise(u, v, batch.y_noisy)
@@ -83,20 +83,20 @@ class SOP(Remembers):
         u.requires_grad_(False), v.requires_grad_(False)
 
     def noise(self, u: Tensor, v: Tensor, y_noisy: Tensor) -> tuple[Tensor, Tensor]:
-        """U and V, (B, K) each, in [0, 1]."""
+        """Return U and V, (B, K) each, in [0, 1]."""
         Y = F.one_hot(y_noisy, v.shape[1])
         return (u.square() * Y).clamp(0, 1), (v.square() * (1 - Y)).clamp(0, 1)
 
     def corrected(self, p: Tensor, U: Tensor, V: Tensor) -> Tensor:
-        """The corrected prediction q, (B, K)."""
+        """Return the corrected prediction q, (B, K)."""
         q = (p + U - V.detach()).clamp(min=TINY)
         return (q / q.sum(1, keepdim=True)).clamp(TINY, 1)
 
     def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
-        """-log q[y_noisy], mean over the batch: the term that f and u share."""
+        """Return -log q[y_noisy], mean over the batch: the term that f and u share."""
         return batch.mean(-q.gather(1, batch.y_noisy[:, None])[:, 0].log())
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
-        """||U - V||: the label error that u and v have come to stand for."""
+        """Return ||U - V||: the label error that u and v have come to stand for."""
         U, V = self.noise(self.u[batch.index], self.v[batch.index], batch.y_noisy)
         return {"estimated_noise": (U - V).norm(dim=1)}

@@ -5,7 +5,7 @@
 
 L_SOP sees the weak view. As in the released code, q carries U with its gradient and V without one, so u learns from
 L_bal too, at its own rate; v does not, nor do u and v from the consistency. The mean of q is over the whole batch, of
-all processes. `weak_and_strong` has the two views. Prediction uses f.
+all processes. `WithStrongView` has the two views. Prediction uses f.
 
 Liu et al., "Robust training under label noise by over-parameterization", ICML 2022, arXiv 2202.14026. The released
 loader for CIFAR-100 standardises the strong view with the statistics of CIFAR-10; ours treats both views the same way.
@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from ...options import NotNegative
 from .base import Batch, Spec
+from .kinds import WithStrongView
 from .parts import n_processes, sum_over_processes
 from .sop import SOP, TINY
-from .weak_and_strong import WeakAndStrong
 
 
-class SOPPlus(WeakAndStrong, SOP):
+class SOPPlus(WithStrongView, SOP):
     """SOP with consistency and class balance.
 
     Parameters
@@ -47,13 +47,13 @@ class SOPPlus(WeakAndStrong, SOP):
         return logs | {"loss": logs["loss"] + self.consistency * kl, "consistency": kl.detach()}
 
     def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
-        """SOP's, and the balance of q."""
+        """Return the loss of SOP, and the balance of q."""
         means = class_means(batch, q).clamp(TINY, 1)
         return super().label_loss(batch, q) - self.balance * means.log().mean()
 
 
 def class_means(batch: Batch, q: Tensor) -> Tensor:
-    """Mean of q (B, K) over the rows of all processes, (K,); the gradient is that of this process's rows."""
+    """Return the mean of q (B, K) over the rows of all processes, (K,); the gradient is that of this process's rows."""
     total = sum_over_processes(batch.weight.sum()).clamp(min=1e-12)
     here = (q * batch.weight[:, None]).sum(0) * n_processes() / total
     return here + sum_over_processes(here) / n_processes() - here.detach()

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ...options import Count, NotNegative
 from .base import Batch, Spec
+from .kinds import WithPI
 from .parts import PITower
-from .with_pi import WithPI
 
 
 class TRAM(WithPI):

@@ -18,9 +18,8 @@ from .layers import glorot_linear, he_normal_
 from .libraries import LIBRARIES, Backbone, build_backbone
 from .mlp import MLP, mlp
 from .pi_linear import PILinear
-from .resnet import PreActResNet18, ResNet34, ResNet50
+from .resnet import PreActResNet18, ResNet34, ResNet50, WideResNet
 from .small_cnn import SmallCNN
-from .wide_resnet import WideResNet
 from .without_x import Prior, Recalibrated, log_probabilities
 
 NETWORKS: dict[str, type[Network]] = {
@@ -40,7 +39,7 @@ STATISTICS: dict[str, tuple[Sequence[float], Sequence[float]]] = {
 
 
 def network_for(in_shape: Sequence[int]) -> str:
-    """Name of the network for inputs of this shape: "small_cnn" for images (C, H, W), "mlp" for everything else."""
+    """Return the name of the network for inputs of this shape: "small_cnn" for images (C, H, W), else "mlp"."""
     return "small_cnn" if len(in_shape) == 3 else "mlp"
 
 
@@ -53,7 +52,7 @@ def build_network(
     statistics: str | None = None,
     **options: Any,
 ) -> nn.Module:
-    """The network called `name`, for inputs of shape `in_shape` (without the batch dimension).
+    """Build the network called `name`, for inputs of shape `in_shape` (without the batch dimension).
 
     Parameters
     ----------

@@ -1,6 +1,8 @@
 """Batched augmentation: whole batches of images at once, with the random draws supplied by the caller.
 
-The caller owns the randomness, so that an augmented epoch is the same after resuming and on any number of processes.
+Every function takes images x (B, C, H, W), which it leaves as they are, and draws (B, n), uniform numbers in [0, 1). It
+returns images of the same shape, number type and device, each a function of its own draws alone. The caller owns the
+randomness, so that an augmented epoch is the same after resuming and on any number of processes.
 `crop_flip` is the weak augmentation of small images, `resized_crop` that of large ones; `auto_augment` or
 `rand_augment`, and `cutout`, are the strong one. Their operations return the very bytes Pillow does, with
 nearest-neighbour resampling, so they follow its arithmetic. The values of an operation at each level are those of
@@ -35,25 +37,13 @@ def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
     Parameters
     ----------
     x : Tensor of shape (B, C, H, W)
-        Images, of any number type and on any device; both are kept.
     draws : Tensor of shape (B, 3)
-        Uniform numbers in [0, 1): row offset, column offset, flip (mirrored where below 0.5).
+        Row offset, column offset, flip (mirrored where below 0.5).
     pad : int
         Pixels added on every side; 0 only mirrors.
     fill : float
         Value of the added pixels, in the units of `x`.
-
-    Returns
-    -------
-    Tensor of shape (B, C, H, W)
-        A new tensor; `x` is left as it is.
     """
-    if x.ndim != 4 or draws.shape != (len(x), 3):
-        raise UsageError(
-            f"crop_flip takes images (B, C, H, W) and draws (B, 3), not {tuple(x.shape)} and {tuple(draws.shape)}"
-        )
-    if pad < 0:
-        raise UsageError(f"crop_flip needs a padding of 0 or more pixels, not {pad}")
     batch, channels, height, width = x.shape
     padded = F.pad(x, (pad, pad, pad, pad), value=fill) if pad else x
     offsets = (draws[:, :2] * (2 * pad + 1)).long().clamp_(0, 2 * pad).to(x.device)
@@ -68,24 +58,10 @@ def crop_flip(x: Tensor, draws: Tensor, *, pad: int, fill: float = 0) -> Tensor:
 
 
 def resized_crop(x: Tensor, draws: Tensor) -> Tensor:
-    """A random part of each image, scaled to the size of the whole by Pillow's bicubic interpolation.
+    """Scale a random part of each image to the size of the whole by Pillow's bicubic interpolation.
 
-    Parameters
-    ----------
-    x : Tensor of shape (B, C, H, W)
-        Images, of any number type and on any device; both are kept.
-    draws : Tensor of shape (B, 4)
-        Uniform numbers in [0, 1) that choose the parts: see `inputs.random_boxes`.
-
-    Returns
-    -------
-    Tensor of shape (B, C, H, W)
-        A new tensor; `x` is left as it is.
+    Draws (B, 4) choose the parts: see `inputs.random_boxes`.
     """
-    if x.ndim != 4 or draws.shape != (len(x), DRAWS_CROP):
-        raise UsageError(
-            f"resized_crop takes images (B, C, H, W) and draws (B, 4), not {tuple(x.shape)} and {tuple(draws.shape)}"
-        )
     boxes = torch.from_numpy(random_boxes(x.shape[2], x.shape[3], draws.cpu().double().numpy())).to(x.device)
     top, left, height, width = boxes.unbind(1)
     from_rows, from_columns = _enlarge(top, height, x.shape[2]), _enlarge(left, width, x.shape[3])
@@ -96,7 +72,7 @@ def resized_crop(x: Tensor, draws: Tensor) -> Tensor:
 
 
 def _enlarge(first: Tensor, count: Tensor, length: int) -> Tensor:
-    """Matrices (B, length, length) that stretch `count` pixels from `first` on over the whole length, bicubic."""
+    """Return matrices (B, length, length) that stretch `count` pixels from `first` on over the length, bicubic."""
     pixel = torch.arange(length, device=first.device)
     first, count = first.view(-1, 1, 1), count.view(-1, 1, 1)
     centre = first + (pixel[:, None] + 0.5) * count / length  # of what an outgoing pixel shows
@@ -107,24 +83,13 @@ def _enlarge(first: Tensor, count: Tensor, length: int) -> Tensor:
 
 
 def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
-    """Change each image by one of the 25 sub-policies that AutoAugment found for CIFAR-10, as SOP and CORES do.
+    """Change each image of bytes by one of the 25 sub-policies of AutoAugment for CIFAR-10, as SOP and CORES do.
 
-    What a shift or turn leaves empty is black.
-
-    Parameters
-    ----------
-    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
-        Images, on any device.
-    draws : Tensor of shape (B, 5)
-        Uniform numbers in [0, 1): the sub-policy; then, for its first and for its second operation, whether it applies
-        (below its probability) and the sign of its value (negative below 0.5; only operations that move have one).
-
-    Returns
-    -------
-    Tensor
-        Images of the same type and shape, each a function of its own draws alone; `x` is left as it is.
+    What a shift or turn leaves empty is black. Draws (B, 5) are the sub-policy; then, for its first and for its second
+    operation, whether it applies (below its probability) and the sign of its value (negative below 0.5; only operations
+    that move have one).
     """
-    _check("auto_augment", x, draws, DRAWS_AUTO_AUGMENT)
+    _check("auto_augment", x)
     draws = draws.cpu().double()  # what happens to which image is decided on the CPU
     sub_policy = _choice(draws[:, 0], len(CIFAR10_POLICY))
     out = x.clone()
@@ -137,7 +102,7 @@ def auto_augment(x: Tensor, draws: Tensor) -> Tensor:
 
 
 def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tensor:
-    """Change each image by two random operations of fifteen at random levels, as UDA does on CIFAR-10.
+    """Change each image of bytes by two random operations of fifteen at random levels, as UDA does on CIFAR-10.
 
     The operations are those of AutoAugment and Cutout. Each of the two is drawn from all of them at levels 1 to 9, so
     that both may be the same, and applies with probability 0.5. What a shift or turn leaves empty and what Cutout
@@ -147,21 +112,14 @@ def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tenso
     Parameters
     ----------
     x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
-        Images, on any device.
     draws : Tensor of shape (B, 8)
-        Uniform numbers in [0, 1), four for the first and four for the second operation: which one at which level;
-        whether it applies (below 0.5); the sign of its value (negative below 0.5), or the row of Cutout's centre; the
-        column of that centre.
+        Four for the first and four for the second operation: which one at which level; whether it applies (below 0.5);
+        the sign of its value (negative below 0.5), or the row of Cutout's centre; the column of that centre.
     fill : float or Tensor of shape (C,)
         Colour of empty pixels, 0 to 255, rounded; a tensor gives each channel its own.
-
-    Returns
-    -------
-    Tensor
-        Images of the same type and shape, each a function of its own draws alone; `x` is left as it is.
     """
-    _check("rand_augment", x, draws, DRAWS_RAND_AUGMENT)
-    colour = _colour("rand_augment", fill, x)
+    _check("rand_augment", x)
+    colour = _colour(fill, x)
     draws = draws.cpu().double()
     out = F.pad(x, (0, 0, 0, 0, 0, 1), value=255)  # a last channel that is 0 where a pixel is empty
     covered = F.pad(colour, (0, 0, 0, 0, 0, 1))
@@ -185,47 +143,25 @@ def rand_augment(x: Tensor, draws: Tensor, *, fill: Tensor | float = 0) -> Tenso
 
 
 def cutout(x: Tensor, draws: Tensor, *, size: int = 16, fill: Tensor | float = 0) -> Tensor:
-    """Cover one square of each image; its centre lies anywhere in the image, and the border cuts it off.
+    """Cover one square of each image of bytes; its centre lies anywhere in the image, and the border cuts it off.
 
-    Parameters
-    ----------
-    x : uint8 Tensor of shape (B, 3, H, W) or (B, 1, H, W)
-        Images, on any device.
-    draws : Tensor of shape (B, 2)
-        Uniform numbers in [0, 1): row and column of the centre.
-    size : int
-        Side of the square in pixels; of an even number, one pixel more lies before the centre than after it.
-    fill : float or Tensor of shape (C,)
-        Value of the covered pixels, 0 to 255, rounded; a tensor gives each channel its own.
-
-    Returns
-    -------
-    Tensor
-        Images of the same type and shape; `x` is left as it is.
+    Draws (B, 2) are row and column of the centre. Of a square with an even `size` one pixel more lies before the centre
+    than after it. Covered pixels have the colour `fill`, as in `rand_augment`.
     """
-    _check("cutout", x, draws, DRAWS_CUTOUT)
-    colour = _colour("cutout", fill, x)
-    if size < 0:
-        raise UsageError(f"cutout needs a square of 0 or more pixels a side, not {size}")
-    return torch.where(_squares(draws, torch.full((len(x),), size), x), colour, x)
+    _check("cutout", x)
+    return torch.where(_squares(draws, torch.full((len(x),), size), x), _colour(fill, x), x)
 
 
-def _check(name: str, x: Tensor, draws: Tensor, n_draws: int) -> None:
+def _check(name: str, x: Tensor) -> None:
     if x.dtype != torch.uint8:
         raise UsageError(f"{name} takes images of bytes (torch.uint8, 0 to 255), not of {x.dtype}")
-    if x.ndim != 4 or x.shape[1] not in (1, 3) or draws.shape != (len(x), n_draws):
-        raise UsageError(
-            f"{name} takes images (B, 3, H, W) or (B, 1, H, W) and draws (B, {n_draws}), "
-            f"not {tuple(x.shape)} and {tuple(draws.shape)}"
-        )
+    if x.shape[1] not in (1, 3):
+        raise UsageError(f"{name} takes images (B, 3, H, W) or (B, 1, H, W), not {tuple(x.shape)}")
 
 
-def _colour(name: str, fill: Tensor | float, x: Tensor) -> Tensor:
-    """Colour of bytes, of shape (1, C, 1, 1)."""
-    colour, channels = torch.as_tensor(fill, dtype=torch.float32).round(), x.shape[1]
-    if colour.shape not in ((), (channels,)) or not bool(((colour >= 0) & (colour <= 255)).all()):
-        raise UsageError(f"{name} fills with a value from 0 to 255, or one for each of {channels} channels, not {fill}")
-    return colour.to(x).expand(channels).view(1, -1, 1, 1)
+def _colour(fill: Tensor | float, x: Tensor) -> Tensor:
+    """Return a colour of bytes, of shape (1, C, 1, 1)."""
+    return torch.as_tensor(fill, dtype=torch.float32).round().to(x).expand(x.shape[1]).view(1, -1, 1, 1)
 
 
 def _choice(draw: Tensor, n: int) -> Tensor:
@@ -233,7 +169,7 @@ def _choice(draw: Tensor, n: int) -> Tensor:
 
 
 def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
-    """Where squares of `size` (B,) lie about the places drawn (B, 2), as a mask (B, 1, H, W)."""
+    """Return where squares of `size` (B,) lie about the places drawn (B, 2), as a mask (B, 1, H, W)."""
 
     def covered(draw: Tensor, length: int) -> Tensor:  # (B,) to (B, length)
         first = (_choice(draw, length) - size.to(draw.device).long() // 2).to(x.device)[:, None]
@@ -246,7 +182,7 @@ def _squares(draws: Tensor, size: Tensor, x: Tensor) -> Tensor:
 def _groups(
     number: Tensor, level: Tensor, sign: Tensor, applies: Tensor, device: torch.device
 ) -> Iterator[tuple[Tensor, "Operation", Tensor]]:
-    """Positions of images, the operation that applies to them, and its value for each; arguments are of shape (B,)."""
+    """Yield positions of images, the operation that applies to them, and its values; arguments are of shape (B,)."""
     chosen = (applies & (number < len(MOVES))).nonzero()[:, 0]
     if len(chosen):  # all that move in one go
         value = _VALUES[number[chosen], level[chosen]]
@@ -262,7 +198,7 @@ def _groups(
 
 
 def _move(x: Tensor, value: Tensor, number: Tensor) -> Tensor:
-    """Shear, shift or turn each image (counter-clockwise about its middle); `number` says which, its place in MOVES."""
+    """Shear, shift or turn each image (counter-clockwise about its middle), as its `number`, a place in MOVES, says."""
     height, width = x.shape[2:]
     shear_x, shear_y, shift_x, shift_y, degrees = (torch.where(number == i, value, 0.0) for i in range(len(MOVES)))
     cos, sin = degrees.deg2rad().cos(), degrees.deg2rad().sin()

@@ -32,7 +32,7 @@ class Standardize(nn.Module):
 
     @classmethod
     def fit(cls, x: NDArray[Any], *, block_bytes: int = 1 << 26) -> "Standardize":
-        """Means and standard deviations of `x` per column or channel, read in blocks so that a memory map stays one."""
+        """Find the mean and standard deviation of each column or channel, in blocks so that a memory map stays one."""
         axes = (0, *range(2, x.ndim))
         rows = max(1, block_bytes // max(1, 8 * math.prod(x.shape[1:])))
         shift = np.asarray(x[:rows], np.float64).mean(axes, keepdims=True)  # guards the squares against cancellation
@@ -46,7 +46,7 @@ class Standardize(nn.Module):
         return cls(shift.reshape(-1) + mean, np.sqrt(np.maximum(squares / count - mean**2, 0.0)))
 
     def forward(self, x: Shaped[Tensor, "B D *rest"]) -> Float[Tensor, "B D *rest"]:
-        """`x` standardised, as float32."""
+        """Return `x` standardised, as float32."""
         shape = (-1,) + (1,) * (x.ndim - 2)
         return (x.to(torch.float32) - self.mean.view(shape)) / self.std.view(shape)
 
@@ -69,22 +69,22 @@ class Network(nn.Module):
         self.head = nn.Linear(n_features, n_classes)
 
     def prepare(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B ..."]:
-        """`x` as standardised float32 (only cast when the network has no `Standardize`)."""
+        """Return `x` as standardised float32 (only cast when the network has no `Standardize`)."""
         if self.standardize is None:
             return x if x.is_floating_point() and x.dtype != torch.float64 else x.to(torch.float32)
         standardised: Tensor = self.standardize(x)
         return standardised
 
     def features(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B D"]:
-        """What the head sees: one vector of `n_features` numbers per input."""
+        """Return what the head sees: one vector of `n_features` numbers per input."""
         raise NotImplementedError
 
     @property
     def last_stage(self) -> list[nn.Module]:
-        """The last layers before the head, for methods that retrain them; none where a network does not say."""
+        """Return the last layers before the head, for methods that retrain them; none where a network does not say."""
         return []
 
     def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
-        """Logits."""
+        """Return the logits."""
         logits: Tensor = self.head(self.features(x))
         return logits

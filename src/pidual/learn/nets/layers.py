@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def glorot_linear(in_dim: int, out_dim: int) -> nn.Linear:
-    """A linear layer with Glorot-uniform weights and zero biases."""
+    """Make a linear layer with Glorot-uniform weights and zero biases."""
     layer = nn.Linear(in_dim, out_dim)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -16,14 +16,14 @@ def glorot_linear(in_dim: int, out_dim: int) -> nn.Linear:
 
 
 def conv(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution without bias that keeps (or divides by the stride) the image size; truncated He-normal weights."""
+    """Make a convolution without bias that divides the image size by the stride; truncated He-normal weights."""
     conv = nn.Conv2d(in_channels, out_channels, size, stride, padding=size // 2, bias=False)
     he_normal_(conv.weight)
     return conv
 
 
 def he_normal_(weight: Tensor) -> None:
-    """He-normal by fan-in, truncated at two standard deviations and rescaled to keep the variance.
+    """Draw He-normal weights by fan-in, truncated at two standard deviations and rescaled to keep the variance.
 
     Draws again what falls outside: twice as fast as `nn.init.trunc_normal_`, which inverts the error function.
     """
@@ -38,5 +38,5 @@ def he_normal_(weight: Tensor) -> None:
 
 
 def pooled(x: Float[Tensor, "B D H W"]) -> Float[Tensor, "B D"]:
-    """Global average pooling, for any image size."""
+    """Average over the image, of any size."""
     return x.mean((2, 3))

@@ -32,7 +32,7 @@ class Backbone(Network):
         self.body = body
 
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """What the last layer of the other library's network would see."""
+        """Return what the last layer of the other library's network would see."""
         features = self.body(self.prepare(x))
         if not isinstance(features, Tensor):  # Inception's networks
             raise UsageError(
@@ -45,7 +45,7 @@ class Backbone(Network):
 def build_backbone(
     name: str, in_shape: Sequence[int], n_classes: int, standardize: Standardize | None, options: dict[str, Any]
 ) -> Backbone:
-    """The network called "torchvision:NAME" or "timm:NAME", with a head of ours."""
+    """Build the network called "torchvision:NAME" or "timm:NAME", with a head of ours."""
     library, _, inner = name.partition(":")
     build = _from_torchvision if library == "torchvision" else _from_timm
     body, n_features = build(name, inner, in_shape, options)
@@ -53,7 +53,7 @@ def build_backbone(
 
 
 def _from_torchvision(name: str, inner: str, in_shape: Sequence[int], options: dict[str, Any]) -> tuple[nn.Module, int]:
-    """A network of torchvision without its last linear layer, and that layer's width."""
+    """Build a network of torchvision without its last linear layer, and return that layer's width."""
     if in_shape[0] != 3:
         raise UsageError(f"Network '{name}' reads images of three colours, not {in_shape[0]}.")
     body = _make(name, "torchvision.models", "get_model", inner, options)
@@ -69,7 +69,7 @@ def _from_torchvision(name: str, inner: str, in_shape: Sequence[int], options: d
 
 
 def _from_timm(name: str, inner: str, in_shape: Sequence[int], options: dict[str, Any]) -> tuple[nn.Module, int]:
-    """A network of timm without its classifier, and the width of what it then returns."""
+    """Build a network of timm without its classifier, and return the width of what it then gives."""
     body = _make(name, "timm", "create_model", inner, options, num_classes=0, in_chans=in_shape[0])
     try:
         with torch.no_grad():
@@ -82,7 +82,7 @@ def _from_timm(name: str, inner: str, in_shape: Sequence[int], options: dict[str
 
 
 def _make(name: str, module: str, function: str, inner: str, options: dict[str, Any], **fixed: Any) -> nn.Module:
-    """A network made by a library, which is imported only when it is asked for: it may not fit the torch there is."""
+    """Have a library make a network; it is imported only when asked for, as it may not fit the torch there is."""
     library = module.partition(".")[0]
     try:
         make = getattr(importlib.import_module(module), function)

@@ -10,7 +10,7 @@ from .layers import glorot_linear
 
 
 def mlp(in_dim: int, out_dim: int, *, width: int, depth: int, last_bias: float = 0.0) -> nn.Sequential:
-    """`depth` hidden layers of `width` ReLU units, then a linear layer; Glorot-uniform weights, zero biases.
+    """Make `depth` hidden layers of `width` ReLU units, then a linear layer; Glorot-uniform weights, zero biases.
 
     depth=0 is one linear layer; depth=1 is linear, ReLU, linear. The biases of the last one may begin elsewhere.
     """
@@ -55,12 +55,12 @@ class MLP(Network):
         self.hidden = nn.Sequential(*layers)
 
     def features(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B D"]:
-        """The last hidden layer."""
+        """Return the last hidden layer."""
         hidden: Tensor = self.hidden(self.prepare(x).flatten(1))
         return hidden
 
     @property
     def last_stage(self) -> list[nn.Module]:
-        """The last hidden layer; none at depth 0."""
+        """Return the last hidden layer; none at depth 0."""
         layers: list[nn.Module] = [layer for layer in self.hidden if isinstance(layer, nn.Linear)]
         return layers[-1:]

@@ -50,7 +50,7 @@ class PILinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot uniform on the width of the one-hot layer this stands for; zero bias."""
+        """Draw Glorot-uniform weights on the width of the one-hot layer this stands for; zero bias."""
         bound = math.sqrt(6.0 / (self.n_categories + self.n_numbers + self.width))
         with torch.no_grad():
             self.table.uniform_(-bound, bound)
@@ -58,7 +58,7 @@ class PILinear(nn.Module):
             self.bias.zero_()
 
     def forward(self, codes: Int[Tensor, "B C"], numbers: Float[Tensor, "B M"]) -> Float[Tensor, "B W"]:
-        """The layer's output; a code that is not a category of its column (-1: unknown) contributes nothing."""
+        """Return the layer's output; a code that is not a category of its column (-1: unknown) contributes nothing."""
         out = torch.addmm(self.bias, numbers.to(self.dense.dtype), self.dense)
         if self.n_categories == 0:
             return out + self.table.sum()  # zero; an empty table stays in the graph, as several processes ask for
@@ -69,5 +69,5 @@ class PILinear(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """Sizes, for printing."""
+        """Return the sizes, for printing."""
         return f"categories={self.sizes.tolist()}, numbers={self.n_numbers}, width={self.width}, sparse={self.sparse}"

@@ -1,25 +1,33 @@
-"""Residual networks: ResNet-50 for large images, ResNet-34 and PreAct ResNet-18 for small ones."""
+"""Residual networks: ResNet-50 for large images; ResNet-34, PreAct ResNet-18 and wide ones for small images."""
+
+from collections.abc import Callable, Iterable
 
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...errors import UsageError
 from .base import Network, Standardize
-from .layers import conv, pooled
+from .layers import conv, he_normal_, pooled
+
+
+def shortcut(in_channels: int, out_channels: int, stride: int, *, norm: bool = True) -> nn.Module:
+    """Return what leads past a block: nothing, or a 1 x 1 convolution where shapes differ, with BN if `norm`."""
+    if stride == 1 and in_channels == out_channels:
+        return nn.Identity()
+    past = conv(in_channels, out_channels, 1, stride)
+    return nn.Sequential(past, nn.BatchNorm2d(out_channels)) if norm else past
 
 
 class Bottleneck(nn.Module):
-    """1 x 1, 3 x 3 (with the stride), 1 x 1 convolutions, each with batch normalisation, plus shortcut."""
+    """1 x 1, 3 x 3 (with the stride), 1 x 1 convolutions to 4 x width channels, each with BN, plus shortcut."""
 
     def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
-        out = 4 * width
         self.conv1, self.bn1 = conv(in_channels, width, 1), nn.BatchNorm2d(width)
         self.conv2, self.bn2 = conv(width, width, 3, stride), nn.BatchNorm2d(width)
-        self.conv3, self.bn3 = conv(width, out, 1), nn.BatchNorm2d(out)
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or in_channels != out:
-            self.shortcut = nn.Sequential(conv(in_channels, out, 1, stride), nn.BatchNorm2d(out))
+        self.conv3, self.bn3 = conv(width, 4 * width, 1), nn.BatchNorm2d(4 * width)
+        self.shortcut = shortcut(in_channels, 4 * width, stride)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
         out = F.relu(self.bn1(self.conv1(x)))
@@ -27,54 +35,14 @@ class Bottleneck(nn.Module):
         return F.relu(self.bn3(self.conv3(out)) + self.shortcut(x))
 
 
-class ResNet50(Network):
-    """ResNet-50, version 1.5 (the stride is on the 3 x 3 convolution); truncated He-normal weights.
-
-    Parameters
-    ----------
-    n_classes, in_channels : int
-        Classes; colour channels.
-    standardize : Standardize, optional
-        Applied to the input first.
-    """
-
-    def __init__(self, n_classes: int = 1000, in_channels: int = 3, *, standardize: Standardize | None = None) -> None:
-        super().__init__(2048, n_classes, standardize)
-        self.reset_head()
-        stem_parts = (conv(in_channels, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
-        self.stem = nn.Sequential(*stem_parts, nn.MaxPool2d(3, 2, padding=1))
-        channels, blocks = 64, []
-        for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
-            for i in range(count):
-                blocks.append(Bottleneck(channels, width, stride if i == 0 else 1))
-                channels = 4 * width
-        self.blocks = nn.Sequential(*blocks)
-
-    def reset_head(self) -> None:
-        """New weights of the head, as the network begins with."""
-        nn.init.normal_(self.head.weight, std=0.01)
-        nn.init.zeros_(self.head.bias)
-
-    def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """Average over the image of the last block."""
-        return pooled(self.blocks(self.stem(self.prepare(x))))
-
-    @property
-    def last_stage(self) -> list[nn.Module]:
-        """The last three blocks."""
-        return list(self.blocks)[-3:]
-
-
 class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions with batch normalisation, plus shortcut (1 x 1 convolution and BN where shapes differ)."""
+    """Two 3 x 3 convolutions with batch normalisation, plus shortcut."""
 
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = conv(in_channels, out_channels, 3, stride), nn.BatchNorm2d(out_channels)
-        self.conv2, self.bn2 = conv(out_channels, out_channels, 3), nn.BatchNorm2d(out_channels)
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or in_channels != out_channels:
-            self.shortcut = nn.Sequential(conv(in_channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))
+        self.conv1, self.bn1 = conv(in_channels, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = conv(width, width, 3), nn.BatchNorm2d(width)
+        self.shortcut = shortcut(in_channels, width, stride)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
         out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
@@ -82,14 +50,13 @@ class BasicBlock(nn.Module):
 
 
 class PreActBlock(nn.Module):
-    """BN-ReLU-conv-BN-ReLU-conv plus shortcut from after the first BN-ReLU, with a 1 x 1 conv where shapes differ."""
+    """BN-ReLU-conv-BN-ReLU-conv plus shortcut from after the first BN-ReLU."""
 
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(in_channels), conv(in_channels, out_channels, 3, stride)
-        self.bn2, self.conv2 = nn.BatchNorm2d(out_channels), conv(out_channels, out_channels, 3)
-        same = stride == 1 and in_channels == out_channels
-        self.shortcut = nn.Identity() if same else conv(in_channels, out_channels, 1, stride)
+        self.bn1, self.conv1 = nn.BatchNorm2d(in_channels), conv(in_channels, width, 3, stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(width), conv(width, width, 3)
+        self.shortcut = shortcut(in_channels, width, stride, norm=False)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
         active = F.relu(self.bn1(x))
@@ -97,16 +64,69 @@ class PreActBlock(nn.Module):
         return result
 
 
-class SmallImageResNet(Network):
-    """Stem of one 3 x 3 convolution with BN-ReLU and no pooling; four stages of 64, 128, 256 and 512 channels.
+class WideBlock(PreActBlock):
+    """The same, with the shortcut from the raw input."""
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C2 H2 W2"]:
+        out = self.conv1(F.relu(self.bn1(x)))
+        out = self.conv2(F.relu(self.bn2(out)))
+        result: Tensor = out + self.shortcut(x)
+        return result
+
+
+class ResNet(Network):
+    """A stem, blocks, and the average over the image.
 
     Parameters
     ----------
-    n_classes, in_channels : int
-        Classes; colour channels.
+    n_features, n_classes : int
+        Channels of the last block; classes.
     standardize : Standardize, optional
         Applied to the input first.
     """
+
+    stem: nn.Module
+    blocks: nn.Sequential
+
+    def stack(
+        self, block: Callable[[int, int, int], nn.Module], channels: int, stages: Iterable[tuple[int, int, int]]
+    ) -> None:
+        """Add blocks: of each stage, its width, how many, and the stride of the first."""
+        blocks = []
+        for width, count, stride in stages:
+            for i in range(count):
+                blocks.append(block(channels, width, stride if i == 0 else 1))
+                channels = 4 * width if block is Bottleneck else width
+        self.blocks, self.last_blocks = nn.Sequential(*blocks), count
+
+    def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        """Return the average over the image of the last block."""
+        return pooled(self.blocks(self.stem(self.prepare(x))))
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """Return the blocks of the last stage."""
+        return list(self.blocks)[-self.last_blocks :]
+
+
+class ResNet50(ResNet):
+    """ResNet-50, version 1.5 (the stride is on the 3 x 3 convolution); truncated He-normal weights."""
+
+    def __init__(self, n_classes: int = 1000, in_channels: int = 3, *, standardize: Standardize | None = None) -> None:
+        super().__init__(2048, n_classes, standardize)
+        self.reset_head()
+        stem_parts = (conv(in_channels, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
+        self.stem = nn.Sequential(*stem_parts, nn.MaxPool2d(3, 2, padding=1))
+        self.stack(Bottleneck, 64, ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)))
+
+    def reset_head(self) -> None:
+        """Draw new weights of the head, as the network begins with."""
+        nn.init.normal_(self.head.weight, std=0.01)
+        nn.init.zeros_(self.head.bias)
+
+
+class SmallImageResNet(ResNet):
+    """Stem of one 3 x 3 convolution with BN-ReLU and no pooling; four stages of 64, 128, 256 and 512 channels."""
 
     block: type[BasicBlock] | type[PreActBlock]
     counts: tuple[int, int, int, int]  # blocks in each stage
@@ -114,25 +134,11 @@ class SmallImageResNet(Network):
     def __init__(self, n_classes: int, in_channels: int = 3, *, standardize: Standardize | None = None) -> None:
         super().__init__(512, n_classes, standardize)
         self.stem = nn.Sequential(conv(in_channels, 64, 3), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
-        channels, blocks = 64, []
-        for count, out, stride in zip(self.counts, (64, 128, 256, 512), (1, 2, 2, 2), strict=True):
-            for i in range(count):
-                blocks.append(self.block(channels, out, stride if i == 0 else 1))
-                channels = out
-        self.blocks = nn.Sequential(*blocks)
+        self.stack(self.block, 64, zip((64, 128, 256, 512), self.counts, (1, 2, 2, 2), strict=True))
 
     def reset_head(self) -> None:
-        """New weights of the head, as the network begins with: torch's own, as the authors of the methods have them."""
+        """Draw new weights of the head: torch's own, as the authors of the methods have them."""
         self.head.reset_parameters()
-
-    def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """Average over the image of the last block."""
-        return pooled(self.blocks(self.stem(self.prepare(x))))
-
-    @property
-    def last_stage(self) -> list[nn.Module]:
-        """The blocks of 512 channels."""
-        return list(self.blocks)[-self.counts[-1] :]
 
 
 class ResNet34(SmallImageResNet):
@@ -148,3 +154,53 @@ class PreActResNet18(SmallImageResNet):
     """
 
     block, counts = PreActBlock, (2, 2, 2, 2)
+
+
+class WideResNet(ResNet):
+    """Pre-activation wide residual network, WRN-28-10 by default, as in the experiments of the Pi-DUAL paper on CIFAR.
+
+    No dropout, no convolution biases; truncated He-normal weights, also in the head, whose bias starts at zero.
+
+    Parameters
+    ----------
+    n_classes, in_channels : int
+        Classes; colour channels.
+    depth : int
+        Number of layers, which must be 6 n + 4: the convolutions on the main path and the head.
+    widen : int
+        Factor of the width: the three groups have 16, 32 and 64 times this many channels.
+    standardize : Standardize, optional
+        Applied to the input first.
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        in_channels: int = 3,
+        *,
+        depth: int = 28,
+        widen: int = 10,
+        standardize: Standardize | None = None,
+    ) -> None:
+        if depth < 10 or (depth - 4) % 6:
+            raise UsageError(f"WideResNet depth must be 6 n + 4 with n >= 1 (10, 16, 22, 28, ...), not {depth}")
+        super().__init__(64 * widen, n_classes, standardize)
+        self.reset_head()
+        self.stem = conv(in_channels, 16, 3)
+        count = (depth - 4) // 6
+        self.stack(WideBlock, 16, ((16 * widen, count, 1), (32 * widen, count, 2), (64 * widen, count, 2)))
+        self.bn = nn.BatchNorm2d(64 * widen)
+
+    def reset_head(self) -> None:
+        """Draw new weights of the head, as the network begins with."""
+        he_normal_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        """Return the average over the image after the last BN-ReLU."""
+        return pooled(F.relu(self.bn(self.blocks(self.stem(self.prepare(x))))))
+
+    @property
+    def last_stage(self) -> list[nn.Module]:
+        """Return the last of the three groups, and the batch normalisation after it."""
+        return [*super().last_stage, self.bn]

@@ -44,11 +44,11 @@ class SmallCNN(Network):
         self.blocks = nn.Sequential(*blocks)
 
     def features(self, x: Shaped[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """Average over the image of the last block."""
+        """Return the average over the image of the last block."""
         # channels last: a quarter less CPU time on 32 x 32. The weights stay contiguous, as safetensors needs them.
         return pooled(self.blocks(self.prepare(x).contiguous(memory_format=torch.channels_last)))
 
     @property
     def last_stage(self) -> list[nn.Module]:
-        """The last block."""
+        """Return the last block."""
         return [self.blocks[-1]]

@@ -23,7 +23,7 @@ class Recalibrated(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1, n_classes))
 
     def forward(self, p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """Logits."""
+        """Return the logits."""
         return log_probabilities(p) * self.log_temperature.exp() + self.bias
 
 
@@ -40,10 +40,10 @@ class Prior(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1, n_classes))
 
     def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
-        """Logits."""
+        """Return the logits."""
         return self.bias.expand(len(x), -1)
 
 
 def log_probabilities(p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-    """Logarithms of probabilities of any number type; 0 counts as LEAST."""
+    """Return the logarithms of probabilities of any number type; 0 counts as LEAST."""
     return p.to(torch.float32).clamp(min=LEAST).log()

@@ -17,7 +17,7 @@ from ...errors import RunError, UsageError
 from ...files import write_json
 from ...fit.options import FitOptions
 from ...fit.prepare import Job, prepare
-from ...learn.engine.progress import Progress
+from ...learn.engine import Progress
 from ...options.launcher import place_among_processes
 from ...run.lifecycle import SWEEP_KIND, check_directory, locked, remove_sweep
 from ...run.schemas import FORMAT, SWEEP, read_record

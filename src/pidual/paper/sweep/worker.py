@@ -16,11 +16,10 @@ from ...data.pi.random_pi import derive_seed
 from ...errors import UsageError
 from ...fit.fit import train
 from ...fit.prepare import prepare
-from ...learn.engine import Callback, Interrupted, make_fabric
+from ...learn.engine import Callback, Interrupted, Progress, Session, make_fabric
 from ...learn.engine.checkpoint import StateStore
 from ...learn.engine.fit import Trainer
 from ...learn.engine.history import Record
-from ...learn.engine.progress import Progress
 from ...run.lifecycle import remove_state
 from .results import Sweep
 from .space import Space
@@ -144,15 +143,9 @@ class Worker:
         store = self.store(point)
         watch = Watch(trial, self.prune, store.history())
         job = prepare(self.table, self.inputs, self.space.options(point))
+        fabric = make_fabric(job.options.accelerator, job.training.precision)
         try:
-            fitted = train(
-                job,
-                fabric=make_fabric(job.options.accelerator, job.training.precision),
-                store=store,
-                progress=self.progress,
-                callbacks=[watch],
-                stop=lambda: self.stop() or watch.pruned,
-            )
+            fitted = train(job, Session(fabric, store, [watch, self.progress], lambda: self.stop() or watch.pruned))
         except Interrupted as error:
             if self.stop():
                 raise

@@ -4,12 +4,10 @@ memory        SampleMemory: a value per training row
 processes     gather, sum_over_processes, of_first_process, kept_mean
 monte_carlo   Draws, covariance, covariance_rank, log_mean_probability
 networks      second_network, first_network, reinitialise, classifier, last_stage, log_mean_softmax, update_average
-phases        Phases: what each epoch is for; epoch_after, growth
+phases        epoch_after, growth
 pi_tower      PITower: logits from features and PI
 selection     small_loss, clean_posterior, class_weights
 mixing        mixup, sharpen, half, repeated
-views         consistency: of the answers on two views
-gradients     clip_gradients
 """
 
 from .memory import SampleMemory
@@ -24,21 +22,18 @@ from .networks import (
     second_network,
     update_average,
 )
-from .phases import Phases, epoch_after, growth
+from .phases import epoch_after, growth
 from .pi_tower import PITower
 from .processes import gather, kept_mean, n_processes, of_first_process, sum_over_processes
 from .selection import class_weights, clean_posterior, small_loss
-from .views import consistency
 
 __all__ = [
     "Draws",
     "PITower",
-    "Phases",
     "SampleMemory",
     "class_weights",
     "classifier",
     "clean_posterior",
-    "consistency",
     "covariance",
     "covariance_rank",
     "epoch_after",

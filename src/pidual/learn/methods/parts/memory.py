@@ -58,12 +58,12 @@ class SampleMemory:
         self._touched = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy elsewhere starts over: what is remembered of training rows does not travel with a model."""
+        """Leave out what is remembered of training rows: a copy elsewhere starts over."""
         return {**vars(self), "_values": None, "_map": None, "path": None}
 
     @property
     def values(self) -> Tensor:
-        """All rows (n_rows, width), as they are stored."""
+        """Return all rows (n_rows, width), as they are stored."""
         if self._values is None:
             self.open()
         assert self._values is not None
@@ -101,7 +101,7 @@ class SampleMemory:
         self._values = torch.frombuffer(self._map, dtype=self.dtype).view(shape)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Rows at these positions in float32, on the device of `index`; NaN where the position is -1."""
+        """Return the rows at these positions in float32, on the device of `index`; NaN where the position is -1."""
         rows = self.values[index.cpu().clamp(min=0)].float().to(index.device)
         self._release(len(index))
         return rows.masked_fill((index < 0)[:, None], math.nan)
@@ -137,11 +137,11 @@ class SampleMemory:
 
     @property
     def _block(self) -> int:
-        """Rows handled at a time."""
+        """Return how many rows are handled at a time."""
         return max(1, BLOCK // max(1, self.width))
 
     def _draw(self, block: Tensor, generator: torch.Generator) -> Tensor:
-        """Initial values in place."""
+        """Draw initial values in place."""
         return block.copy_(torch.randn(block.shape, generator=generator) * self.std) if self.std else block
 
     def _release(self, n_rows: int) -> None:
@@ -152,7 +152,7 @@ class SampleMemory:
             self._touched = 0
 
     def _rounded(self, values: Tensor) -> Tensor:
-        """Values that the store can hold: bfloat16 rounds up or down at random, right on average.
+        """Round to values that the store can hold: bfloat16 up or down at random, right on average.
 
         Rounding to the nearest would undo every change below a 256th of the value, such as SOP's at small rates.
         """

@@ -7,12 +7,12 @@ from ...batch import PI, Batch
 
 
 def sharpen(q: Tensor, temperature: float) -> Tensor:
-    """q^(1/T), scaled to sum 1."""
+    """Return q^(1/T), scaled to sum 1."""
     return (q.clamp(min=1e-12).log() / temperature).softmax(1)
 
 
 def mixup(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Inputs and targets mixed with those of a random other row; the permutation and the weight l >= 1/2 as well.
+    """Mix inputs and targets with those of random other rows; return these rows and the weight l >= 1/2 as well.
 
     l ~ Beta(alpha, alpha), then max(l, 1 - l).
     """
@@ -24,7 +24,7 @@ def mixup(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor, Ten
 
 
 def half(batch: Batch, k: int) -> Batch:
-    """Every second row, from row k on, for one of two networks; a single row is for both."""
+    """Select every second row, from row k on, for one of two networks; a single row is for both."""
     rows = slice(k, None, 2) if len(batch.index) > 1 else slice(None)
     return Batch.of_rows(
         batch.index[rows],
@@ -37,5 +37,5 @@ def half(batch: Batch, k: int) -> Batch:
 
 
 def repeated(rows: Tensor, n: int) -> Tensor:
-    """The first n of these rows, repeated as often as that takes."""
+    """Repeat these rows as often as it takes to have n."""
     return rows.repeat(-(-n // max(1, len(rows))))[:n]

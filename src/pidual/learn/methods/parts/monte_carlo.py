@@ -37,7 +37,7 @@ class Draws(nn.Module):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def forward(self, *widths: int) -> list[Tensor]:
-        """One (S, width) tensor for each width."""
+        """Draw one (S, width) tensor for each width."""
         if self.training:
             self.step += 1
         step = int(self.step) if self.training else 0
@@ -46,7 +46,7 @@ class Draws(nn.Module):
 
 
 def covariance_rank(rank: int | None, size: int, of: str) -> int:
-    """The rank asked for, or 3 where none was and there are as many; refused where a covariance cannot have it."""
+    """Return the rank asked for, or 3 if there are as many; refuse one that a covariance cannot have."""
     rank = min(3, size) if rank is None else rank
     if not 1 <= rank <= size:
         raise UsageError(f"rank must be between 1 and the number of {of}, {size}, not {rank}.")
@@ -54,19 +54,19 @@ def covariance_rank(rank: int | None, size: int, of: str) -> int:
 
 
 def covariance(factors: Tensor, diagonal: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """V (B, D, R) and d > 0 (B, D) of the noise V e + d e', from the outputs of two linear layers."""
+    """Return V (B, D, R) and d > 0 (B, D) of the noise V e + d e', from the outputs of two linear layers."""
     return factors.view(*diagonal.shape, rank), F.softplus(diagonal) + MIN_DIAGONAL
 
 
 def log_mean_probability(
     logits: Callable[..., Tensor], per_row: int, *draws: Tensor, floor: float = MIN_PROBABILITY
 ) -> Tensor:
-    """log of `mean_probability`, of which the softmax is that mean; no probability is below `floor`."""
+    """Return The log of `mean_probability`, of which the softmax is that mean; no probability is below `floor`."""
     return mean_probability(logits, per_row, *draws).clamp(min=floor).log()
 
 
 def mean_probability(logits: Callable[..., Tensor], per_row: int, *draws: Tensor) -> Tensor:
-    """Mean over draws of the softmax of logits, in pieces: memory does not grow with the number of draws.
+    """Return the mean over draws of the softmax of logits, in pieces: memory does not grow with the number of draws.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from ...nets import NETWORKS, he_normal_
 
 
 def split_network(f: nn.Module) -> tuple[Callable[[Tensor], Tensor], nn.Linear]:
-    """`features` and `head` of a network whose logits are head(features(x)), for methods that see them apart."""
+    """Return `features` and `head` of a network whose logits are head(features(x)), for methods that see them apart."""
     features, head = getattr(f, "features", None), getattr(f, "head", None)
     if not (callable(features) and isinstance(head, nn.Linear)):
         raise UsageError(
@@ -24,7 +24,7 @@ def split_network(f: nn.Module) -> tuple[Callable[[Tensor], Tensor], nn.Linear]:
 
 
 def reinitialise(module: nn.Module) -> None:
-    """New weights as our networks begin with: He-normal convolutions, Glorot-uniform linear layers, zero biases."""
+    """Draw new weights: He-normal convolutions, Glorot-uniform linear layers, zero biases."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             he_normal_(part.weight)
@@ -37,7 +37,7 @@ def reinitialise(module: nn.Module) -> None:
 
 
 def classifier(f: nn.Module) -> nn.Module | None:
-    """`head` of a network, or else its last linear layer, or else its last convolution."""
+    """Return `head` of a network, or else its last linear layer, or else its last convolution."""
     if isinstance(head := getattr(f, "head", None), nn.Module):
         return head
     for kind in (nn.Linear, nn.modules.conv._ConvNd):
@@ -47,7 +47,7 @@ def classifier(f: nn.Module) -> nn.Module | None:
 
 
 def last_stage(f: nn.Module, head: nn.Module) -> list[nn.Module]:
-    """`last_stage` of a network, or else its last child with parameters that does not hold the classifier."""
+    """Return `last_stage` of a network, or else its last child with parameters that does not hold the classifier."""
     if (stage := getattr(f, "last_stage", None)) is not None:
         return list(stage)
     before = (child for child in f.children() if head not in child.modules())
@@ -55,7 +55,7 @@ def last_stage(f: nn.Module, head: nn.Module) -> list[nn.Module]:
 
 
 def fresh_copy(f: nn.Module) -> nn.Module:
-    """A network of the same shape with weights of its own, and the head as the network says (`reset_head`)."""
+    """Make a network of the same shape with weights of its own, and the head as the network says (`reset_head`)."""
     copied = copy.deepcopy(f)
     reinitialise(copied)
     if callable(reset := getattr(copied, "reset_head", None)):
@@ -64,7 +64,7 @@ def fresh_copy(f: nn.Module) -> nn.Module:
 
 
 def second_network(f: nn.Module, given: nn.Module | None, *, beside: bool = True) -> nn.Module:
-    """The second network of a method that trains two: the one given, or else one made from f.
+    """Return the second network of a method that trains two: the one given, or else one made from f.
 
     A network of `pidual.learn.nets` begins with weights drawn at random, and so does its copy. Any other may have been
     trained before: its copy keeps all weights. Two networks that are trained `beside` each other must not begin as
@@ -85,24 +85,24 @@ def second_network(f: nn.Module, given: nn.Module | None, *, beside: bool = True
 
 
 def first_network(f: nn.Module, given: nn.Module | None) -> nn.Module:
-    """The network of a first stage, which is trained before f: the one given, or else one made from f."""
+    """Return the network of a first stage, which is trained before f: the one given, or else one made from f."""
     return second_network(f, given, beside=False)
 
 
 def same_weights(f: nn.Module, g: nn.Module) -> bool:
-    """Whether two networks have parameters, and all of them are equal; those without values (on meta) are not."""
+    """Return whether two networks have parameters, all equal; those without values (on meta) are not."""
     pairs = list(zip(f.parameters(), g.parameters(), strict=False))
     return bool(pairs) and all(not one.is_meta and torch.equal(one, two) for one, two in pairs)
 
 
 def log_mean_softmax(*logits: Tensor) -> Tensor:
-    """log of the mean of softmaxes, from their logits."""
+    """Return The log of the mean of softmaxes, from their logits."""
     log_p = [each.to(torch.promote_types(each.dtype, torch.float32)).log_softmax(1) for each in logits]
     return reduce(torch.logaddexp, log_p) - math.log(len(log_p))
 
 
 def update_average(average: nn.Module, network: nn.Module, alpha: float) -> None:
-    """Parameters of `average` move to alpha * average + (1 - alpha) * network; buffers do not."""
+    """Move the parameters of `average` to alpha * average + (1 - alpha) * network; buffers stay."""
     with torch.no_grad():
         for mean, value in zip(average.parameters(), network.parameters(), strict=True):
             mean.lerp_(value, 1 - alpha)

@@ -44,7 +44,7 @@ class PITower(nn.Module):
         return logits
 
     def marginal(self, phi: Tensor, a: PI) -> Tensor:
-        """log of the mean over the S rows of `a` of the class probabilities, for every row of phi.
+        """Return The log of the mean over the S rows of `a` of the class probabilities, for every row of phi.
 
         A2 and A3 are cut into the part that sees phi and the part that sees the PI: the former is applied once per
         input, A2's latter once per draw. Pairs of input and draw meet in pieces only.
@@ -63,5 +63,5 @@ class PITower(nn.Module):
 
     @property
     def hidden(self) -> list[nn.Module]:
-        """The hidden layers, which the paper's code base does not decay on CIFAR."""
+        """Return the hidden layers, which the paper's code base does not decay on CIFAR."""
         return [self.first, self.second]

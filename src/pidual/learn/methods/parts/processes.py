@@ -7,13 +7,13 @@ from ...batch import Batch
 
 
 def n_processes() -> int:
-    """Processes that train together."""
+    """Return how many processes train together."""
     ready = distributed.is_available() and distributed.is_initialized()
     return distributed.get_world_size() if ready else 1
 
 
 def gather(values: Tensor) -> Tensor:
-    """The rows of all processes, one process after the other; in batches of items each may have another number."""
+    """Gather the rows of all processes, one process after the other; each may have another number of them."""
     own = torch.tensor([len(values)], device=values.device)
     counts = [torch.empty_like(own) for _ in range(n_processes())]
     distributed.all_gather(counts, own)
@@ -25,7 +25,7 @@ def gather(values: Tensor) -> Tensor:
 
 
 def sum_over_processes(value: Tensor) -> Tensor:
-    """The sum of every process's value, without gradient."""
+    """Return the sum of every process's value, without gradient."""
     value = value.detach().clone()
     if n_processes() > 1:
         distributed.all_reduce(value)
@@ -33,12 +33,12 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 
 def of_first_process(values: Tensor) -> Tensor:
-    """What the first process has found: batch normalisation makes scans differ, but all must visit the same rows."""
+    """Return what the first process has found: batch normalisation makes scans differ, but rows must not."""
     return gather(values)[: len(values)] if n_processes() > 1 else values
 
 
 def kept_mean(batch: Batch, losses: Tensor, keep: Tensor) -> Tensor:
-    """Mean of the losses of kept rows over all processes' rows; 0 where no row is kept."""
+    """Return the mean of the losses of kept rows over all processes' rows; 0 where no row is kept."""
     kept = sum_over_processes((keep * batch.weight).sum())
     total: Tensor = (losses * keep * batch.weight).sum()
     return total * n_processes() / kept.clamp(min=1e-12)

@@ -10,7 +10,7 @@ from .processes import gather, n_processes
 
 
 def small_loss(losses: Tensor, share: float) -> Tensor:
-    """Which rows are among the floor(share * B) smallest losses of the whole batch, but at least one; no gradient."""
+    """Return which rows are among the floor(share * B) smallest losses of the whole batch, but at least one."""
     losses = losses.detach()
     everywhere = gather(losses) if n_processes() > 1 else losses
     count = max(1, math.floor(share * len(everywhere) + 1e-6))
@@ -18,7 +18,7 @@ def small_loss(losses: Tensor, share: float) -> Tensor:
 
 
 def clean_posterior(losses: Tensor) -> Tensor:
-    """Probability of each row to belong to the component with the lower mean of a two-component normal mixture.
+    """Return the probability that each row is of the component with the lower mean, of a mixture of two normals.
 
     Losses are scaled to [0, 1] first. Where all are the same, or one is not finite, there is nothing to tell apart:
     every row is clean.
@@ -38,7 +38,7 @@ def clean_posterior(losses: Tensor) -> Tensor:
 
 
 def class_weights(counts: Tensor, cap: float = math.inf) -> Tensor:
-    """Mean count / count of each class, at most `cap`; a class without rows has 0 and does not count in the mean."""
+    """Return mean count / count of each class, at most `cap`; 0 for one without rows, which does not count."""
     counts = counts.float()
     mean = counts.sum() / (counts > 0).sum().clamp(min=1)
     return torch.where(counts > 0, mean / counts.clamp(min=1), 0.0).clamp(max=cap)

@@ -28,21 +28,21 @@ MOSTLY_ONE = 0.6  # share of a label from which a network that always gives it n
 AT_CHANCE_OPEN_GATE = 3.0  # under an open gate, the benefit of the doubt is smaller
 SAMPLE_ROWS = 4096
 MAX_ATTEMPTS = 4
-BY_HEART = 0.96  # of the labels it was trained on, a noise network that knows more
-BY_HEART_ABOVE_HELD_OUT = 0.3  # and so many more than of others
-BY_HEART_GATE = 0.65  # takes right labels too from such a mean gate on; with a smaller one it spares f wrong ones
+MEMORISED = 0.96  # of the labels it was trained on, a noise network that knows more
+MEMORISED_ABOVE_HELD_OUT = 0.3  # and so many more than of others
+MEMORISED_GATE = 0.65  # takes right labels too from such a mean gate on; with a smaller one it spares f wrong ones
 MIN_HELD_OUT = 10
 
 Answers = Callable[[], tuple[NDArray[np.float32], NDArray[np.int64]]]
 
 
 def is_due(epoch: int, epochs: int, steps_done: int) -> bool:
-    """Whether the guard looks after this epoch (counted from 0); not before a network can have learned anything."""
+    """Return whether the guard looks after this epoch (from 0); not before a network can have learned anything."""
     return steps_done >= MIN_STEPS and any(epoch + 1 == math.ceil(part * epochs) for part in CHECKPOINTS)
 
 
 def find_collapse(record: Record, majority: float, answers: Answers) -> str | None:
-    """The reason to call this fit collapsed, or None.
+    """Return the reason to call this fit collapsed, or None.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
 
 
 def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
-    """Whether most labels are of one class, and the answers too, so that they agree as often as they can by that alone.
+    """Return whether labels and answers are mostly of one class, and agree as often as they can by that alone.
 
     Where inputs say little, that is the right answer.
     """
@@ -85,7 +85,7 @@ def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> b
 
 
 def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
-    """How many standard errors the agreement of two labelings lies above what chance would give."""
+    """Return how many standard errors the agreement of two labelings lies above what chance would give."""
     n = len(labels)
     classes = int(max(answers.max(), labels.max())) + 1
     p, q = np.bincount(answers, minlength=classes) / n, np.bincount(labels, minlength=classes) / n
@@ -95,10 +95,8 @@ def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
     return (float((answers == labels).mean()) - chance) / math.sqrt(variance) if variance > 1e-12 else 0.0
 
 
-def find_learning_by_heart(
-    knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]
-) -> str | None:
-    """The reason to say that the noise network has memorised labels at the cost of f, or None.
+def find_memorised(knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]) -> str | None:
+    """Return the reason to say that the noise network has memorised labels at the cost of f, or None.
 
     Parameters
     ----------
@@ -109,10 +107,10 @@ def find_learning_by_heart(
     trained : array of bool
         Which rows were trained on; the others are held out.
     """
-    if (~trained).sum() < MIN_HELD_OUT or gate[trained].mean() < BY_HEART_GATE:
+    if (~trained).sum() < MIN_HELD_OUT or gate[trained].mean() < MEMORISED_GATE:
         return None
     known, held_out = (float(np.average(knows[rows], weights=gate[rows])) for rows in (trained, ~trained))
-    if known < BY_HEART or known - held_out < BY_HEART_ABOVE_HELD_OUT:
+    if known < MEMORISED or known - held_out < MEMORISED_ABOVE_HELD_OUT:
         return None
     return (
         f"the noise network knows {known:.0%} of the labels it was trained on and {held_out:.0%} of others, and the "

@@ -3,9 +3,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from contract import spec_of
 from torch import nn
 
-from pidual.learn.engine import Training, fit, guard, make_fabric
+from pidual.learn.engine import Session, Training, collapse, fit, make_fabric
 from pidual.learn.methods import CE, PiDual
 from pidual.learn.nets import MLP
 from pidual.metrics import ranking_z
@@ -14,17 +15,17 @@ RNG = np.random.default_rng(0)
 
 
 def test_looks_four_times_in_a_run():
-    assert [e for e in range(40) if guard.is_due(e, 40, 10 * e)] == [9, 19, 29, 39]
-    assert guard.is_due(0, 1, 100)
+    assert [e for e in range(40) if collapse.is_due(e, 40, 10 * e)] == [9, 19, 29, 39]
+    assert collapse.is_due(0, 1, 100)
 
 
 def test_does_not_judge_a_network_that_has_hardly_begun():
-    assert not guard.is_due(9, 40, 49)
+    assert not collapse.is_due(9, 40, 49)
 
 
 def test_agreement_z_is_standard_normal_under_independence():
     z = [
-        guard.agreement_z(RNG.choice(4, 500, p=[0.7, 0.1, 0.1, 0.1]), RNG.choice(4, 500, p=[0.4, 0.3, 0.2, 0.1]))
+        collapse.agreement_z(RNG.choice(4, 500, p=[0.7, 0.1, 0.1, 0.1]), RNG.choice(4, 500, p=[0.4, 0.3, 0.2, 0.1]))
         for _ in range(800)
     ]
     assert abs(np.mean(z)) < 0.15
@@ -32,7 +33,7 @@ def test_agreement_z_is_standard_normal_under_independence():
 
 
 def test_agreement_z_of_constant_answers_is_zero():
-    assert guard.agreement_z(np.zeros(50, int), RNG.integers(0, 3, 50)) == 0
+    assert collapse.agreement_z(np.zeros(50, int), RNG.integers(0, 3, 50)) == 0
 
 
 def test_ranking_z_is_standard_normal_under_permutation_and_equals_a_sum_over_permutations():
@@ -61,8 +62,8 @@ def test_a_network_that_ranks_under_a_rare_class_has_not_collapsed():
     noise = RNG.normal(size=600)
     for knows, collapsed in ((0.7, False), (0.0, True)):
         logits = np.stack([np.full(600, 5.0), noise + knows * labels], axis=1)
-        assert guard.agreement_z(logits.argmax(1), labels) == 0
-        assert (guard.find_collapse(record, 0.9, lambda logits=logits: (logits, labels)) is not None) == collapsed
+        assert collapse.agreement_z(logits.argmax(1), labels) == 0
+        assert (collapse.find_collapse(record, 0.9, lambda logits=logits: (logits, labels)) is not None) == collapsed
 
 
 def logits_of(answers):
@@ -92,7 +93,7 @@ def good_answers_under_spam():
     ],
 )
 def test_finds_collapse(record, answers, collapsed):
-    assert (guard.find_collapse(record, 0.73, answers) is not None) == collapsed
+    assert (collapse.find_collapse(record, 0.73, answers) is not None) == collapsed
 
 
 def rows_known(trained_known, held_out_known, gate, n_held_out=40):
@@ -114,7 +115,7 @@ def rows_known(trained_known, held_out_known, gate, n_held_out=40):
     ],
 )
 def test_finds_learning_by_heart(rows, found):
-    assert (guard.find_learning_by_heart(*rows) is not None) == found
+    assert (collapse.find_memorised(*rows) is not None) == found
 
 
 def test_what_the_noise_network_knows_counts_by_the_gate():
@@ -125,11 +126,11 @@ def test_what_the_noise_network_knows_counts_by_the_gate():
         / sum(gate[k] for k in range(400) if trained[k] == part)
         for part in (True, False)
     )
-    reason = guard.find_learning_by_heart(knows, gate, trained)
+    reason = collapse.find_memorised(knows, gate, trained)
     assert known > 0.96 > held_out
     assert reason is None  # most of what it takes among the others it knows too
     gate[~trained] = 1.0
-    assert f"{known:.0%} of the labels it was trained on and 50% of others" in guard.find_learning_by_heart(
+    assert f"{known:.0%} of the labels it was trained on and 50% of others" in collapse.find_memorised(
         knows, gate, trained
     )
 
@@ -149,9 +150,9 @@ def test_recovers_by_itself_and_says_so(rows):
     def build():
         made.append(1)
         kind = OpenGate if len(made) == 1 else PiDual
-        return kind(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)), width=16, random_pi=0)
+        return kind(MLP(5, 3, width=16, depth=1), spec_of(rows, 3, (6,)), width=16, random_pi=0)
 
-    fitted = fit(build, rows, rows, Training(epochs=24, batch_size=24, lr=0.1), fabric=make_fabric("cpu"))
+    fitted = fit(build, rows, rows, Training(epochs=24, batch_size=24, lr=0.1), Session(make_fabric("cpu")))
     assert len(made) == 2
     assert fitted.events[0]["epoch"] == 5
     assert "mean gate is 1.000" in fitted.events[0]["reason"]
@@ -162,10 +163,10 @@ def test_recovers_by_itself_and_says_so(rows):
 
 def test_watching_changes_nothing(rows):
     def build():
-        return OpenGate(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)), width=16, random_pi=0)
+        return OpenGate(MLP(5, 3, width=16, depth=1), spec_of(rows, 3, (6,)), width=16, random_pi=0)
 
     fitted = fit(
-        build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="watch"), fabric=make_fabric("cpu")
+        build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="watch"), Session(make_fabric("cpu"))
     )
     assert len(fitted.history) == 20
     assert [event["action"] for event in fitted.events] == ["went on"] * 4
@@ -174,7 +175,10 @@ def test_watching_changes_nothing(rows):
 
 def test_divergence_is_recovered(rows):
     fitted = fit(
-        lambda: CE(MLP(5, 3, width=16, depth=1), rows.spec(3)), rows, rows, Training(epochs=20, batch_size=24, lr=1e4)
+        lambda: CE(MLP(5, 3, width=16, depth=1), spec_of(rows, 3)),
+        rows,
+        rows,
+        Training(epochs=20, batch_size=24, lr=1e4),
     )
     assert fitted.events
     assert torch.isfinite(torch.tensor(fitted.history[-1]["loss"]))
@@ -186,7 +190,7 @@ def test_gives_up_after_a_few_attempts(rows):
             return {"loss": super().forward(batch)["loss"] * float("nan")}
 
     fitted = fit(
-        lambda: Hopeless(MLP(5, 3, width=4, depth=1), rows.spec(3)), rows, None, Training(epochs=20, batch_size=24)
+        lambda: Hopeless(MLP(5, 3, width=4, depth=1), spec_of(rows, 3)), rows, None, Training(epochs=20, batch_size=24)
     )
-    assert fitted.history[-1]["attempt"] == guard.MAX_ATTEMPTS - 1
+    assert fitted.history[-1]["attempt"] == collapse.MAX_ATTEMPTS - 1
     assert fitted.events[-1]["action"] == "went on"

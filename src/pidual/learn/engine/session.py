@@ -1,0 +1,83 @@
+"""What a fit runs on and with: processes, a place for its state, whoever watches it, and how it is stopped."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from lightning_fabric import Fabric
+
+from ...errors import PidualError, UsageError
+from ...options.launcher import place_among_processes
+from .callbacks import Callback, Progress
+from .checkpoint import StateStore
+
+
+class Interrupted(PidualError):  # noqa: N818 - a request that was met, not a fault
+    """Training was asked to stop; its state is saved where there is a place to save it."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a fit runs on and with.
+
+    Parameters
+    ----------
+    fabric : Fabric, optional
+        Device, precision and processes; by default made for the precision of the training.
+    store : StateStore, optional
+        Where the state is saved; a state found there is continued.
+    callbacks : sequence of Callback
+        Called with the trainer, in this order; the last one first when training ends.
+    stop : callable
+        Asked at every step; True saves the state and raises Interrupted.
+    """
+
+    fabric: Fabric | None = None
+    store: StateStore | None = None
+    callbacks: Sequence[Callback] = ()
+    stop: Callable[[], bool] = lambda: False
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether this is the first process, which alone writes files."""
+        return self.fabric is None or self.fabric.global_rank == 0
+
+    @property
+    def progress(self) -> Progress:
+        """Return the callback that shows progress."""
+        return next((each for each in self.callbacks if isinstance(each, Progress)), Progress())
+
+    def part(self, name: str) -> "Session":
+        """Return a session whose state is a part of this one's."""
+        return replace(self, store=self.store.part(name) if self.store else None)
+
+
+def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
+    """Make a Fabric for this process: one device, or as many processes and nodes as torchrun started."""
+    place = place_among_processes()
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=place.local_world,
+            num_nodes=place.world // place.local_world,
+            strategy="ddp" if place.world > 1 else "auto",
+            precision=precision,
+        )
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).rstrip(".")
+        raise UsageError(f"Cannot use accelerator '{accelerator}' with precision '{precision}': {reason}.") from error
+    fabric.launch()
+    return fabric
+
+
+def predicting_fabric(accelerator: str = "auto") -> Fabric:
+    """Return a Fabric to predict with, kept for the next time: making one looks through all installed packages."""
+    return _kept_fabric(accelerator, os.getpid(), *place_among_processes())
+
+
+@lru_cache(maxsize=4)
+def _kept_fabric(accelerator: str, *process: int) -> Fabric:
+    return make_fabric(accelerator)
