@@ -16,11 +16,6 @@ from torch.nn import functional as F
 
 from ..data.pi import EncodedPI
 from ..data.pi.random_pi import random_pi
-from ..files import release
-
-MAPPED_BYTES = 2**29  # of a memory map that may be in this process at a time
-PAGES_AROUND = 2**21  # bytes that reading a row may bring in beside it
-MAPPED_ROWS = 256  # rows that are read at a time
 
 
 class PI(NamedTuple):
@@ -158,7 +153,7 @@ class LazyCrops(Lazy, Protocol):
 
 
 class Mapped:
-    """Rows of a memory map that is only read. What has been read is not kept in memory.
+    """Rows of a memory map that is only read.
 
     Parameters
     ----------
@@ -166,7 +161,7 @@ class Mapped:
     """
 
     def __init__(self, array: np.memmap):
-        self._array, self._read = array, 0
+        self._array = array
 
     def __len__(self) -> int:
         return len(self._array)
@@ -177,19 +172,8 @@ class Mapped:
         return self._array.shape
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return the given rows; now and then the pages that were read leave this process, not the system's cache."""
-        if len(rows) <= MAPPED_ROWS:
-            return self._take(rows)
-        return np.concatenate([self._take(rows[at : at + MAPPED_ROWS]) for at in range(0, len(rows), MAPPED_ROWS)])
-
-    def _take(self, rows: np.ndarray) -> np.ndarray:
-        taken = np.asarray(self._array[rows])
-        span = int(rows.max() - rows.min() + 1) if len(rows) else 0
-        self._read += min(span * taken[:1].nbytes, taken.nbytes + len(rows) * PAGES_AROUND)
-        if self._read > MAPPED_BYTES:
-            self._read = 0
-            release(self._array)
-        return taken
+        """Return the given rows."""
+        return np.asarray(self._array[rows])
 
 
 @dataclass(frozen=True)

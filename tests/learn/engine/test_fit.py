@@ -98,12 +98,6 @@ def test_interrupted_and_resumed_is_bitwise_the_same(rows, tmp_path, at):
     assert clean[0] == clean[1]
 
 
-def test_a_finished_run_resumes_to_itself(rows, tmp_path):
-    one = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    two = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    assert all(torch.equal(value, two.last[key]) for key, value in one.last.items())
-
-
 def test_a_state_that_cannot_be_written_keeps_the_one_before(rows, tmp_path, monkeypatch):
     store = StateStore(tmp_path, save_every=0.0)
     fit(build(rows), rows, rows, Training(epochs=1, batch_size=60), Session(store=store))

@@ -6,15 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from by_item import TRAINING, ByItem, build, crowd
-from contract import everything, spec_of
+from by_item import TRAINING, ByItem, crowd
+from contract import spec_of
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
 from pidual.learn.batch import Groups, Rows
-from pidual.learn.engine import Interrupted, Session, Training, fit, make_fabric
+from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
-from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.methods import CE
 from pidual.learn.methods.parts.mixing import half
 from pidual.learn.nets import MLP
@@ -87,19 +86,6 @@ def test_an_epoch_has_each_item_once_with_all_of_its_annotations():
     assert not expected
 
 
-def test_the_order_is_a_function_of_seed_and_epoch():
-    rows = crowd()
-
-    def items(number, seed=0):
-        batches = Batches(rows, replace(TRAINING, seed=seed), by_item=True)
-        return batches.order(number)
-
-    assert sorted(items(0).tolist()) == list(range(120))
-    assert torch.equal(items(1), items(1))
-    assert not torch.equal(items(0), items(1))
-    assert not torch.equal(items(0), items(0, seed=1))
-
-
 def test_a_method_says_that_it_wants_items():
     rows = crowd()
     seen = []
@@ -158,26 +144,6 @@ def test_two_steps_by_hand():
         optimizer.step()
     for name, value in method.state_dict().items():
         assert torch.allclose(fitted.last[name], value, atol=1e-5)
-
-
-def test_one_seed_gives_one_result():
-    rows = crowd()
-    one, two = (fit(build(rows), rows, rows, TRAINING) for _ in range(2))
-    assert all(torch.equal(value, two.last[name]) for name, value in one.last.items())
-    other = fit(build(rows), rows, rows, replace(TRAINING, seed=5))
-    assert not torch.equal(other.last["f.head.weight"], one.last["f.head.weight"])
-
-
-@pytest.mark.parametrize("at", [1, 7, 8, 19])  # of 8 steps an epoch
-def test_stopped_and_resumed_is_bitwise_the_same(at, tmp_path):
-    rows = crowd()
-    whole = everything(fit(build(rows), rows, rows, TRAINING))
-    steps = itertools.count(1)
-    with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == at))
-    resumed = everything(fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path))))
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 
 def test_processes_have_equally_many_items_of_a_global_batch():

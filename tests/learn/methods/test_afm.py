@@ -155,15 +155,6 @@ def test_draws_are_made_before_the_first_epoch_and_never_again(rows):
     assert torch.equal(method.numbers, numbers)
 
 
-def test_draws_are_saved_with_the_weights(rows):
-    method = build_for_rows().eval()
-    method.begin_epoch(0, scan_of(rows))
-    again = build_for_rows().eval()
-    again.load_state_dict(method.state_dict())
-    assert as_tuples(again.codes, again.numbers) == as_tuples(method.codes, method.numbers)
-    assert torch.equal(again.logits(rows.x), method.logits(rows.x))
-
-
 def test_validation_is_marginalised(rows):
     train, valid = rows.subset(torch.arange(200)), rows.subset(torch.arange(200, 240))
     training = Training(epochs=3, batch_size=40, lr=0.1)
@@ -188,18 +179,6 @@ def test_f_s_head_is_not_trained(rows):
     training = Training(epochs=2, batch_size=40, lr=0.1, weight_decay=0.1)
     last = fit(make, rows, None, training, Session(make_fabric("cpu"))).method.f.state_dict()
     assert {name for name in first if torch.equal(first[name], last[name])} == {"head.weight", "head.bias"}
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_weight_decay_spares_the_hidden_layers_of_the_tower_unless_asked(asked):
-    method = build(pi_weight_decay=asked)
-    decay = {id(p): group.get("weight_decay", "the run's") for group in method.param_groups() for p in group["params"]}
-    assert sum(len(group["params"]) for group in method.param_groups()) == len(decay)
-    for name, parameter in method.named_parameters():
-        if not name.startswith("f.head."):
-            hidden = name.startswith(("tower.first.", "tower.second."))
-            assert decay.pop(id(parameter)) == (0 if hidden and not asked else "the run's"), name
-    assert not decay
 
 
 def test_parameter_and_state_counts():

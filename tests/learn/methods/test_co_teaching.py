@@ -3,17 +3,13 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING
 from torch import nn
 from toy import batch_of
 
-from pidual.errors import UsageError
-from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Session, Training, fit
-from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.batch import Spec
 from pidual.learn.methods.co_teaching import CoTeaching
 from pidual.learn.nets import MLP
 
@@ -140,20 +136,6 @@ def test_prediction_is_the_mean_of_both_softmaxes():
     assert torch.isfinite(method.logits(x)).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"noise_rate": 1.0}, "noise_rate must be at least 0 and below 1, not 1"),
-        ({"noise_rate": -0.1}, "noise_rate"),
-        ({"ramp": 1.5}, "ramp must be"),
-        ({"exponent": 0.0}, "exponent must be above 0"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(UsageError, match=message):
-        make(**options)
-
-
 def build(rows, n_classes=3):
     spec = Spec(len(rows), n_classes, epochs=TRAINING.epochs)
     return lambda: CoTeaching(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec, noise_rate=0.3)
@@ -166,21 +148,3 @@ def test_the_two_networks_begin_apart_and_share_nothing(rows):
     assert not any(torch.equal(f, g) for f, g in pairs if f.ndim > 1)
     assert sum(len(group["params"]) for group in method.param_groups()) == 2 * len(pairs)
     assert CoTeaching.networks == 2
-
-
-def test_a_fit_resumes_bitwise(rows, tmp_path):
-    whole = fit(build(rows), rows, rows, TRAINING)
-    steps = itertools.count(1)
-    with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == 11))
-    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
-    assert whole.history[0]["chosen_by_both"] == 1
-    assert 0.4 <= whole.history[-1]["chosen_by_both"] <= 0.7
-
-
-def test_fifty_rows_of_two_classes_of_which_one_is_never_given():
-    rows = make_rows()
-    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), np.zeros(50, np.int64))
-    fitted = fit(build(rows, 2), rows, None, Training(epochs=4, batch_size=64, lr=0.05, guard="off"))
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -272,17 +272,3 @@ def test_weights_weigh_kept_rows():
     single = method(batch_of([2], logits[2:3], labels[2:3]))
     assert single["kept"].item() == 1
     assert torch.allclose(alone, single["loss"], atol=1e-6)
-
-
-def test_saved_weights_continue_in_the_middle_of_an_epoch():
-    method, again, labels = make(), make(), torch.randint(0, K, (N,))
-    begin(method, 0, labels)
-    begin(method, 40, labels)
-    method(batch_of(torch.arange(B), torch.randn(B, K), labels[:B]))
-    again.load_state_dict(method.state_dict())
-    again.epoch = method.epoch  # as the engine does
-    batch = batch_of(torch.arange(B, N), torch.randn(N - B, K), labels[B:])
-    assert torch.equal(again(batch)["loss"], method(batch)["loss"])
-    begin(method, 41, labels)
-    begin(again, 41, labels)
-    assert torch.equal(again.prior, method.prior)

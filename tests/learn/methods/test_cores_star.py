@@ -3,18 +3,16 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows
+from contract import TRAINING
 from torch import nn
 from torch.nn import functional as F
-from toy import batch_of_views
+from toy import batch_of_views, softmax
 
 from pidual.errors import UsageError
-from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Session, Training, fit
-from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.batch import Spec
+from pidual.learn.engine import fit
 from pidual.learn.methods import CORES
 from pidual.learn.methods.cores_star import CORESStar
 from pidual.learn.nets import MLP
@@ -32,11 +30,6 @@ def make(dropped=(), epochs=100, **options):
 def random_batch(weight=None):
     views = tuple(torch.randn(B, K).requires_grad_() for _ in range(2))
     return batch_of_views(torch.arange(B), views, torch.randint(0, K, (B,)), weight)
-
-
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
 
 
 def mean(values, weight):
@@ -133,11 +126,6 @@ def build(rows, n_classes=3):
     return lambda: CORESStar(MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), spec)
 
 
-def stop_after(n):
-    steps = itertools.count(1)
-    return lambda: next(steps) == n
-
-
 def test_what_was_recorded_does_not_depend_on_the_epoch_that_validation_would_choose(rows):
     """And it holds more wrong labels than chance would."""
     none_right = rows.subset(torch.arange(240))
@@ -149,22 +137,3 @@ def test_what_was_recorded_does_not_depend_on_the_epoch_that_validation_would_ch
     spammer = rows.codes[:, 0] < 2  # two of six annotators guess
     assert 0 < dropped.sum() < 120
     assert dropped[spammer].float().mean() > 2 * dropped[~spammer].float().mean()
-
-
-def test_both_stages_resume_bitwise(rows, tmp_path):
-    whole = fit(build(rows), rows, rows, TRAINING)
-    for steps in (9, 26):  # in the first stage, while it records, then in the second
-        with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
-    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
-    assert whole.last["before.looks_wrong"].any()
-
-
-@pytest.mark.parametrize("labels", ["one class only", "at random"])
-def test_fifty_rows_of_two_classes(labels):
-    rows = make_rows()
-    y = np.random.default_rng(0).integers(0, 2 if labels == "at random" else 1, 50)
-    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), y)
-    fitted = fit(build(rows, 2), rows, None, Training(epochs=4, batch_size=4, lr=0.05, guard="off"))
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

@@ -1,20 +1,16 @@
 """Distillation-PI: the student's loss by plain loops, a teacher that stands still, and both stages in the engine."""
 
-import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows, spec_of
+from contract import TRAINING, spec_of
 from torch import nn
 from torch.nn import functional as F
+from toy import softmax
 
-from pidual.data.pi import EncodedPI
-from pidual.errors import UsageError
-from pidual.learn.batch import PI, Batch, Rows, Spec
-from pidual.learn.engine import Interrupted, Session, Training, fit
-from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.batch import PI, Batch, Spec
+from pidual.learn.engine import fit
 from pidual.learn.methods.afm import AFM
 from pidual.learn.methods.distill_pi import DistillPI
 from pidual.learn.nets import MLP
@@ -33,11 +29,6 @@ def make(dropout=0.0, **options):
 def make_batch():
     a = PI(torch.randint(0, 4, (B, 1), dtype=torch.int32), torch.randn(B, 2))
     return Batch.of_rows(torch.arange(B), (torch.randn(B, 5),), torch.randint(0, K, (B,)), a, 0.5 + torch.rand(B))
-
-
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
 
 
 def teacher_logits(method, batch):
@@ -97,33 +88,9 @@ def test_the_teacher_stays_in_evaluation_mode():
     assert not torch.equal(method(batch)["loss"], method(batch)["loss"])  # the student has it
 
 
-def test_prediction_is_the_students():
-    method, batch = make(), make_batch()
-    assert torch.equal(method.logits(batch.x), method.f(batch.x))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"lam": 1.5}, "lam must be"), ({"temperature": 0.0}, "temperature must be above 0"), ({"width": 0}, "width")],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(UsageError, match=message):
-        make(**options)
-
-
-def test_a_network_without_features_is_refused():
-    with pytest.raises(UsageError, match="head"):
-        DistillPI(nn.Linear(5, K), SPEC)
-
-
 def build(rows, n_classes=3, cardinalities=(6,)):
     spec = spec_of(rows, n_classes, cardinalities)
     return lambda: DistillPI(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec, width=16)
-
-
-def stop_after(n):
-    steps = itertools.count(1)
-    return lambda: next(steps) == n
 
 
 def test_the_teacher_is_an_afm_fitted_first_and_does_not_move_afterwards(rows):
@@ -136,28 +103,3 @@ def test_the_teacher_is_an_afm_fitted_first_and_does_not_move_afterwards(rows):
     losses = [record["loss"] for record in fitted.history]
     assert losses[3] < losses[0]
     assert losses[7] < losses[4]
-
-
-def test_both_stages_resume_bitwise(rows, tmp_path):
-    whole = fit(build(rows), rows, rows, TRAINING)
-    for steps in (11, 24):  # in the first stage, then in the second
-        with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
-    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
-
-
-def test_fifty_rows_of_two_classes_with_unknown_annotators():
-    rows = make_rows()
-    pi = EncodedPI(np.full((50, 1), -1, np.int32), np.zeros((50, 0), np.float32))
-    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), np.zeros(50, np.int64), pi)
-    fitted = fit(build(rows, 2, (1,)), rows, None, Training(epochs=3, batch_size=64, lr=0.05, guard="off"))
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_the_teachers_tower_decays_where_asked_to(asked):
-    teacher = make(pi_weight_decay=asked).before
-    spared = {id(p) for group in teacher.param_groups() if group.get("weight_decay") == 0.0 for p in group["params"]}
-    hidden = [*teacher.tower.first.parameters(), *teacher.tower.second.parameters()]
-    assert spared == (set() if asked else {id(parameter) for parameter in hidden})

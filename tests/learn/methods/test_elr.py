@@ -144,17 +144,6 @@ def test_lam_zero_is_cross_entropy_exactly():
         assert torch.equal(batch.x.grad, logits.grad)
 
 
-def test_rows_outside_the_batch_keep_their_target():
-    method = make()
-    for batch in random_steps(6):
-        before = method.targets.values.clone()
-        method(batch)
-        outside = torch.ones(N, dtype=torch.bool)
-        outside[batch.index] = False
-        assert torch.equal(method.targets.values[outside], before[outside])
-        assert bool((method.targets.values[~outside] != before[~outside]).any(1).all())
-
-
 def test_weights_weigh_rows_and_leave_targets_alone():
     whole, single = make(), make()
     logits, y = torch.randn(B, K), torch.randint(0, K, (B,))
@@ -176,25 +165,3 @@ def test_native_score_is_one_minus_the_share_of_the_given_label_in_the_target():
     expected = [1 - t[label] / sum(t) for t, label in zip(table, y.tolist(), strict=True)]
     assert set(columns) == {"target_disagreement"} == set(ELR.scores[1:])
     assert columns["target_disagreement"].tolist() == pytest.approx(expected, abs=1e-5)
-
-
-def test_native_score_is_nan_for_rows_not_trained_on():
-    method = make()
-    method(batch_of(torch.arange(N), torch.randn(N, K), torch.zeros(N, dtype=torch.int64)))
-    logits = torch.randn(3, K)
-    columns = method.per_row(batch_of([4, -1, 0], logits, [0, 1, 2]), logits)
-    assert columns["target_disagreement"].isnan().tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize(("dtype", "error"), [("float16", 1e-3), ("bfloat16", 8e-3)])
-def test_half_precision_targets_stay_near_the_exact_ones(dtype, error):
-    method, table = make(memory_dtype=dtype), [[0.0] * K for _ in range(N)]
-    for batch in random_steps(8):
-        logs, _ = follow_by_loops(method, batch, table)
-        assert torch.isfinite(logs["loss"])
-    assert torch.allclose(method.targets.values.float(), torch.tensor(table), atol=error)
-
-
-def test_defaults_are_the_authors_for_cifar_10():
-    method = ELR(nn.Identity(), SPEC)
-    assert (method.beta, method.lam) == (0.7, 3.0)

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from contract import SPEC, TRAINING, everything, make_rows, resumed
+from contract import make_rows
 from small_networks import Linear
-from toy import batch_of
+from toy import batch_of, fixed_mixup, softmax
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Session, Training, fit, make_fabric
+from pidual.learn.engine import Training, fit
 from pidual.learn.methods import elr_plus
 from pidual.learn.methods.elr_plus import ELRPlus
-from pidual.learn.nets import MLP, SmallCNN
+from pidual.learn.nets import SmallCNN
 
 N, K, B = 12, 4, 6
 
@@ -26,11 +26,6 @@ def a_batch():
     return batch_of(torch.randperm(N)[:B], 2 * torch.randn(B, K), torch.randint(0, K, (B,)), torch.rand(B) + 0.5)
 
 
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
-
-
 def predict(weight, x):
     return softmax([sum(a * b for a, b in zip(row, x, strict=True)) for row in weight])
 
@@ -41,19 +36,6 @@ def mix(share, a, b):
 
 def r_of(step, steps):
     return math.exp(-5 * (1 - min(1, step / steps)) ** 2)
-
-
-def fixed_mixup(monkeypatch, share=0.7):
-    others = []
-
-    def mixup(x, targets, alpha):
-        assert alpha == 1.0
-        other = torch.randperm(len(x))
-        others.append(other.tolist())
-        return share * x + (1 - share) * x[other], share * targets + (1 - share) * targets[other], other, share
-
-    monkeypatch.setattr(elr_plus, "mixup", mixup)
-    return others
 
 
 def losses_by_loops(net, partner_ema, table, batch, k, other, beta, refine):
@@ -79,7 +61,7 @@ def losses_by_loops(net, partner_ema, table, batch, k, other, beta, refine):
 def test_loss_targets_and_averages_equal_plain_loops_over_steps(refine, monkeypatch):
     beta, lam = (0.9, 7.0) if refine else (0.7, 3.0)
     method = make(epochs=4, beta=beta, lam=lam, refine_labels=refine)  # half the run is 2 * 24 rows, or 8 steps
-    others = fixed_mixup(monkeypatch)
+    others = fixed_mixup(monkeypatch, elr_plus, 1.0)
     tables = [[[0.0] * K for _ in range(N)] for _ in range(2)]
     averages = [method.f.head.weight.detach().clone(), method.g.head.weight.detach().clone()]
     optimizer = torch.optim.SGD(method.param_groups(), lr=0.3)
@@ -175,33 +157,6 @@ def test_native_score_is_of_the_mean_of_both_targets():
     assert found[0].item() == pytest.approx(1 - (mean[0] / mean.sum()).item(), abs=1e-6)
 
 
-def build():
-    return ELRPlus(MLP(5, 3, width=16, depth=1), SPEC)
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
-
-
-@pytest.mark.parametrize("stop_at", [5, 12, 31])  # twelve steps an epoch
-def test_stopped_and_resumed_is_bitwise_the_same(stop_at, whole, tmp_path):
-    again = resumed(build, tmp_path, stop_at)
-    assert {"memory.targets_f", "memory.targets_g"} <= whole.keys()
-    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
-
-
-@pytest.mark.parametrize("options", [{}, {"refine_labels": True, "beta": 0.9, "lam": 7.0}])
-def test_learns(options):
-    rows = make_rows()
-    training = Training(epochs=10, batch_size=40, lr=0.05, seed=0, select="last")
-    fitted = fit(
-        lambda: ELRPlus(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=10), **options), rows, rows, training
-    )
-    assert fitted.history[-1]["valid_accuracy"] > 0.7
-    assert int(fitted.method.step) == 120
-
-
 def test_averages_keep_batch_statistics_of_their_own():
     rows = make_rows()
     images = replace(rows, x=torch.randint(0, 256, (80, 3, 8, 8), dtype=torch.uint8))
@@ -210,17 +165,3 @@ def test_averages_keep_batch_statistics_of_their_own():
     assert all(math.isfinite(record["loss"]) for record in fitted.history)
     f, f_ema = (net.blocks[0][1].running_mean for net in (fitted.method.f, fitted.method.f_ema))
     assert not torch.equal(f, f_ema)
-
-
-@pytest.mark.parametrize("epochs", [1, 4])
-@pytest.mark.parametrize(("n", "n_classes", "batch_size"), [(50, 2, 256), (50, 1, 7), (3, 2, 2), (1, 2, 4)])
-def test_degenerate_data(epochs, n, n_classes, batch_size):
-    rows = make_rows()
-    rows = replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
-
-    def tiny():
-        return ELRPlus(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
-
-    training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
-    fitted = fit(tiny, rows, None, training, Session(make_fabric("cpu")))
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

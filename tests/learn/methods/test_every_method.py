@@ -1,11 +1,13 @@
 """The contract every method keeps; a new one is tested the moment its line joins METHODS."""
 
 import functools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from contract import CASES, build, build_trainable, everything, fit_method
+from contract import CASES, SPEC, build, build_trainable, everything, fit_method, resumed
 from on_two_processes import fit_on_two
 from safetensors.torch import load_file
 
@@ -13,6 +15,8 @@ from pidual.learn import methods
 from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.predict import evaluate, predict_probabilities
 from pidual.learn.methods import METHODS
+from pidual.learn.nets import MLP
+from pidual.options import signature
 
 MIXES = ("divide_mix", "elr_plus", "pes_semi")
 
@@ -102,9 +106,44 @@ def test_saved_weights_predict_the_same(name, rows):
 
 @pytest.mark.parametrize("name", CASES)
 def test_stopped_and_resumed_is_bitwise_the_same(name, tmp_path):
-    resumed = everything(fit_method(name, tmp_path))
-    assert whole(name).keys() == resumed.keys()
-    assert [key for key, value in whole(name).items() if not torch.equal(value, resumed[key])] == []
+    again = everything(fit_method(name, tmp_path))
+    assert whole(name).keys() == again.keys()
+    assert [key for key, value in whole(name).items() if not torch.equal(value, again[key])] == []
+
+
+PHASES = {  # steps in every phase; six an epoch, but twelve of elr_plus and two of latent_truth
+    "divide_mix": (3, 6, 30),
+    "elr_plus": (5, 12, 31),
+    "pes": (3, 6, 8, 12, 15, 20),
+    "pes_semi": (3, 6, 9, 12, 16, 20),
+    "latent_truth": (1, 2, 3, 6),
+}
+
+
+@pytest.mark.parametrize(("name", "stop_at"), [(name, at) for name, steps in PHASES.items() for at in steps])
+def test_stopped_in_any_phase_and_resumed_is_bitwise_the_same(name, stop_at, tmp_path):
+    again = resumed(lambda: build(name), tmp_path, stop_at)
+    assert [key for key, value in whole(name).items() if not torch.equal(value, again[key])] == []
+
+
+@pytest.mark.parametrize(
+    ("n", "n_given", "batch_size", "epochs"),
+    [(50, 2, 256, 4), (50, 1, 7, 1), (50, 1, 7, 4), (3, 2, 2, 6), (1, 2, 4, 1), (1, 2, 4, 3)],
+)
+@pytest.mark.parametrize("name", CASES)
+def test_few_rows_one_class_and_unknown_annotators_give_finite_losses(name, n, n_given, batch_size, epochs, rows):
+    few = rows.subset(torch.arange(n))
+    few = replace(few, y_noisy=few.y_noisy % n_given, codes=torch.full_like(few.codes, -1))
+    options = {"width": 4} if "width" in signature(METHODS[name]) else {}
+    spec = replace(SPEC, n_train=n, n_classes=2, epochs=epochs)
+    fitted = fit(
+        lambda: METHODS[name](MLP(5, 2, width=4, depth=1), spec, **options),
+        few,
+        None,
+        Training(epochs=epochs, batch_size=batch_size, lr=0.05, guard="off"),
+        Session(make_fabric("cpu")),
+    )
+    assert all(math.isfinite(record["loss"]) for record in fitted.history)
 
 
 @pytest.fixture(scope="module")

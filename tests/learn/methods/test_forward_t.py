@@ -9,12 +9,10 @@ import torch
 from contract import TRAINING, make_rows, spec_of
 from torch import nn
 from torch.nn import functional as F
-from toy import batch_of
+from toy import batch_of, softmax
 
-from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Session, Training, fit
-from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.engine import Training, fit
 from pidual.learn.methods.ce import CE
 from pidual.learn.methods.forward_t import ForwardT, estimate_transition
 from pidual.learn.nets import MLP
@@ -37,11 +35,6 @@ def rows_of(logits, y, weight=None):
 
 def random_batch():
     return rows_of(torch.randn(B, K).requires_grad_(), torch.randint(0, K, (B,)), 0.5 + torch.rand(B))
-
-
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
 
 
 def joint(f, y, T):
@@ -164,18 +157,8 @@ def test_native_score_equals_plain_loops():
     assert not make().per_row(batch, batch.x.detach())["posterior_noise"].any()  # T = I: every label is believed
 
 
-def test_smoothing_outside_0_to_1_is_refused():
-    with pytest.raises(UsageError, match="smoothing must be at least 0 and at most 1"):
-        make(smoothing=1.5)
-
-
 def build(rows, n_classes=3):
     return lambda: ForwardT(MLP(rows.x.shape[1], n_classes, width=16, depth=1), spec_of(rows, n_classes))
-
-
-def stop_after(n):
-    steps = itertools.count(1)
-    return lambda: next(steps) == n
 
 
 def test_the_first_stage_has_the_lowest_validation_loss_and_gives_t_once(rows):
@@ -196,15 +179,6 @@ def test_the_first_stage_has_the_lowest_validation_loss_and_gives_t_once(rows):
     assert torch.allclose(fitted.method.T, T, atol=1e-6)
     assert not torch.equal(fitted.method.T, torch.eye(3))
     assert not torch.equal(teacher.f.head.weight, fitted.method.f.head.weight)
-
-
-def test_both_stages_resume_bitwise(rows, tmp_path):
-    whole = fit(build(rows), rows, rows, TRAINING)
-    for steps in (11, 24):  # in the first stage, then in the second
-        with pytest.raises(Interrupted):
-            fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=stop_after(steps)))
-    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
 
 
 @pytest.mark.parametrize("labels", ["one class only", "one row of the other class"])

@@ -1,13 +1,12 @@
 """HET and HET-XL against plain loops over inputs and draws, and in their limiting cases."""
 
-import copy
 import math
 
 import pytest
 import torch
 from small_networks import Smooth
 from torch import nn
-from toy import Largest
+from toy import Largest, count
 
 from pidual.errors import UsageError
 from pidual.learn.batch import PI, Batch, Spec
@@ -110,24 +109,6 @@ def test_probabilities_are_clipped_at_1e_5_and_renormalised(kind):
 
 
 @BOTH
-def test_every_training_step_uses_new_draws(kind):
-    method, batch = in_double(build(kind)).train(), make_batch(torch.float64)
-    losses = []
-    for _ in range(3):
-        coming = copy.deepcopy(method.draws)
-        draws = [values.double() for values in monte_carlo.Draws.forward(coming, R, K if kind is HET else D)]
-        losses.append(method(batch)["loss"].item())
-        assert losses[-1] == pytest.approx(loss_by_loops(method, batch, draws), abs=1e-12)
-    assert len(set(losses)) == 3
-
-
-def test_draws_are_independent_standard_normals():
-    draws = torch.cat(monte_carlo.Draws(20_000).train()(2, 3), 1)
-    assert torch.allclose(draws.mean(0), torch.zeros(5), atol=0.03)
-    assert torch.allclose(draws.T.cov(), torch.eye(5), atol=0.04)
-
-
-@BOTH
 def test_gradients_equal_finite_differences(kind):
     method, batch = in_double(build(kind)), make_batch(torch.float64)
     draws = draws_of(method)
@@ -177,33 +158,6 @@ def test_draws_are_shared_by_the_batch_in_training(kind):
 
 
 @BOTH
-def test_predictions_are_repeatable_and_survive_training_steps_and_saving(kind):
-    method, x = build(kind), torch.randn(B, 3)
-    before = method.logits(x)
-    method.train()(make_batch())
-    assert torch.equal(method.eval().logits(x), before)
-    again = build(kind)
-    assert not torch.equal(again.logits(x), before)
-    again.load_state_dict(method.state_dict())
-    assert torch.equal(again.logits(x), before)
-
-
-@BOTH
-def test_pieces_do_not_change_the_answer(kind, monkeypatch):
-    method, batch = in_double(build(kind)), make_batch(torch.float64)
-    whole = method(batch)["loss"]
-    whole.backward()
-    gradients = [parameter.grad.clone() for parameter in method.parameters()]
-    method.zero_grad()
-    monkeypatch.setattr(monte_carlo, "BLOCK", B * D * 2)  # two or three draws at a time
-    pieces = method(batch)["loss"]
-    pieces.backward()
-    assert pieces.item() == pytest.approx(whole.item(), abs=1e-12)
-    for parameter, gradient in zip(method.parameters(), gradients, strict=True):
-        assert torch.allclose(parameter.grad, gradient, rtol=0, atol=1e-12)
-
-
-@BOTH
 def test_memory_of_a_step_does_not_grow_with_inputs_times_draws(kind, monkeypatch):
     monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
     n_draws, size = 4000, 32
@@ -241,10 +195,6 @@ def test_needs_draws_and_a_network_with_features_and_a_head(kind):
         kind(Smooth(D, K), SPEC, rank=R, draws=0)
     with pytest.raises(UsageError, match="linear `head`"):
         kind(nn.Linear(3, K), SPEC, rank=R)
-
-
-def count(module):
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def test_parameter_counts_of_the_paper():

@@ -5,13 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from contract import build as build_small
-from contract import everything, fit_method, resumed
 from torch.nn import functional as F
 
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import EncodedPI
-from pidual.errors import UsageError
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import Answers, fit_answer_model
 from pidual.learn.batch import Rows, Spec
@@ -193,18 +190,6 @@ def test_it_finds_the_truth_of_a_crowd_better_than_votes():
     np.add.at(votes, (item, frame["label"].to_numpy()), 1)
     together = (unseen + method.evidence[first]).argmax(1).numpy()
     assert (together == truth).mean() > (votes.argmax(1) == truth).mean()
-
-
-@pytest.mark.parametrize("at", [1, 2, 3, 6])  # of 2 steps an epoch
-def test_stopped_at_any_step_and_resumed_is_bitwise_the_same(at, tmp_path):
-    whole, again = everything(fit_method("latent_truth")), resumed(lambda: build_small("latent_truth"), tmp_path, at)
-    assert [name for name, value in whole.items() if not torch.equal(value, again[name])] == []
-
-
-@pytest.mark.parametrize("folds", [0, 101])
-def test_numbers_of_folds_that_cannot_be_are_refused(folds):
-    with pytest.raises(UsageError, match=f"folds must be from 1 to 100, not {folds}"):
-        build(rows(), folds=folds)
 
 
 @pytest.mark.parametrize("k", [2, 40])

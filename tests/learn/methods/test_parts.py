@@ -4,7 +4,6 @@ import gc
 
 import pytest
 import torch
-from torch.autograd.graph import saved_tensors_hooks
 
 from pidual.errors import UsageError
 from pidual.learn.batch import PI, Batch
@@ -48,19 +47,6 @@ def test_begins_with_zeros(where):
     assert not memory.values.any()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("blocks", ["one", "several"])
-def test_memory_and_disk_draw_the_same_initial_values_from_one_seed(dtype, blocks, monkeypatch):
-    monkeypatch.setattr(memory_module, "BLOCK", {"one": memory_module.BLOCK, "several": 100}[blocks])
-    values = []
-    for where in PLACES:
-        torch.manual_seed(4)
-        values.append(SampleMemory(200, WIDTH, std=1e-8, dtype=dtype, where=where).values.clone())
-    assert torch.equal(*values)
-    assert values[0].double().std().item() == pytest.approx(1e-8, rel=0.15)
-    assert len(values[0].unique()) > 100  # no block repeats another
-
-
 def test_memory_and_disk_draw_the_same_values_for_two_memories_in_turn():
     values = []
     for where in PLACES:
@@ -69,15 +55,6 @@ def test_memory_and_disk_draw_the_same_values_for_two_memories_in_turn():
         values.append((one.values.clone(), two.values.clone()))
     assert not torch.equal(*values[1])
     assert torch.equal(values[0][1], values[1][1])
-
-
-@pytest.mark.parametrize("where", PLACES)
-def test_the_seed_decides_the_initial_values(where):
-    values = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        values.append(SampleMemory(ROWS, WIDTH, std=1.0, where=where).values.clone())
-    assert not torch.equal(*values)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -215,14 +192,6 @@ def test_saved_values_are_loaded(dtype, where, other, small_blocks, tmp_path):
     again.update(torch.tensor([0]), torch.full((1, WIDTH), -1.0))  # and go on, apart from the file
     memory.load(tmp_path / "rows")
     assert memory.values[0].tolist() == [0, 0.25, 0.5]
-
-
-@pytest.mark.parametrize("where", PLACES)
-def test_saving_leaves_nothing_else_behind(where, tmp_path):
-    memory = filled(where=where)
-    memory.save(tmp_path / "rows")
-    memory.save(tmp_path / "rows")
-    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -373,32 +342,3 @@ def test_mean_probability_averages_probabilities_not_logits():
     far = torch.tensor([[9.0, -9.0], [-9.0, 9.0], [9.0, -9.0]])
     p = mean_probability(lambda e: e[None], 2, far)
     assert p.tolist() == [pytest.approx([2 / 3, 1 / 3], abs=1e-5)]
-
-
-def saved_bytes(function, inputs):
-    """Bytes that autograd keeps for the backward pass of a function, beside its inputs, which are there anyway."""
-    kept = []
-
-    def pack(tensor):
-        kept.append(tensor)
-        return tensor
-
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
-        assert function(*inputs).requires_grad
-    there = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in kept}
-    return sum(size for address, size in storages.items() if address not in there)
-
-
-def test_memory_kept_for_backward_does_not_grow_with_the_number_of_draws(monkeypatch):
-    monkeypatch.setattr(monte_carlo, "BLOCK", 12 * 10)  # pieces of ten draws
-
-    def in_pieces(mu, factor, e, shift):
-        return mean_probability(linear_logits(mu, factor), mu.numel(), e, shift)
-
-    def at_once(mu, factor, e, shift):
-        return linear_logits(mu, factor)(e, shift).softmax(-1).mean(1)
-
-    few, many = tuple(random_case(50)), tuple(random_case(5000))
-    assert saved_bytes(at_once, many) == 100 * saved_bytes(at_once, few) > 0  # the count sees what is kept
-    assert saved_bytes(in_pieces, many) == saved_bytes(in_pieces, few)

@@ -2,18 +2,17 @@
 
 import copy
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from contract import SPEC, TRAINING, everything, make_rows, resumed
+from contract import make_rows
 from torch import nn
 from torch.nn import functional as F
-from toy import batch_of_views
+from toy import batch_of_views, softmax
 
 from pidual.errors import UsageError
-from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Session, Training, fit, make_fabric
+from pidual.learn.batch import Spec
+from pidual.learn.engine import Training, fit
 from pidual.learn.engine.optim import make_optimizers
 from pidual.learn.methods.parts.networks import classifier, last_stage
 from pidual.learn.methods.pes import PES
@@ -46,11 +45,6 @@ def scan_of(method, views, labels):
 
 def begin_last_phase(method, views, labels):
     return method.begin_epoch(sum(phase.epochs for phase in method.phases[:-1]), scan_of(method, views, labels))
-
-
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
 
 
 @pytest.mark.parametrize(
@@ -242,21 +236,6 @@ def test_native_score_is_disagreement():
     ]
 
 
-def build():
-    return PES(MLP(5, 3, width=16, depth=1), SPEC)
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
-
-
-@pytest.mark.parametrize("stop_at", [3, 6, 8, 12, 15, 20])  # six steps an epoch, a phase an epoch
-def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
-    again = resumed(build, tmp_path, stop_at)
-    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
-
-
 def test_learns_and_names_its_phases():
     rows = make_rows()
     training = Training(epochs=30, batch_size=40, lr=0.05, seed=0, select="last")
@@ -264,23 +243,3 @@ def test_learns_and_names_its_phases():
     assert [record["stage"] for record in fitted.history] == [PHASES[min(3, max(0, e - 3))] for e in range(30)]
     assert fitted.history[-1]["valid_accuracy"] > 0.7  # three quarters of the labels are right
     assert fitted.history[-1]["confident"] > 0.7
-
-
-def degenerate_rows(n, n_classes=2):
-    rows = make_rows()
-    return replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
-
-
-@pytest.mark.parametrize("epochs", [1, 3, 6])
-@pytest.mark.parametrize(("n", "n_classes", "batch_size"), [(50, 2, 256), (50, 1, 8), (3, 2, 2), (1, 2, 4)])
-def test_degenerate_data(epochs, n, n_classes, batch_size):
-    rows: Rows = degenerate_rows(n, n_classes)
-    training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
-    fitted = fit(
-        lambda: PES(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs)),
-        rows,
-        None,
-        training,
-        Session(make_fabric("cpu")),
-    )
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

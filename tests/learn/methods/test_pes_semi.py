@@ -1,17 +1,14 @@
 """PES(semi): its phases, its targets and its loss against plain loops."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from contract import SPEC, TRAINING, everything, make_rows, resumed
 from torch import nn
 from torch.nn import functional as F
-from toy import batch_of_views
+from toy import batch_of_views, softmax
 
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.methods import pes_semi
 from pidual.learn.methods.pes_semi import PESSemi
 from pidual.learn.nets import MLP
@@ -51,11 +48,6 @@ def begin_with(method, epoch, confident, labels):
     """Start an epoch with these rows confident."""
     answers = torch.where(confident, labels, (labels + 1) % K)
     return begin(method, epoch, 5 * F.one_hot(answers, K).float(), labels)
-
-
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
 
 
 def targets_by_loops(views, y, confident, temperature=0.5):
@@ -197,40 +189,3 @@ def test_a_batch_without_confident_rows_has_no_labelled_term():
     logs = method(batch_of_views(torch.arange(B), torch.randn(2, B, K), labels[:B]))
     assert logs["loss_labelled"] == 0
     assert logs["loss_unlabelled"] > 0
-
-
-def build():
-    return PESSemi(MLP(5, 3, width=16, depth=1), SPEC)
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return everything(fit(build, make_rows(), make_rows(), TRAINING, Session(make_fabric("cpu"))))
-
-
-@pytest.mark.parametrize("stop_at", [3, 6, 9, 12, 16, 18, 20])  # six steps an epoch: all rows, classifier, twice semi
-def test_stopped_and_resumed_in_any_phase_is_bitwise_the_same(stop_at, whole, tmp_path):
-    again = resumed(build, tmp_path, stop_at)
-    assert [key for key, value in whole.items() if not torch.equal(value, again[key])] == []
-
-
-def test_learns():
-    rows = make_rows()
-    training = Training(epochs=30, batch_size=40, lr=0.05, seed=0, select="last")
-    fitted = fit(lambda: PESSemi(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=30)), rows, rows, training)
-    assert fitted.history[-1]["valid_accuracy"] > 0.65
-    assert fitted.history[-1]["stage"] == "semi-supervised"
-
-
-@pytest.mark.parametrize("epochs", [1, 3, 6])
-@pytest.mark.parametrize(("n", "n_classes", "batch_size"), [(50, 2, 256), (50, 1, 7), (3, 2, 2), (1, 2, 4)])
-def test_degenerate_data(epochs, n, n_classes, batch_size):
-    rows = make_rows()
-    rows = replace(rows.subset(torch.arange(n)), y_noisy=rows.y_noisy[:n] % n_classes)
-    training = Training(epochs=epochs, batch_size=batch_size, lr=0.05)
-
-    def tiny():
-        return PESSemi(MLP(5, 2, width=4, depth=1), Spec(n, 2, epochs=epochs))
-
-    fitted = fit(tiny, rows, None, training, Session(make_fabric("cpu")))
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

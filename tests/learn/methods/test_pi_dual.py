@@ -132,13 +132,6 @@ def test_weights_weigh_rows(method, batch):
     assert torch.allclose(method(alone)["loss"], method(one)["loss"], atol=1e-6)
 
 
-def test_prediction_ignores_the_pi_networks(method, batch):
-    before = method.logits(batch.x)
-    for parameter in [*method.shared.parameters(), *method.eps.parameters(), *method.gamma.parameters()]:
-        nn.init.normal_(parameter)
-    assert torch.equal(method.logits(batch.x), before)
-
-
 @pytest.mark.parametrize(
     ("n_annotators", "n_numbers", "random_pi", "width", "classes", "expected"),
     [

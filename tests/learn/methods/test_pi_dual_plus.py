@@ -158,23 +158,6 @@ def test_both_views_go_through_f_in_one_pass(batch):
     assert (PiDualPlus.n_views, PiDualPlus.strong_views) == (2, 1)
 
 
-def test_prediction_scores_and_parameters_are_those_of_pi_dual(batch):
-    plus, plain = build(), build(PiDual)
-    assert [tuple(p.shape) for p in plus.parameters()] == [tuple(p.shape) for p in plain.parameters()]
-    assert torch.equal(plus.logits(batch.x), plus.f(batch.x))
-    assert plus.scores == plain.scores
-    groups = plus.param_groups()
-    assert [group.get("weight_decay", "the run's") for group in groups] == ["the run's", 0]
-    assert [id(p) for p in groups[0]["params"]] == [id(p) for p in plus.f.parameters()]
-
-
-def test_defaults_are_of_the_paper_s_grid():
-    method = build()
-    assert (method.smoothing, method.detach, method.strong_policy) == (0.4, True, "uda")
-    assert method.lam in (0.5, 1.0)
-    assert PiDualPlus(nn.Linear(3, K), SPEC, width=W).random_pi in (4, 8)
-
-
 def test_ablations_of_pi_dual_apply(batch):
     """The gate in probability space, with smoothed labels."""
     method = build(PiDualPlusAblation, gate_on="probabilities", smoothing=0.4, lam=0.0)

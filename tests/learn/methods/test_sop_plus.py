@@ -3,20 +3,14 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
-from contract import TRAINING, make_rows, spec_of
 from torch import nn
-from toy import batch_of_views
+from toy import batch_of_views, softmax
 
-from pidual.errors import UsageError
-from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, Session, Training, fit
-from pidual.learn.engine.checkpoint import StateStore
+from pidual.learn.batch import Spec
 from pidual.learn.methods import SOP
 from pidual.learn.methods.sop_plus import SOPPlus
-from pidual.learn.nets import MLP
 
 N, K, B = 12, 4, 5
 SPEC = Spec(N, K)
@@ -34,11 +28,6 @@ def make_batch(weight=None, scale=1.5):
     """Logits of two views, which differ."""
     views = tuple((scale * torch.randn(B, K)).requires_grad_() for _ in range(2))
     return batch_of_views(torch.randperm(N)[:B], views, torch.randint(0, K, (B,)), weight)
-
-
-def softmax(f):
-    e = [math.exp(value - max(f)) for value in f]
-    return [value / sum(e) for value in e]
 
 
 def noise(u, v, y):
@@ -166,37 +155,3 @@ def test_balance_is_lowest_where_classes_are_predicted_alike():
 def test_a_class_without_probability_has_a_finite_loss():
     method, batch = make(std=0.0), make_batch(torch.zeros(B), scale=200.0)
     assert torch.isfinite(method(batch)["loss"])
-
-
-def test_defaults_are_the_authors_and_options_those_of_sop():
-    method = SOPPlus(nn.Identity(), SPEC, lr_u=0.1)
-    assert (method.consistency, method.balance, method.lr_u, method.lr_v) == (0.9, 0.1, 0.1, 10.0)
-    assert (method.n_views, method.strong_views, set(method.memories)) == (2, 1, {"u", "v"})
-    for option in ("consistency", "balance"):
-        with pytest.raises(UsageError, match=f"{option} must be at least 0"):
-            make(**{option: -1.0})
-
-
-def build(rows, n_classes=3):
-    return lambda: SOPPlus(
-        MLP(rows.x.shape[1], n_classes, width=16, depth=1, dropout=0.2), spec_of(rows, n_classes), std=0.3
-    )
-
-
-def test_a_fit_resumes_bitwise(rows, tmp_path):
-    whole = fit(build(rows), rows, rows, TRAINING)
-    steps = itertools.count(1)
-    with pytest.raises(Interrupted):
-        fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path), stop=lambda: next(steps) == 11))
-    resumed = fit(build(rows), rows, rows, TRAINING, Session(store=StateStore(tmp_path)))
-    assert [key for key, value in whole.last.items() if not torch.equal(value, resumed.last[key])] == []
-    for name, memory in whole.method.memories.items():
-        assert torch.equal(memory.values, resumed.method.memories[name].values)
-    assert whole.history[-1]["consistency"] > 0  # dropout makes the two passes differ
-
-
-def test_fifty_rows_of_two_classes_of_which_one_is_never_given():
-    rows = make_rows()
-    rows = Rows.build(rows.x[:50].numpy(), np.arange(50), np.zeros(50, np.int64))
-    fitted = fit(build(rows, 2), rows, None, Training(epochs=3, batch_size=64, lr=0.05, guard="off"))
-    assert all(math.isfinite(record["loss"]) for record in fitted.history)

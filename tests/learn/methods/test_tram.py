@@ -7,12 +7,11 @@ import torch
 from small_networks import Smooth
 from torch import nn
 from torch.nn import functional as F
+from toy import count
 
-from pidual.errors import UsageError
 from pidual.learn.batch import PI, Batch, Spec
-from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.methods import TRAM, TRAMPlusPlus
-from pidual.learn.nets import MLP, ResNet50
+from pidual.learn.nets import ResNet50
 
 D, K, W, B = 5, 4, 6, 7
 SIZES, NUMBERS = (3, 2), 2
@@ -144,17 +143,6 @@ def test_one_pass_through_the_backbone(kind):
 
 
 @BOTH
-def test_prediction_is_f_and_ignores_the_tower(kind):
-    method = build(kind)
-    x = make_batch(method).x
-    before = method.logits(x)
-    assert torch.equal(before, method.f(x))
-    for parameter in method.tower.parameters():
-        nn.init.normal_(parameter)
-    assert torch.equal(method.logits(x), before)
-
-
-@BOTH
 @pytest.mark.parametrize("asked", [False, True])
 def test_weight_decay_spares_the_hidden_layers_of_the_tower_unless_asked(kind, asked):
     method = build(kind, pi_weight_decay=asked)
@@ -164,10 +152,6 @@ def test_weight_decay_spares_the_hidden_layers_of_the_tower_unless_asked(kind, a
         hidden = name.startswith(("tower.first.", "tower.second."))
         assert decay.pop(id(parameter)) == (0 if hidden and not asked else "the run's"), name
     assert not decay
-
-
-def count(module):
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def test_parameter_counts_of_the_paper():
@@ -196,29 +180,3 @@ def test_random_pi_of_tram_plus_plus_enters_the_first_layer():
     other = batch.a.numbers.clone()
     other[:, -1] += 1
     assert method(batch)["loss"] != method(batch._replace(a=PI(batch.a.codes, other)))["loss"]
-
-
-def test_random_pi_of_a_row_is_the_same_in_every_epoch(rows):
-    seen = [{}, {}]
-
-    class Watching(TRAMPlusPlus):
-        def on_epoch_start(self, epoch, scan):
-            self.seen = seen[epoch]
-
-        def forward(self, batch):
-            self.seen.update(zip(batch.index.tolist(), batch.a.numbers[:, 2:].tolist(), strict=True))
-            return super().forward(batch)
-
-    spec = Spec(240, 3, (6,), 2)
-    training = Training(epochs=2, batch_size=60, lr=0.01)
-    fit(lambda: Watching(MLP(5, 3, width=4), spec, width=4), rows, None, training, Session(make_fabric("cpu")))
-    assert seen[0] == seen[1]
-    assert len(seen[0]) == 240
-    assert len({tuple(values) for values in seen[0].values()}) == 240  # unique
-    assert {len(values) for values in seen[0].values()} == {8}
-
-
-@BOTH
-def test_needs_a_network_with_features_and_a_head(kind):
-    with pytest.raises(UsageError, match="linear `head`"):
-        kind(nn.Linear(3, K), SPEC)

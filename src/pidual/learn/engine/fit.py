@@ -114,11 +114,6 @@ def fit(
     return Trainer(build, train, valid, training, session or Session(), stage).run()
 
 
-def sample(rows: Rows) -> Tensor:
-    """Return the positions of evenly spaced rows that the guard looks at."""
-    return torch.linspace(0, len(rows) - 1, min(len(rows), collapse.SAMPLE_ROWS)).long()
-
-
 class Trainer:
     """One run of the training loop; see `fit`."""
 
@@ -158,16 +153,15 @@ class Trainer:
             self.restore(*state)
         else:
             self.position.history[:0], self.position.events[:0] = self.first_records
-        try:
+        with contextlib.ExitStack() as ends:  # all are called, whatever fails
+            for callback in reversed(self.callbacks):
+                ends.callback(callback.on_train_end, self)
             for callback in self.callbacks:
                 callback.on_train_begin(self)
             while self.position.epoch < self.training.epochs and not self.position.ended:
                 self.train_epoch()
                 self.finish_epoch()
             self.save()
-        finally:
-            for callback in reversed(self.callbacks):
-                callback.on_train_end(self)
         return self.fitted()
 
     @property
@@ -347,7 +341,8 @@ class Trainer:
 
     def answers(self) -> tuple[np.ndarray, np.ndarray]:
         """Return f's logits and the given labels on evenly spaced training rows."""
-        index = sample(self.train)
+        n = len(self.train)
+        index = torch.linspace(0, n - 1, min(n, collapse.SAMPLE_ROWS)).long()
         logits = predict_rows(self.method, self.train.subset(index), self.fabric)
         return logits.numpy(), self.train.y_noisy[index].numpy()
 

@@ -30,7 +30,7 @@ class Session:
     store : StateStore, optional
         Where the state is saved; a state found there is continued.
     callbacks : sequence of Callback
-        Called with the trainer, in this order; the last one first when training ends.
+        Called with the trainer, in this order.
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """

@@ -95,24 +95,28 @@ class LatentTruth(Method):
         return [self.f, *self.others]
 
     def on_epoch_start(self, epoch: int, scan: Scan) -> None:
-        """Work out J: by the votes at first, then by the answer model, fitted beside what the networks say."""
+        """Fit P before the first epoch and after 1, 2, 4, 8, ..., and work out J by it."""
         if epoch & (epoch - 1):
             return
         answers, first, truth = read_answers(scan, self.spec)
         n, k = answers.n_items, answers.n_classes
         some = torch.arange(0, n, -(-n * k // FIT_NUMBERS))
-        few = answers.subset(some.numpy())
-        if epoch == 0:
-            table = log_confusions(few, vote_shares(few))
-        else:
-            log_p = scan(partial(self._unseen, chosen=first[some])).double().numpy()
-            model = fit_answer_model(few, log_p, truth=truth[some.numpy()], steps=FIT_STEPS)
+        log_P = self.fit_P(epoch, scan, answers.subset(some.numpy()), first[some], truth[some.numpy()])
         device = next(self.parameters()).device
         for items in torch.arange(n).split(max(1, CHUNK // k)):
             part = answers.subset(items.numpy())
-            log_answers = model.log_likelihood(part) if epoch else table.T[part.label]
-            J = torch.from_numpy(part.by_item @ log_answers).float()
+            J = torch.from_numpy(part.by_item @ log_P(part)).float()
             self.evidence.update(first[items].to(device), J.to(device))
+
+    def fit_P(  # noqa: N802 - as in the equation
+        self, epoch: int, scan: Scan, answers: Answers, first: Int[Tensor, " n"], truth: NDArray[np.int64]
+    ) -> Callable[[Answers], NDArray[np.float64]]:
+        """Fit P to answers, by the votes at first, then beside what the networks say; return log P (R, K) of any."""
+        if epoch == 0:
+            table = log_confusions(answers, vote_shares(answers))
+            return lambda others: table.T[others.label]
+        log_f = scan(partial(self._unseen, chosen=first)).double().numpy()
+        return fit_answer_model(answers, log_f, truth=truth, steps=FIT_STEPS).log_likelihood
 
     def _unseen(self, batch: Batch, chosen: Tensor) -> Tensor:
         """Return what networks that have not seen them say about items with these first answers."""

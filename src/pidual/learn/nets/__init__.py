@@ -14,13 +14,13 @@ from torch import nn
 from ...errors import UsageError
 from ...options import check_options
 from .base import Network, Standardize
+from .given import Prior, Recalibrated, log_probabilities
 from .layers import glorot_linear, he_normal_
 from .libraries import LIBRARIES, Backbone, build_backbone
 from .mlp import MLP, mlp
 from .pi_linear import PILinear
 from .resnet import PreActResNet18, ResNet34, ResNet50, WideResNet
 from .small_cnn import SmallCNN
-from .without_x import Prior, Recalibrated, log_probabilities
 
 NETWORKS: dict[str, type[Network]] = {
     "mlp": MLP,
