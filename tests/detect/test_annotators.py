@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta
-from test_tables import crowd
+from test_items import crowd
 
 from pidual.detect import annotators_table, describe_annotator_classes, describe_annotators
 from pidual.detect.class_accuracy import ClassCounts
-from pidual.detect.tables import Truth
+from pidual.detect.items import Truth
 from pidual.run.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
 
 
@@ -94,7 +94,7 @@ def test_favourites_and_confusions_by_plain_loops():
 def test_annotators_are_the_same_in_blocks(monkeypatch):
     who, given, truth, sure = habits()
     whole = describe(who, given, given == truth, truth, sure)
-    monkeypatch.setattr("pidual.detect.habits.BLOCK_NUMBERS", 20)
+    monkeypatch.setattr("pidual.detect.annotator_habits.BLOCK_NUMBERS", 20)
     pd.testing.assert_frame_equal(describe(who, given, given == truth, truth, sure), whole)
 
 

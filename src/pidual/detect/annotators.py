@@ -10,13 +10,13 @@ import pandas as pd
 from ..data.pi.kinds import numbers, value_text
 from ..run.predictions import Predictions, label_column
 from .agreement import answer_pairs, own_agreement
-from .bounds import beta_interval
+from .annotator_habits import favourites, median_of, worst_confusion
 from .class_accuracy import ClassCounts, class_counts
-from .columns import order_column, seconds_column
 from .copies import copied_by
 from .drift import Drift, find_drift
-from .habits import favourites, median_of, worst_confusion
-from .tables import Posteriors, Truth
+from .intervals import beta_interval
+from .items import Posteriors, Truth
+from .timing import order_column, seconds_column
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..metrics import NORMAL_90
 from ..run.predictions import Predictions, label_column
-from .bounds import CROWD_ANSWERS, beta_interval, shrunk_share, sums
-from .habits import MIN_ANSWERS
-from .tables import Posteriors, Truth
+from .annotator_habits import MIN_ANSWERS
+from .intervals import CROWD_ANSWERS, beta_interval, shrunk_share, sums
+from .items import Posteriors, Truth
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ONE_IN_TWENTY = 1.6448536269514722  # standard deviations
 CLASS_ANSWERS = 10.0  # a class is taken to have so many answers more than it has
 LEAST_ITEMS = 1.0  # items of a class that an annotator must have labelled to be listed with it
 
@@ -81,7 +81,7 @@ class ClassCounts:
         more = weight * self.n * (wrong - (1 - self.others))
         variance = (weight * self.n) ** 2 * wrong * (1 - wrong) / (self.n + CROWD_ANSWERS + 1)
         total, spread = (sums(self.who, part, size) for part in (more, variance))
-        return np.maximum(total - ONE_IN_TWENTY * np.sqrt(spread), 0.0)
+        return np.maximum(total - NORMAL_90 * np.sqrt(spread), 0.0)
 
     def worst(self, size: int) -> tuple[Ints, Floats]:
         """The class that each annotator mislabels most often, -1 where none can be named, and the accuracy on it."""

@@ -25,14 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .agreement import answer_pairs
-from .bounds import CROWD_ANSWERS, sums
+from .intervals import CROWD_ANSWERS, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FEWEST_ITEMS = 20  # in common
 NEARLY = 0.8
-CHANCE = 0.001  # that any pair is found without reason
+PAIR_CHANCE = 0.001  # that any pair is found without reason
 LEAST_AGREEMENT = 0.05  # beyond chance, that a crowd is taken to have
 SURELY = 0.8  # probability of the class of an item that shows an answer to be wrong
 WITNESSES = 2
@@ -129,7 +129,7 @@ def find_copies(
     same = sums(pair, given[first] == given[second], len(names))
     tested = n >= FEWEST_ITEMS
     n_tested = int(np.count_nonzero(tested))
-    chance = CHANCE / max(1, n_tested)
+    chance = PAIR_CHANCE / max(1, n_tested)
     found = open_ = tested & is_more(same, n, usual_agreement(a, b, n, same, given, size), chance)
     if found.any():
         voter = clusters(a[found], b[found], size)

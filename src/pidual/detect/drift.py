@@ -18,14 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .bounds import sums
+from .intervals import CHANCE, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MIN_PART = 10
 LEAST_SHARE = 0.05  # of an annotator's labels, before and after
-CHANCE = 0.05  # share of the changes that are found by chance
 MIN_CHANGE = 0.05  # of the accuracy, to be worth saying
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .bounds import CROWD_ANSWERS, chance_excess, sums
-from .habits import MIN_ANSWERS
+from .annotator_habits import MIN_ANSWERS
+from .intervals import CHANCE, CROWD_ANSWERS, chance_excess, sums
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Part = tuple[list[str], Floats]
 
-CHANCE = 0.05  # that any annotator, or any pair of classes, is named without reason
 CLEARLY_LOWER = 0.05  # by how much an annotator must be below the others to be mentioned
 LIFT = 1.5  # how many times more frequent than usual, to be worth saying
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..metrics import NORMAL_90
 from ..run.predictions import Predictions
 
 Floats = npt.NDArray[np.float64]
 
-NORMAL_90 = 1.6448536269514722  # two-sided 90% quantile of the normal distribution
 POINTS = 40  # of the curve
 
 

@@ -1,7 +1,7 @@
 """Why a label looks wrong, in a few plain sentences with numbers, from evidence that is in the data.
 
-Nothing is said that chance explains: of the annotator, of the pair of classes (`evidence`) and of PI (`tells`) only
-what is beyond it, all that is tested taken together. What weighs most comes first. Annotators are called "this
+Nothing is said that chance explains: of the annotator, of the pair of classes (`evidence`) and of PI (`informative`)
+only what is beyond it, all that is tested taken together. What weighs most comes first. Annotators are called "this
 annotator"; no id is ever written.
 """
 
@@ -16,7 +16,7 @@ from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, wor
 from ..errors import UsageError
 from ..run.predictions import Predictions, join_parts
 from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
-from .tells import LOW, LOWEST, MISSING, Telling, find_telling
+from .informative import LOW, LOWEST, MISSING, InformativeColumn, find_informative
 
 Array = npt.NDArray[Any]
 Texts = list[str]
@@ -55,11 +55,6 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
         annotator=predictions.annotator,
         pi=pi,
     )
-
-
-def find_reasons(is_issue: npt.ArrayLike, **evidence: Any) -> Texts:
-    """A short reason for every issue, in row order: the parts of `find_reason_parts`, which takes the same, as text."""
-    return find_reason_parts(is_issue, **evidence).get("whole", [])
 
 
 def find_reason_parts(
@@ -123,8 +118,8 @@ def find_reason_parts(
         parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
     parts["pair"] = pair_part(rows, names, given, predicted)
     if pi is not None and len(pi.columns):
-        telling = find_telling(pi, given != predicted, annotator, item)
-        parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(telling)])
+        found = find_informative(pi, given != predicted, annotator, item)
+        parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(found)])
     if annotator is not None:
         record = own_record(rows, names, given, predicted, np.asarray(annotator))
         parts["annotator"] = _with_record(parts, record)
@@ -269,37 +264,37 @@ def _pi(rows: Ints, columns: list[Part]) -> Part:
     return joined, weights.max(1)
 
 
-def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
+def _pi_column(rows: Ints, found: InformativeColumn, column: "pd.Series[Any]") -> Part:
     """What a PI column says about each issue, if anything."""
-    code = telling.code[rows]
-    told = np.flatnonzero((code >= 0) & telling.tells[np.maximum(code, 0)])
+    code = found.code[rows]
+    said = np.flatnonzero((code >= 0) & found.is_informative[np.maximum(code, 0)])
     texts, weights = [""] * len(rows), np.zeros(len(rows))
-    weights[told] = np.log(telling.lift[code[told]])
-    share, usual, name = telling.share, telling.usual, short_name(telling.name)
-    values = column.iloc[rows[told]]
-    for at, value in zip(told.tolist(), values.tolist(), strict=True):
+    weights[said] = np.log(found.lift[code[said]])
+    share, usual, name = found.share, found.usual, short_name(found.name)
+    values = column.iloc[rows[said]]
+    for at, value in zip(said.tolist(), values.tolist(), strict=True):
         one = int(code[at])
         look = f"{share[one]:.0%} of such answers look wrong, where {usual[one]:.0%} would be usual."
-        if telling.categories is None:
-            texts[at] = f"{_extreme(telling, one, value, is_moment(column))}; {look}"
-        elif len(telling.categories) <= MAX_NAMED_CATEGORIES:
-            texts[at] = f"{name} is {short_name(value_text(telling.categories[one]))}; {look}"
+        if found.categories is None:
+            texts[at] = f"{_extreme(found, one, value, is_moment(column))}; {look}"
+        elif len(found.categories) <= MAX_NAMED_CATEGORIES:
+            texts[at] = f"{name} is {short_name(value_text(found.categories[one]))}; {look}"
         else:
             texts[at] = f"Of answers with the same {name}, {look.replace(' of such answers', '', 1)}"
     return texts, weights
 
 
-def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
+def _extreme(found: InformativeColumn, tail: int, value: Any, moment: bool) -> str:
     """That a value of a column is lower, or higher, than most."""
-    name, parts = telling.name, {*words(telling.name)}
+    name, parts = found.name, {*words(found.name)}
     if tail == MISSING:
         return f"{short_name(name)} is missing"
     number = pd.Timestamp(value).timestamp() if moment else float(value)
     lower = tail in (LOWEST, LOW)
     if lower:
-        beyond = 1 - np.searchsorted(telling.ordered, number, side="right") / len(telling.ordered)
+        beyond = 1 - np.searchsorted(found.ordered, number, side="right") / len(found.ordered)
     else:
-        beyond = np.searchsorted(telling.ordered, number, side="left") / len(telling.ordered)
+        beyond = np.searchsorted(found.ordered, number, side="left") / len(found.ordered)
     share = f"{min(int(100 * beyond + 0.5), 99)}%"
     timed = not moment and bool(parts & TIMED or name.lower().endswith("time"))
     unit = " ms" if parts & MILLISECONDS else " s" if parts & SECONDS else ""

@@ -16,14 +16,16 @@ from ..detect import (
     describe_annotator_classes,
     describe_annotators,
     describe_items,
-    describe_people,
     expected_findings,
     mark_issues,
     noise_rate,
     verdict,
 )
+from ..detect.agreement import describe_agreement
+from ..detect.class_confusions import describe_classes
 from ..detect.copies import find_open_pair
 from ..detect.evaluate import evaluation, find_false_claims
+from ..detect.items import Truth
 from ..learn.engine import Fitted, guard
 from ..run.predictions import Predictions
 from .effects import pi_effects
@@ -92,6 +94,15 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     summary |= {"copies": job.copies} if job.copies else {}
     by_class = describe_annotator_classes(counted, annotators, posteriors)
     return Results(predictions, items, annotators, summary, by_class)
+
+
+def describe_people(predictions: Predictions, posteriors: Posteriors) -> dict[str, Any]:
+    """Return how far annotators agree, where any share an item, and how they label the classes, as JSON values."""
+    who, given, classes = predictions.annotator, predictions.given, predictions.classes
+    names = None if who is None else predictions.frame["annotator"].cat.categories
+    agreement = describe_agreement(predictions.item, who, names, given, len(classes))
+    found = {} if agreement is None else {"agreement": agreement}
+    return found | {"classes": describe_classes(given, Truth.of(predictions, posteriors), classes, who)}
 
 
 def describe_consensus(posteriors: Posteriors, answers: float) -> dict[str, float]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..metrics import NORMAL_90
 from .cutoff import auto_cutoff
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +30,6 @@ SD_A, SD_LOG_B = 1.5, 0.5  # about as much as qualities were off on data with cl
 EDGE = 1e-4  # qualities count as no closer to 0 or 1
 BINS = 600  # of qualities, where numbers are of many labels
 QUANTILES = (0.05, 0.5, 0.95)
-NORMAL_90 = 1.6448536269514722
 
 
 @dataclass(frozen=True)

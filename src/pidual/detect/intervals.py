@@ -7,6 +7,7 @@ Floats = npt.NDArray[np.float64]
 
 CROWD_ANSWERS = 2.0  # an interval begins with as many answers of the crowd's quality
 INTERVAL = 0.95
+CHANCE = 0.05  # that anything at all, of what is tested together, is said without reason
 
 
 def beta_interval(right: npt.ArrayLike, n: npt.ArrayLike, crowd: npt.ArrayLike) -> tuple[Floats, Floats]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from test_annotators import soft_truth
 
-from pidual.detect.classes import Transitions, describe_classes, taken_for
-from pidual.detect.tables import Truth
+from pidual.detect.class_confusions import Transitions, describe_classes, taken_for
+from pidual.detect.items import Truth
 
 NAMES = ["cat", "dog", "eel", "fox", "gnu"]
 

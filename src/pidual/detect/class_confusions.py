@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.pi.kinds import short_name
-from .bounds import chance_excess, sums
-from .habits import MIN_ANSWERS
-from .tables import ALL_CLASSES, Truth
+from .annotator_habits import MIN_ANSWERS
+from .intervals import CHANCE, chance_excess, sums
+from .items import ALL_CLASSES, Truth
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -28,7 +28,6 @@ SHOWN_PAIRS = 50
 ADVISED_PAIRS = 20  # most frequent pairs about which there may be advice
 MIN_SHARE = 0.05
 TIMES_USUAL = 2.0
-CHANCE = 0.05  # that any pair is found without reason
 MOST = 0.5
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
-from .calibrated import Calibration, calibrate
+from .calibration import Calibration, calibrate
 
 
 def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -42,8 +42,8 @@ def calibrate_run(run: RunFiles) -> dict[str, Any] | None:
     Returns
     -------
     dict
-        What `detect.calibrated.calibrate` returns, and for its function of the quality a and b; consensus, the share of
-        items whose consensus is wrong, with rate, low and high, and its own a and b.
+        What `calibrate` returns, and for its function of the quality a and b; consensus, the share of items whose
+        consensus is wrong, with rate, low and high, and its own a and b.
     """
     noise, reviews = run.summary.get("noise"), new_decisions(run)
     if noise is None:
