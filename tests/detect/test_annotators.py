@@ -7,7 +7,8 @@ from scipy.stats import beta
 from test_items import crowd
 
 from pidual.detect import annotators_table, describe_annotator_classes, describe_annotators
-from pidual.detect.class_accuracy import ClassCounts
+from pidual.detect.class_accuracy import ClassAccuracy
+from pidual.detect.counts import Counts
 from pidual.detect.items import Truth
 from pidual.run.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
 
@@ -130,7 +131,7 @@ def soft_truth(seed=0, n=400, k=3):
 
 def test_accuracy_on_each_class_and_harm_by_plain_loops():
     who, given, truth = soft_truth()
-    counts = ClassCounts.count(who, given, truth, 3)
+    counts = ClassAccuracy.of(Counts.of(who, given, truth, 3))
     n, right = np.zeros((7, 3)), np.zeros((7, 3))
     for row, label, weight in zip(truth.row, truth.label, truth.weight, strict=True):
         n[who[row], label] += weight

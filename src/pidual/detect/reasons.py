@@ -15,8 +15,10 @@ import pandas as pd
 from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
 from ..errors import UsageError
 from ..run.predictions import Predictions, join_parts
+from .counts import Counts
 from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
 from .informative import LOW, LOWEST, MISSING, InformativeColumn, find_informative
+from .items import Truth
 
 Array = npt.NDArray[Any]
 Texts = list[str]
@@ -113,16 +115,15 @@ def find_reason_parts(
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
     parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, annotator, by_input)}
+    counts = Counts.of(annotator, given, Truth.by_consensus(predicted, np.ones(len(given))), len(names))
     if annotator is not None:
-        judge = "consensus" if by_consensus else "model"
-        parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
-    parts["pair"] = pair_part(rows, names, given, predicted)
+        parts["annotator"] = annotator_part(rows, names, counts, "consensus" if by_consensus else "model")
+    parts["pair"] = pair_part(rows, names, counts)
     if pi is not None and len(pi.columns):
         found = find_informative(pi, given != predicted, annotator, item)
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(found)])
     if annotator is not None:
-        record = own_record(rows, names, given, predicted, np.asarray(annotator))
-        parts["annotator"] = _with_record(parts, record)
+        parts["annotator"] = _with_record(parts, own_record(rows, names, counts))
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
 
 
