@@ -75,17 +75,6 @@ class Copies(NamedTuple):
         ]
 
 
-def copies_sentence(record: Mapping[str, Any]) -> str:
-    """Return a record of `Copies.describe` as a sentence."""
-    names, n = record["annotators"], len(record["annotators"])
-    who = " and ".join(names) if n == 2 else f"{', '.join(names[:3])}{'' if n == 3 else f' and {n - 3} more'}"
-    some = "" if n == 2 else "at least "
-    return (
-        f"{who} gave the same answers, wrong ones too, to {some}{record['same']:,} of {record['items']:,} items in "
-        "common; they count as one voter."
-    )
-
-
 def find_open_pair(records: Sequence[Mapping[str, Any]]) -> str | None:
     """Return a doubt about annotators of whom nothing says whether they copy, the records of which these are."""
     if not records:
