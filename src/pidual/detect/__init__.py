@@ -69,7 +69,7 @@ def mark_issues(predictions: Predictions, counted: npt.NDArray[np.int64] | None 
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:
-    """The items table of predictions, in the order of the items."""
+    """Build the items table of predictions, in the order of the items."""
     return items_table(
         predictions.item,
         predictions.frame["item"].cat.categories,

@@ -39,7 +39,7 @@ def annotators_table(
     seconds: npt.ArrayLike | None = None,
     gate: npt.ArrayLike | None = None,
 ) -> pd.DataFrame:
-    """One row per annotator with labels, those who do most harm first.
+    """Build a table with one row per annotator who gave labels, those who do most harm first.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def describe_annotators(
     counts: Counts | None = None,
     copies: Iterable[Mapping[str, Any]] = (),
 ) -> pd.DataFrame | None:
-    """The annotators table of marked predictions, those who do most harm first; None where annotators are not known.
+    """Build the annotators table of marked predictions; None where annotators are not known.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def describe_annotators(
 
 
 def _quality(who: Ints, right: Floats, is_issue: Ints, found: ClassAccuracy, size: int, k: int) -> dict[str, Any]:
-    """The columns about how many of their labels are right."""
+    """Return the columns about how many of their labels are right."""
     n = np.bincount(who, minlength=size)
     rights = np.bincount(who, weights=right, minlength=size)
     quality = rights / np.maximum(n, 1)
@@ -186,7 +186,7 @@ def _quality(who: Ints, right: Floats, is_issue: Ints, found: ClassAccuracy, siz
 
 
 def _habits(counts: Counts, found: ClassAccuracy, size: int, classes: Sequence[Any]) -> dict[str, Any]:
-    """The columns about the class they are worst at, their favourite label and what they confuse."""
+    """Return the columns about the class they are worst at, their favourite label and what they confuse."""
     worst, on_it = found.worst(size)
     favourite, excess = favourites(counts, size)
     confusion, share = worst_confusion(counts, size, classes)
@@ -201,7 +201,7 @@ def _habits(counts: Counts, found: ClassAccuracy, size: int, classes: Sequence[A
 
 
 def _drift(drift: Drift, order: "pd.Series[Any] | None") -> dict[str, Any]:
-    """The columns about drift."""
+    """Return the columns about drift."""
     text = np.full(len(drift.found), None, dtype=object)
     for one in np.flatnonzero(drift.found).tolist():
         text[one] = f"label {drift.number[one]:,}" if order is None else value_text(order.iloc[int(drift.row[one])])

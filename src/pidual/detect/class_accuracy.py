@@ -65,7 +65,7 @@ class ClassAccuracy:
         return shrunk_share(self.right, self.n, self.others)
 
     def harm(self, size: int, n_classes: int) -> Floats:
-        """Harm done by each of `size` annotators, at least 0."""
+        """Return the harm done by each of `size` annotators, at least 0."""
         per_class = sums(self.label, self.n, n_classes) + CLASS_ANSWERS
         weight = (per_class.mean() / per_class)[self.label]
         wrong = 1 - self.accuracy
@@ -75,7 +75,7 @@ class ClassAccuracy:
         return np.maximum(total - NORMAL_90 * np.sqrt(spread), 0.0)
 
     def worst(self, size: int) -> tuple[Ints, Floats]:
-        """The class that each annotator mislabels most often, -1 where none can be named, and the accuracy on it."""
+        """Return the class that each annotator mislabels most often, -1 where there is none, and the accuracy on it."""
         kept = np.flatnonzero((self.n >= MIN_ANSWERS) & (self.n - self.right >= 1))
         accuracy = self.accuracy
         order = kept[np.lexsort((-self.n[kept], accuracy[kept], self.who[kept]))]
@@ -85,7 +85,7 @@ class ClassAccuracy:
         return worst, on_it
 
     def table(self, names: Sequence[Any] | pd.Index, people: Sequence[Any], classes: Sequence[Any]) -> pd.DataFrame:
-        """One row for each annotator and class of which a label is expected, annotators in the order of `people`.
+        """Return a row for each annotator and class of which a label is expected, annotators in the order of `people`.
 
         Parameters
         ----------

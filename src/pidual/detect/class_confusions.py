@@ -58,18 +58,18 @@ class Transitions:
         return max(int(np.count_nonzero(self.per_class > 0)) * (len(self.per_class) - 1), 1)
 
     def matrix(self) -> Floats:
-        """P(given | true) as (K, K); a class that no item is has a row of zeros."""
+        """Return P(given | true) as (K, K); a class that no item has gets a row of zeros."""
         k = len(self.per_class)
         return sums(self.true * k + self.given, self.share, k * k).reshape(k, k)
 
     def confusions(self) -> Ints:
-        """Entries of wrong answers, most frequent first."""
+        """Return the entries of wrong answers, most frequent first."""
         wrong = np.flatnonzero(self.true != self.given)
         return wrong[np.argsort(-self.count[wrong], kind="stable")]
 
 
 def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> dict[str, Any]:
-    """How the crowd labels the classes, as JSON values.
+    """Describe how the crowd labels the classes, as JSON values.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def find_advice(found: Transitions, counts: Counts | None, classes: Sequence[Any
 
 
 def taken_for(count: Floats, n: Floats, found: Transitions) -> npt.NDArray[np.bool_]:
-    """Which counts of wrong answers, of n each, are more than usual and more than chance explains.
+    """Return which counts of wrong answers, of n each, are more than usual and more than chance explains.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def taken_for(count: Floats, n: Floats, found: Transitions) -> npt.NDArray[np.bo
 
 
 def most_by_chance(n: npt.ArrayLike, share: float, tests: int) -> Floats:
-    """The largest number out of n that a share explains, for so many of them together."""
+    """Return the largest number out of n that a share explains, for so many of them together."""
     n = np.asarray(n, np.float64)
     return np.asarray(share * n + chance_excess(n * share * (1 - min(share, 1.0)), CHANCE / tests))
 

@@ -96,7 +96,7 @@ class Answers:
     def of(
         cls, wrong: npt.ArrayLike, annotator: npt.ArrayLike | None = None, item: npt.ArrayLike | None = None
     ) -> "Answers":
-        """From arrays (N,): whether wrong, and codes where they are known."""
+        """Build from arrays (N,): whether wrong, and codes where they are known."""
         is_wrong = np.asarray(wrong, bool)
         rows = len(is_wrong)
         who = np.zeros(rows, np.int64) if annotator is None else np.asarray(annotator).astype(np.int64) + 1
@@ -107,7 +107,7 @@ class Answers:
         return cls(is_wrong, who, of_item, n[who].astype(np.float64), rate[who])
 
     def test(self, name: str, column: "pd.Series[Any]") -> InformativeColumn:
-        """The counts of a column; which values are informative is not yet known."""
+        """Count wrong answers by the values of a column; which are informative is not yet known."""
         code, n_values, categories, ordered = column_values(column)
         kept = np.flatnonzero(code >= 0)
         c, who, rate = code[kept], self.who[kept], self.rate[kept]
@@ -141,7 +141,7 @@ def find_informative(
     *,
     chance: float = VALUE_CHANCE,
 ) -> list[InformativeColumn]:
-    """Which values of which PI columns indicate wrong answers.
+    """Find which values of which PI columns indicate wrong answers.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def find_informative(
 
 
 def column_values(column: "pd.Series[Any]") -> tuple[Ints, int, list[Any] | None, Floats]:
-    """Which value or tail each row has (-1: none), how many there are, the values, and numbers in order."""
+    """Return the value or tail of each row (-1: none), how many there are, the values, and numbers in order."""
     if is_number(column) or is_moment(column):
         values = numbers(column)
         known = np.isfinite(values)
@@ -179,7 +179,7 @@ def column_values(column: "pd.Series[Any]") -> tuple[Ints, int, list[Any] | None
 
 
 def _tails(values: Floats, known: npt.NDArray[np.bool_], ordered: Floats) -> Ints:
-    """In which tail each value is: those of which the values up to them, or from them on, are few enough."""
+    """Return the tail of each value: it has one if the values up to it, or from it on, are few enough."""
     up_to = np.searchsorted(ordered, values, side="right") / len(ordered)
     from_on = 1 - np.searchsorted(ordered, values, side="left") / len(ordered)
     narrow, wide = TAILS

@@ -37,7 +37,7 @@ PERCENT = np.array(
 
 
 def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
-    """Parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
+    """Find the parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
 
     The gate is no part: the quality is a posterior, from which it follows.
     """
@@ -73,7 +73,7 @@ def find_reason_parts(
     annotator: npt.ArrayLike | None = None,
     pi: pd.DataFrame | None = None,
 ) -> dict[str, Texts]:
-    """Why each issue looks wrong, in parts that each say one thing.
+    """Find why each issue looks wrong, in parts that each say one thing.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def find_reason_parts(
 
 
 def _with_record(parts: dict[str, Part], record: Texts) -> Part:
-    """What is said about the annotator; their record where consensus, votes and input are the only other evidence."""
+    """Add an annotator's record where consensus, votes and input are the only other evidence."""
     evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
     texts, weights = parts["annotator"]
     return [
@@ -137,7 +137,7 @@ def _with_record(parts: dict[str, Part], record: Texts) -> Part:
 
 
 def _join(label: Texts, parts: dict[str, Part]) -> Texts:
-    """The parts of each row as one text, the label first and then by weight."""
+    """Join the parts of each row to one text, the label first and then by weight."""
     texts, weights = zip(*parts.values(), strict=True)
     order = np.argsort(-np.stack(weights, 1), axis=1, kind="stable").tolist()
     return [
@@ -149,7 +149,7 @@ def _join(label: Texts, parts: dict[str, Part]) -> Texts:
 def _other_label(
     rows: Ints, names: Array, given: Ints, predicted: Ints, quality: Array, probability: Array, by_consensus: bool
 ) -> Texts:
-    """What consensus or model say instead, and how likely the given label is."""
+    """Return what consensus or model say instead, and how likely the given label is."""
     other = given[rows] != predicted[rows]
     sure, left = _percent(probability[rows]), _percent(quality[rows])
     said, instead = names[predicted[rows]], names[given[rows]]
@@ -175,7 +175,7 @@ def _votes_and_input(
     annotator: npt.ArrayLike | None,
     by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None,
 ) -> Part:
-    """What the item's other labels say, and what its input alone does."""
+    """Return what the item's other labels say, and what its input alone does."""
     texts, weights = [""] * len(rows), np.zeros(len(rows))
     if item is not None:
         texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64), annotator)
@@ -199,7 +199,7 @@ def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array,
 
 
 def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints, annotator: npt.ArrayLike | None) -> Part:
-    """How the other labels of the item fall; the same label by the same annotator counts once."""
+    """Count the other labels of the item; the same label by the same annotator counts once."""
     k, mine = len(names), item[rows]
     once = np.ones(len(item), bool)
     if annotator is not None:
@@ -244,7 +244,7 @@ def _all(others: int) -> str:
 
 
 def _support_text(others: int, same: int) -> str:
-    """How many other labels say the same, where no other class is likelier."""
+    """Return how many other labels say the same, where no other class is likelier."""
     if others == 1:
         return f"The only other label of this item {'says the same as this one' if same else 'says something else'}."
     if same == others:
@@ -255,7 +255,7 @@ def _support_text(others: int, same: int) -> str:
 
 
 def _pi(rows: Ints, columns: list[Part]) -> Part:
-    """What all PI columns say, the strongest evidence first."""
+    """Return what all PI columns say, the strongest evidence first."""
     if not columns:
         return [""] * len(rows), np.zeros(len(rows))
     weights = np.stack([weight for _, weight in columns], 1)
@@ -266,7 +266,7 @@ def _pi(rows: Ints, columns: list[Part]) -> Part:
 
 
 def _pi_column(rows: Ints, found: InformativeColumn, column: "pd.Series[Any]") -> Part:
-    """What a PI column says about each issue, if anything."""
+    """Return what a PI column says about each issue, if anything."""
     code = found.code[rows]
     said = np.flatnonzero((code >= 0) & found.is_informative[np.maximum(code, 0)])
     texts, weights = [""] * len(rows), np.zeros(len(rows))
@@ -286,7 +286,7 @@ def _pi_column(rows: Ints, found: InformativeColumn, column: "pd.Series[Any]") -
 
 
 def _extreme(found: InformativeColumn, tail: int, value: Any, moment: bool) -> str:
-    """That a value of a column is lower, or higher, than most."""
+    """Say that a value of a column is lower, or higher, than most."""
     name, parts = found.name, {*words(found.name)}
     if tail == MISSING:
         return f"{short_name(name)} is missing"
@@ -305,7 +305,7 @@ def _extreme(found: InformativeColumn, tail: int, value: Any, moment: bool) -> s
 
 
 def _percent(shares: Array) -> Texts:
-    """Shares as words; a share that rounds to nothing or all is said to be under or over."""
+    """Return shares as words; a share that rounds to nothing or all is said to be under or over."""
     shares = np.asarray(shares, np.float64)
     tenths = np.clip(np.rint(shares * 1000), 0, 1000).astype(np.int64)
     whole = 10 * np.rint(shares * 100).astype(np.int64)  # not rounded to tenths first

@@ -15,14 +15,14 @@ Ints = npt.NDArray[np.int64]
 
 
 def order_column(predictions: Predictions) -> "pd.Series[Any] | None":
-    """The PI column that says when a label was given: a date, else a number called trial, order and the like."""
+    """Return the PI column that says when a label was given: a date, else a number called trial, order and the like."""
     columns = [predictions.frame[name] for name in predictions.pi_columns]
     named = [one for one in columns if is_number(one) and {*words(str(one.name))} & ORDER]
     return next(iter([*(one for one in columns if is_moment(one)), *named]), None)
 
 
 def seconds_column(predictions: Predictions) -> Floats | None:
-    """How many seconds each answer took, by the first PI column that is a duration; None where there is none."""
+    """Return the seconds each answer took, by the first PI column that is a duration; None where there is none."""
     for name in predictions.pi_columns:
         column = predictions.frame[name]
         if guess_kind(name, column) == "duration":
@@ -33,7 +33,7 @@ def seconds_column(predictions: Predictions) -> Floats | None:
 
 
 def median_of(who: Ints, values: Floats, size: int) -> Floats:
-    """Median of the known values of each of `size` annotators, NaN where there is none."""
+    """Return the median of the known values of each of `size` annotators, NaN where there is none."""
     known = np.isfinite(values)
     who, values = who[known], values[known]
     values = values[np.lexsort((values, who))]
