@@ -18,7 +18,7 @@ from common import RESULTS, replace_parts
 from detection import Cache, load, ours
 from detection_sets import GROUPS
 
-from pidual.detect.calibrated import calibrate, spread_sample
+from pidual.detect.calibration import calibrate, spread_sample
 
 SIZES = (25, 50, 100)
 ORDERS = ("worst", "spread")

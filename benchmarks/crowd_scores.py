@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from pidual.metrics import accuracy, calibration_error, detection_auc, finite_or_none, precision_recall
+from pidual.metrics import accuracy, detection_auc, finite_or_none, precision_recall
 
 MIN_ANSWERS = 5  # with known truth, for an annotator's accuracy to count
 COLUMNS = (
@@ -146,3 +146,14 @@ def cell(name, value):
         return f"{100 * mean:.1f}" + (f" ±{100 * error:.1f}" if error is not None else "")
     digits = 1 if name == "seconds" else 3
     return f"{mean:.{digits}f}" + (f" ±{error:.{digits}f}" if error is not None else "")
+
+
+def calibration_error(probability, right, n_bins=15):
+    """Expected calibration error: mean gap between stated probability and share right, over 15 bins (Guo et al. 2017).
+
+    In [0, 1], 0 = perfectly calibrated.
+    """
+    bins = np.clip(np.ceil(probability * n_bins).astype(np.int64) - 1, 0, n_bins - 1)
+    stated = np.bincount(bins, weights=probability, minlength=n_bins)
+    found = np.bincount(bins, weights=right, minlength=n_bins)
+    return float(np.abs(stated - found).sum() / len(probability))

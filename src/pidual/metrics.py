@@ -1,4 +1,4 @@
-"""Accuracy, detection AUC, precision and recall, calibration, intervals: pure NumPy, one number each.
+"""Accuracy, detection AUC, precision and recall, intervals: pure NumPy, one number each.
 
 A number that is undefined (no rows, only one kind of label) is NaN; `finite_or_none` makes it fit for JSON.
 """
@@ -13,7 +13,7 @@ from .errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 
-NORMAL_95 = 1.959963984540054  # two-sided 95% quantile of the normal distribution
+NORMAL_90, NORMAL_95 = 1.6448536269514722, 1.959963984540054  # two-sided quantiles of the normal distribution
 OWN_WEIGHT = 0.5  # what an answer counts where its own quality is judged (`learn.answers.posterior` says why)
 
 
@@ -57,32 +57,6 @@ def precision_recall(flagged: npt.ArrayLike, is_wrong: npt.ArrayLike) -> tuple[f
     flagged, wrong = (part.astype(bool) for part in _same_length(flagged, is_wrong))
     hits, n_flagged, n_wrong = (int(np.count_nonzero(part)) for part in (flagged & wrong, flagged, wrong))
     return (hits / n_flagged if n_flagged else math.nan, hits / n_wrong if n_wrong else math.nan)
-
-
-def calibration_error(probability: npt.ArrayLike, correct: npt.ArrayLike, *, n_bins: int = 15) -> float:
-    """Expected calibration error: mean gap between stated probability and share correct, over equal-width bins.
-
-    Parameters
-    ----------
-    probability : array (N,)
-        Probability given to the predicted class, in [0, 1].
-    correct : bool array (N,)
-        Whether that prediction was right.
-    n_bins : int
-        Number of bins; 15 as in Guo et al. (2017), "On calibration of modern neural networks".
-
-    Returns
-    -------
-    float
-        In [0, 1], 0 = perfectly calibrated; NaN without rows.
-    """
-    probability, correct = _same_length(probability, correct)
-    if not len(probability):
-        return math.nan
-    bins = np.clip(np.ceil(probability * n_bins).astype(np.int64) - 1, 0, n_bins - 1)
-    stated = np.bincount(bins, weights=probability, minlength=n_bins)
-    right = np.bincount(bins, weights=correct, minlength=n_bins)
-    return float(np.abs(stated - right).sum() / len(probability))
 
 
 def ranking_z(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from pidual.errors import UsageError
-from pidual.metrics import accuracy, calibration_error, detection_auc, finite_or_none, precision_recall, wilson_interval
+from pidual.metrics import accuracy, detection_auc, finite_or_none, precision_recall, wilson_interval
 
 
 @pytest.mark.parametrize("decimals", [8, 1, 0])
@@ -45,14 +45,6 @@ def test_precision_and_recall():
     precision, recall = precision_recall([0, 0], [0, 0])
     assert math.isnan(precision)
     assert math.isnan(recall)
-
-
-def test_calibration_error():
-    sure = np.array([0.75] * 100)
-    assert calibration_error(sure, np.arange(100) < 75) == pytest.approx(0, abs=1e-9)
-    assert calibration_error(sure, np.zeros(100, dtype=bool)) == pytest.approx(0.75)
-    assert calibration_error([0.0, 1.0], [False, True]) == 0
-    assert math.isnan(calibration_error([], []))
 
 
 def test_wilson_interval_of_known_values():

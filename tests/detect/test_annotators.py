@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta
-from test_tables import crowd
+from test_items import crowd
 
 from pidual.detect import annotators_table, describe_annotator_classes, describe_annotators
-from pidual.detect.class_accuracy import ClassCounts
-from pidual.detect.tables import Truth
+from pidual.detect.class_accuracy import ClassAccuracy
+from pidual.detect.counts import Counts
+from pidual.detect.items import Truth
 from pidual.run.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
 
 
@@ -94,7 +95,7 @@ def test_favourites_and_confusions_by_plain_loops():
 def test_annotators_are_the_same_in_blocks(monkeypatch):
     who, given, truth, sure = habits()
     whole = describe(who, given, given == truth, truth, sure)
-    monkeypatch.setattr("pidual.detect.habits.BLOCK_NUMBERS", 20)
+    monkeypatch.setattr("pidual.detect.annotator_habits.BLOCK_NUMBERS", 20)
     pd.testing.assert_frame_equal(describe(who, given, given == truth, truth, sure), whole)
 
 
@@ -130,7 +131,7 @@ def soft_truth(seed=0, n=400, k=3):
 
 def test_accuracy_on_each_class_and_harm_by_plain_loops():
     who, given, truth = soft_truth()
-    counts = ClassCounts.count(who, given, truth, 3)
+    counts = ClassAccuracy.of(Counts.of(who, given, truth, 3))
     n, right = np.zeros((7, 3)), np.zeros((7, 3))
     for row, label, weight in zip(truth.row, truth.label, truth.weight, strict=True):
         n[who[row], label] += weight

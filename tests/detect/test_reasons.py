@@ -2,12 +2,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import describe_annotators, find_reason_parts, find_reasons, mark_issues
+from pidual.detect import describe_annotators, find_reason_parts, mark_issues
 from pidual.errors import UsageError
 from pidual.run.predictions import Predictions
 from pidual.show.report.words import sure
 
 BASE = {"classes": ["cat", "dog", "eel"], "predicted_probability": [0.97] * 4, "label_quality": [0.012, 0.9, 0.9, 0.9]}
+
+
+def find_reasons(is_issue, **evidence):
+    """The whole reason of each issue."""
+    return find_reason_parts(is_issue, **evidence).get("whole", [])
 
 
 def test_model_and_votes():

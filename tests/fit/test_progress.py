@@ -5,7 +5,8 @@ import pytest
 from rich.console import Console
 
 from pidual.cli.common import terminal_progress
-from pidual.fit.terminal import Bar, Lines, Silent, describe, duration
+from pidual.detect.sentences import describe_epoch, duration
+from pidual.fit.terminal import Bar, Lines, Silent
 
 RECORD = {"epoch": 0, "loss": 1.5, "gate": 0.25, "valid_accuracy": 0.5}
 
@@ -95,7 +96,7 @@ def test_progress_suits_the_place_it_is_shown_in(monkeypatch):
 
 
 def test_words():
-    assert describe({"loss": 0.12345}) == "loss 0.123"
+    assert describe_epoch({"loss": 0.12345}) == "loss 0.123"
     assert [duration(seconds) for seconds in (5, 150, 9000)] == ["5 s", "2 min", "2.5 h"]
 
 

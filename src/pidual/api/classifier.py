@@ -19,7 +19,7 @@ from torch import nn
 from ..data import AnnotationTable, Inputs
 from ..data.in_memory import pi_columns, pi_names
 from ..data.people import refuse_people_as_columns
-from ..detect.copies import copies_sentence
+from ..detect.sentences import describe_copies
 from ..errors import DataWarning, UsageError
 from ..fit.fit import check_called, train
 from ..fit.judge import Results, assess, judge
@@ -484,7 +484,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _warn(self, job: Job, texts: Sequence[str]) -> None:
         """Pass on what the user should know about the data and of the fit."""
-        for text in (*texts, *map(copies_sentence, job.copies)) if job.table.pi_columns else ():
+        for text in (*texts, *map(describe_copies, job.copies)) if job.table.pi_columns else ():
             warnings.warn(text, DataWarning, stacklevel=3)
         guard = self.summary_["guard"]
         if guard["collapsed"]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..data.pi.kinds import value_text
 from ..detect import Choice, list_labels, next_answers, simulate_review
-from ..detect.reviewed import calibrate_run
+from ..detect.reviewed_run import calibrate_run
 from ..errors import RunError
 from ..files import write_json
 from ..run.decisions import read_decisions

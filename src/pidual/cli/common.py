@@ -181,33 +181,6 @@ def parse_value(text: str) -> Any:
         return None if text.lower() == "none" else text
 
 
-def describe_shares(found: dict[str, Any]) -> str:
-    """How many labels are wrong by decisions of reviewers, for people."""
-    parts = [f"{share_between(found['noise'], 1)} of all labels are wrong"]
-    if found["precision"] is not None:
-        parts.append(f"{share_between(found['precision'], 0)} of those that looked wrong")
-    parts.append(f"the consensus of {share_between(found['consensus'], 1)} of the items")
-    return f"By the decisions: {', '.join(parts)}."
-
-
-def share_between(found: dict[str, float], digits: int) -> str:
-    """A share with its interval."""
-    rate, low, high = (f"{found[name]:.{digits}%}" for name in ("rate", "low", "high"))
-    return f"{rate} ({low} to {high})"
-
-
 def name_of(table: Path) -> str:
     """The name of a table or folder without its endings; `.` is called what its folder is called."""
     return Path(os.path.abspath(table)).name.lstrip(".").split(".")[0]
-
-
-def in_percent(share: float) -> str:
-    """A share in whole per cent; "0%" and "100%" are exact."""
-    if 0 < share < 0.005 or 0.995 <= share < 1:
-        return "under 1%" if share < 0.5 else "over 99%"
-    return f"{share:.0%}"
-
-
-def ends_in_percent(low: float | None, high: float | None) -> list[str]:
-    """Both ends of an interval of shares; none where it is unknown, or all of it is over 99%."""
-    return [] if low is None or high is None or low >= 0.995 else [in_percent(low), in_percent(high)]

@@ -12,9 +12,6 @@ import click
 from ..errors import RunError, TooManyIssues, UsageError
 from .common import (
     check_ending,
-    describe_shares,
-    ends_in_percent,
-    in_percent,
     names,
     print_table,
     said_warnings,
@@ -207,6 +204,7 @@ def of_files(labels: str, probs: str, annotator: str | None, items: str | None, 
 def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
     """Say how many labels are listed and how many of them are expected to be wrong."""
     from ..detect import expected_precision
+    from ..detect.sentences import describe_calibration, describe_list
 
     summary, n = found.summary, len(found.predictions)
     stated = (summary.get("detection") or {}) if choice == type(choice)() else {}  # of the labels that look wrong
@@ -221,27 +219,11 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if verdict.get("status", "ok") != "ok":
         how = "failed" if verdict["status"] == "failed" else f"is {verdict['status']}"
         say(f"Warning: the {found.what} {how}: {' '.join(verdict.get('reasons', []))}")
-    count = f"{len(listed):,} {'label' if len(listed) == 1 else 'labels'} listed"
-    if choice.resting:  # their quality is no more certain than their consensus
-        say(f"{count} that the consensus confirms, but only by their own answer.")
-    elif precision is not None and verdict.get("status") != "failed":
-        say(f"{count}; {describe_expected(precision)} expected to be wrong{_between(stated)}.")
+    expected = None if verdict.get("status") == "failed" else precision
+    if text := describe_list(len(listed), expected, stated, resting=choice.resting):
+        say(text)
     if found.calibration is not None:
         say(describe_calibration(found.calibration))
-
-
-def describe_expected(share: float) -> str:
-    """An estimated share, for people."""
-    text = in_percent(share)
-    if text in ("0%", "100%"):
-        return "none" if share < 0.5 else "all"
-    return text if text.startswith(("over", "under")) else f"about {text}"
-
-
-def _between(stated: Mapping[str, Any]) -> str:
-    """How far the expectation can be trusted, where that is known."""
-    ends = ends_in_percent(stated.get("precision_low"), stated.get("precision_high"))
-    return f" (between {' and '.join(ends)})" if ends else ""
 
 
 def parse_cutoff(text: str | None, run: Path | None) -> float | None:
@@ -263,14 +245,6 @@ def reviewed_cutoff(path: Path | None) -> float:
     if found is None:
         raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten labels (`pidual review`).")
     return float(found["cutoff"])
-
-
-def describe_calibration(found: dict[str, Any]) -> str:
-    """What decisions of reviewers say about all labels, for people."""
-    return (
-        f"{describe_shares(found)} ({found['n_decisions']:,} decisions; --cutoff reviewed lists the "
-        f"{found['n_issues']:,} labels below {found['cutoff']:.2g}.)"
-    )
 
 
 def parse_per_class(text: str | None) -> float | None:

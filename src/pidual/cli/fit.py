@@ -10,20 +10,9 @@ from ..errors import UsageError
 from ..fit.notes import collected_warnings
 from ..run.lifecycle import check_directory
 from .again import data_again, fit_again, next_name
-from .common import (
-    describe_shares,
-    ends_in_percent,
-    in_percent,
-    is_first_process,
-    name_of,
-    say,
-    stop_signals,
-    terminal_progress,
-    writing,
-)
+from .common import is_first_process, name_of, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
-DEFAULT = "latent_truth"  # whose own scores nobody needs to know about
 NO_VERDICT = {"status": "ok", "reasons": []}  # of an older run
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
@@ -150,80 +139,7 @@ def print_result(run: Any, *, as_json: bool) -> None:
 
 
 def print_summary(run: Any) -> None:
-    """What a run found, for people; an older one, whose end is resumed, may say less."""
-    from ..show.report.headline import describe_choice, describe_votes
+    """Print what a run found, for people."""
+    from ..detect.sentences import describe_run
 
-    summary, data = run.summary, run.config["data"]
-    precision = describe_precision(summary["detection"]) if "detection" in summary else "."
-    verdict = summary.get("verdict", NO_VERDICT)
-    restarts = describe_restarts(summary["guard"]["events"])
-    if verdict["status"] == "failed":
-        click.echo("\n".join([*describe_verdict(verdict), *restarts, f"Report: {run.path / 'report.html'}"]))
-        return
-    lines = [
-        *describe_verdict(verdict),
-        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong{precision}",
-    ]
-    if noise := summary.get("noise"):
-        spread = f"{noise['low']:.1%} to {noise['high']:.1%}"
-        lines.append(f"Estimated noise: {noise['rate']:.1%} of the labels ({spread}).")
-    if consensus := summary.get("consensus"):
-        spread = f"{consensus['low']:.1%} to {consensus['high']:.1%}"
-        lines.append(f"Consensus: right for {consensus['accuracy']:.1%} of the items ({spread}).")
-    if summary.get("from_run"):
-        lines += describe_decisions(summary["from_run"])
-    if summary["valid_accuracy"] is not None:
-        lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
-    evaluation = summary["evaluation"] or {}
-    shown = {"test accuracy": evaluation.get("test_accuracy"), "detection AUC": evaluation.get("detection_auc")}
-    native = {} if run.config["method"] == DEFAULT else evaluation.get("score_auc", {})
-    shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in native.items()}
-    known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
-    if known:
-        lines.append(f"Against clean labels: {', '.join(known)}.")
-    lines += [*describe_votes(summary), *describe_choice(summary)]
-    lines += [*restarts, f"Report: {run.path / 'report.html'}"]
-    click.echo("\n".join(lines))
-
-
-def describe_precision(found: dict[str, Any]) -> str:
-    """The share of the labels that look wrong that should be, for people; nothing where none does."""
-    if found["expected_precision"] is None:
-        return "."
-    ends = ends_in_percent(found["precision_low"], found["precision_high"])
-    interval = f" ({' to '.join(ends)})" if ends else ""
-    return f", of which {in_percent(found['expected_precision'])} are expected to be{interval}."
-
-
-def describe_verdict(verdict: dict[str, Any]) -> list[str]:
-    """The verdict on the fit, for people: nothing where it is ok."""
-    words = {"failed": "Do not use this result: the fit failed.", "doubtful": "Do not rely on this result alone."}
-    if verdict["status"] == "ok":
-        return []
-    return [words[verdict["status"]], *(f"- {reason}" for reason in verdict["reasons"])]
-
-
-def describe_decisions(about: dict[str, Any]) -> list[str]:
-    """What decisions of reviewers have changed, for people."""
-    unsure = f" ({about['n_unsure']:,} undecided)" if about["n_unsure"] else ""
-    n, others = about["n_consensus_changed"], about["n_others_changed"]
-    (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
-    decisions, were = ("decision", "was") if about["n_decisions"] == 1 else ("decisions", "were")
-    used = (
-        f"{about['n_decisions']:,} {decisions} on {about['run']} {were} used{unsure}: the consensus of {n:,} "
-        f"{'item' if n == 1 else 'items'} changed, {others:,} of which nobody looked at; labels that look wrong "
-        f"{issues:,} -> {now:,}, estimated noise {rate:.1%} -> {rate_now:.1%}."
-    )
-    calibration = about.get("calibration")
-    return [used] if calibration is None else [used, describe_shares(calibration)]
-
-
-def describe_restarts(events: list[dict[str, Any]]) -> list[str]:
-    """How often training had to begin again, and which networks were left out; the report says why."""
-    again = sum(event["action"].startswith("started again") for event in events)
-    times = "once" if again == 1 else f"{again} times"
-    others = [event for event in events if event["action"] == "left them out"]
-    return [
-        *([f"Training collapsed and was started again {times} with a smaller learning rate."] if again else []),
-        *(f"Training: {event['reason']}, and were left out." for event in others),
-    ]
+    click.echo("\n".join([*describe_run(run.config, run.summary), f"Report: {run.path / 'report.html'}"]))

@@ -6,17 +6,15 @@ import pandas as pd
 
 from ..run.predictions import Predictions
 from .annotators import annotators_table, describe_annotators
-from .calibrated import Calibration, calibrate, spread_sample
+from .calibration import Calibration, calibrate, spread_sample
 from .class_accuracy import describe_annotator_classes
 from .cutoff import Cutoff, auto_cutoff, find_issues, fixed_cutoff, lowest
+from .items import Posteriors, items_table
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers
 from .noise import expected_findings, noise_rate
-from .people import describe_people
-from .reasons import find_reason_parts, find_reasons, reasons_for
-from .scores import confidence_score, gate_score
+from .reasons import find_reason_parts, reasons_for
 from .simulate_review import simulate_review
-from .tables import Posteriors, items_table
 from .verdict import Verdict
 
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
@@ -30,18 +28,14 @@ __all__ = [
     "annotators_table",
     "auto_cutoff",
     "calibrate",
-    "confidence_score",
     "describe_annotator_classes",
     "describe_annotators",
     "describe_items",
-    "describe_people",
     "expected_findings",
     "expected_precision",
     "find_issues",
     "find_reason_parts",
-    "find_reasons",
     "fixed_cutoff",
-    "gate_score",
     "items_table",
     "list_labels",
     "mark_issues",
@@ -75,7 +69,7 @@ def mark_issues(predictions: Predictions, counted: npt.NDArray[np.int64] | None 
 
 
 def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:
-    """The items table of predictions, in the order of the items."""
+    """Build the items table of predictions, in the order of the items."""
     return items_table(
         predictions.item,
         predictions.frame["item"].cat.categories,

@@ -42,7 +42,7 @@ class Pairs:
 
 
 def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float, float, float] | None:
-    """Alpha of nominal labels, and its 95% interval; None where no item has two answers, or all are one class.
+    """Return alpha of nominal labels and its 95% interval; None where no item has two answers, or all are one class.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float
 
 
 def answer_pairs(item: npt.ArrayLike, annotator: npt.ArrayLike) -> tuple[Ints, Ints]:
-    """Positions of two answers to one item by different annotators, each pair once."""
+    """Return the positions of two answers to one item by different annotators, each pair once."""
     code, who = np.asarray(item).astype(np.int64), np.asarray(annotator)
     order = np.argsort(code, kind="stable")
     starts = np.cumsum(np.bincount(code, minlength=1)) - np.bincount(code, minlength=1)
@@ -91,7 +91,7 @@ def answer_pairs(item: npt.ArrayLike, annotator: npt.ArrayLike) -> tuple[Ints, I
 
 
 def pairwise_kappa(pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: npt.ArrayLike, n_classes: int) -> Pairs:
-    """Cohen's kappa of every two annotators who share items.
+    """Compute Cohen's kappa of every two annotators who share items.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def pairwise_kappa(pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: np
 def own_agreement(
     pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: npt.ArrayLike, n_classes: int, size: int
 ) -> Floats:
-    """Kappa of each of `size` annotators with all others, shrunk towards that of all; NaN where there is none."""
+    """Compute kappa of each of `size` annotators with all others, shrunk towards that of all; NaN without any."""
     who, label = np.asarray(annotator).astype(np.int64), np.asarray(given).astype(np.int64)
     first, second = np.concatenate([pairs[0], pairs[1]]), np.concatenate([pairs[1], pairs[0]])
     if not len(first):
@@ -126,7 +126,7 @@ def own_agreement(
 
 
 def _kappa(group: Ints, first: Ints, second: Ints, size: int, k: int) -> tuple[Floats, Ints]:
-    """Kappa of the pairs of labels in each group, NaN where it has none, and their number."""
+    """Return kappa of the pairs of labels in each group, NaN where it has none, and their number."""
     n = np.bincount(group, minlength=size)
     total = np.maximum(n, 1)
     agreed = np.bincount(group, weights=first == second, minlength=size) / total
@@ -142,7 +142,7 @@ def _kappa(group: Ints, first: Ints, second: Ints, size: int, k: int) -> tuple[F
 def describe_agreement(
     item: npt.ArrayLike, annotator: npt.ArrayLike | None, names: Any, given: npt.ArrayLike, n_classes: int
 ) -> dict[str, Any] | None:
-    """Agreement of a project as JSON values; None where no item has two answers, or all are one class."""
+    """Describe the agreement of a project; None where no item has two answers, or all are one class."""
     found = krippendorff_alpha(item, given)
     if found is None:
         return None

@@ -10,13 +10,14 @@ import pandas as pd
 from ..data.pi.kinds import numbers, value_text
 from ..run.predictions import Predictions, label_column
 from .agreement import answer_pairs, own_agreement
-from .bounds import beta_interval
-from .class_accuracy import ClassCounts, class_counts
-from .columns import order_column, seconds_column
+from .annotator_habits import favourites, worst_confusion
+from .class_accuracy import ClassAccuracy
 from .copies import copied_by
+from .counts import Counts
 from .drift import Drift, find_drift
-from .habits import favourites, median_of, worst_confusion
-from .tables import Posteriors, Truth
+from .intervals import beta_interval, shrunk_share
+from .items import Truth
+from .timing import median_of, order_column, seconds_column
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,13 +33,13 @@ def annotators_table(
     is_issue: npt.ArrayLike,
     classes: Sequence[Any],
     *,
-    counts: ClassCounts | None = None,
+    counts: Counts | None = None,
     item: npt.ArrayLike | None = None,
     order: "pd.Series[Any] | None" = None,
     seconds: npt.ArrayLike | None = None,
     gate: npt.ArrayLike | None = None,
 ) -> pd.DataFrame:
-    """One row per annotator with labels, those who do most harm first.
+    """Build a table with one row per annotator who gave labels, those who do most harm first.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ def annotators_table(
     is_issue : bool array (N,)
     classes : list
         Class names in the order of their codes.
-    counts : ClassCounts, optional
-        How annotators did on each class; by default of the consensus.
+    counts : Counts, optional
+        Answers by what their items may be; by default by the consensus.
     item : int array (N,), optional
         Codes of the items: annotators are then compared with each other.
     order : Series (N,), optional
@@ -102,16 +103,18 @@ def annotators_table(
     who, given, consensus = np.asarray(annotator).astype(np.int64), np.asarray(given), np.asarray(consensus)
     sure = np.asarray(consensus_quality, np.float64)
     size, k = len(names), len(classes)
-    by_consensus = ClassCounts.count(who, given, Truth.by_consensus(consensus, sure), k)
+    by_consensus = Counts.of(who, given, Truth.by_consensus(consensus, sure), k)
+    on_classes = ClassAccuracy.of(counts or by_consensus)
     columns: dict[str, Any] = {"annotator": names}
-    columns |= _quality(who, np.asarray(right, np.float64), np.asarray(is_issue), counts or by_consensus, size, k)
-    columns |= _habits(who, given, consensus, sure, counts or by_consensus, size, classes)
+    columns |= _quality(who, np.asarray(right, np.float64), np.asarray(is_issue), on_classes, size, k)
+    columns |= _habits(by_consensus, on_classes, size, classes)
     if item is not None:
         own = own_agreement(answer_pairs(item, who), who, given, k, size)
         columns["agreement"] = np.clip(own, -1, 1).astype(np.float32)
     if seconds is not None:
         columns["median_seconds"] = median_of(who, np.asarray(seconds, np.float64), size).astype(np.float32)
-    expected = by_consensus.crowd(k)[consensus]
+    n_on_class, right_on_class = by_consensus.by_class()
+    expected = shrunk_share(right_on_class, n_on_class, right_on_class.sum() / max(n_on_class.sum(), 1e-12))[consensus]
     columns |= _drift(
         find_drift(who, given == consensus, expected, size, None if order is None else numbers(order)), order
     )
@@ -129,18 +132,18 @@ def annotators_table(
 def describe_annotators(
     predictions: Predictions,
     right: npt.ArrayLike,
-    posteriors: Posteriors | None = None,
+    counts: Counts | None = None,
     copies: Iterable[Mapping[str, Any]] = (),
 ) -> pd.DataFrame | None:
-    """The annotators table of marked predictions, those who do most harm first; None where annotators are not known.
+    """Build the annotators table of marked predictions; None where annotators are not known.
 
     Parameters
     ----------
     predictions : Predictions
     right : array (N,)
         Probability that each label is right.
-    posteriors : Posteriors, optional
-        Of the items: what they may be beside the consensus counts as well.
+    counts : Counts, optional
+        Answers by what their items may be; by default by the consensus.
     copies : sequence of dict
         Clusters of annotators who copy each other, by `Copies.describe`; the column `copies` names the others.
     """
@@ -156,7 +159,7 @@ def describe_annotators(
         predictions.suggested_probability,
         predictions.is_issue,
         predictions.classes,
-        counts=class_counts(predictions, posteriors),
+        counts=counts,
         item=predictions.item,
         order=order_column(predictions),
         seconds=seconds_column(predictions),
@@ -165,8 +168,8 @@ def describe_annotators(
     return table.assign(copies=pd.Series(copied_by(table["annotator"], copies), dtype="str"))
 
 
-def _quality(who: Ints, right: Floats, is_issue: Ints, counts: ClassCounts, size: int, k: int) -> dict[str, Any]:
-    """The columns about how many of their labels are right."""
+def _quality(who: Ints, right: Floats, is_issue: Ints, found: ClassAccuracy, size: int, k: int) -> dict[str, Any]:
+    """Return the columns about how many of their labels are right."""
     n = np.bincount(who, minlength=size)
     rights = np.bincount(who, weights=right, minlength=size)
     quality = rights / np.maximum(n, 1)
@@ -177,18 +180,16 @@ def _quality(who: Ints, right: Floats, is_issue: Ints, counts: ClassCounts, size
         "quality_high": np.maximum(high, quality).astype(np.float32),
         "num_labelled": n.astype(np.int64),
         "num_issues": np.bincount(who, weights=is_issue, minlength=size).astype(np.int64),
-        "harm": counts.harm(size, k).astype(np.float32),
+        "harm": found.harm(size, k).astype(np.float32),
         "expected_wrong": np.maximum(n - rights, 0).astype(np.float32),
     }
 
 
-def _habits(
-    who: Ints, given: Ints, consensus: Ints, sure: Floats, counts: ClassCounts, size: int, classes: Sequence[Any]
-) -> dict[str, Any]:
-    """The columns about the class they are worst at, their favourite label and what they confuse."""
-    worst, on_it = counts.worst(size)
-    favourite, excess = favourites(who, given, consensus, sure, size, len(classes))
-    confusion, share = worst_confusion(who, given, consensus, sure, size, classes)
+def _habits(counts: Counts, found: ClassAccuracy, size: int, classes: Sequence[Any]) -> dict[str, Any]:
+    """Return the columns about the class they are worst at, their favourite label and what they confuse."""
+    worst, on_it = found.worst(size)
+    favourite, excess = favourites(counts, size)
+    confusion, share = worst_confusion(counts, size, classes)
     return {
         "worst_class": label_column(worst, classes),
         "worst_class_accuracy": on_it.astype(np.float32),
@@ -200,7 +201,7 @@ def _habits(
 
 
 def _drift(drift: Drift, order: "pd.Series[Any] | None") -> dict[str, Any]:
-    """The columns about drift."""
+    """Return the columns about drift."""
     text = np.full(len(drift.found), None, dtype=object)
     for one in np.flatnonzero(drift.found).tolist():
         text[one] = f"label {drift.number[one]:,}" if order is None else value_text(order.iloc[int(drift.row[one])])

@@ -18,7 +18,7 @@ EVEN = 0.1  # of wrong answers that may be any class, however the crowd confuses
 
 
 def gains(p: Floats, confusions: Floats) -> Floats:
-    """Gain of an answer to each item by each annotator (N, A).
+    """Compute the gain of an answer to each item by each annotator (N, A).
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def gains(p: Floats, confusions: Floats) -> Floats:
 
 
 def gains_among_many(p: Floats, accuracy: Floats, elsewhere: Floats, n_classes: int) -> Floats:
-    """The same, of items of which only the likeliest classes are known, where wrong answers may be any other class.
+    """Compute the same for items of which only the likeliest classes are known; wrong answers may be any other class.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def _ratio(squares: Floats, sums: Floats) -> Floats:
 
 
 def confusion_matrices(accuracy: Floats, transitions: Floats | None) -> Floats:
-    """P(answer l | class k) of annotators who are right this often (A, K); wrong answers are those of the crowd.
+    """Return P(answer l | class k) of annotators who are right this often (A, K); wrong answers are those of the crowd.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def confusion_matrices(accuracy: Floats, transitions: Floats | None) -> Floats:
 
 
 def assign(gain: Floats, limit: int | None = None) -> tuple[NDArray[np.int64], Floats]:
-    """Who answers each item, and the gain; the last column is for anybody, as often as needed.
+    """Assign an annotator to each item, and return the gain; the last column is for anybody, as often as needed.
 
     Parameters
     ----------

@@ -18,21 +18,21 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..metrics import NORMAL_90
 from ..run.predictions import Predictions, label_column
-from .bounds import CROWD_ANSWERS, beta_interval, shrunk_share, sums
-from .habits import MIN_ANSWERS
-from .tables import Posteriors, Truth
+from .annotator_habits import MIN_ANSWERS
+from .counts import Counts
+from .intervals import CROWD_ANSWERS, beta_interval, shrunk_share, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ONE_IN_TWENTY = 1.6448536269514722  # standard deviations
 CLASS_ANSWERS = 10.0  # a class is taken to have so many answers more than it has
 LEAST_ITEMS = 1.0  # items of a class that an annotator must have labelled to be listed with it
 
 
 @dataclass(frozen=True)
-class ClassCounts:
+class ClassAccuracy:
     """How annotators did on items of each class: one entry for every annotator and class that meet.
 
     Parameters
@@ -52,21 +52,12 @@ class ClassCounts:
     others: Floats
 
     @classmethod
-    def count(cls, annotator: npt.ArrayLike, given: npt.ArrayLike, truth: Truth, n_classes: int) -> "ClassCounts":
-        """From codes of annotators and given labels (N,), and what the items may be."""
-        who, said = np.asarray(annotator).astype(np.int64)[truth.row], np.asarray(given)[truth.row]
-        keys, index = np.unique(who * n_classes + truth.label, return_inverse=True)
-        n = sums(index, truth.weight, len(keys))
-        right = sums(index, truth.weight * (said == truth.label), len(keys))
-        label = keys % n_classes
-        all_n, all_right = (sums(label, part, n_classes)[label] for part in (n, right))
-        overall = right.sum() / max(n.sum(), 1e-12)
-        return cls(keys // n_classes, label, n, right, shrunk_share(all_right - right, all_n - n, overall))
-
-    def crowd(self, n_classes: int) -> Floats:
-        """Share of right labels of all annotators on each class, shrunk towards that of all classes."""
-        n, right = (sums(self.label, part, n_classes) for part in (self.n, self.right))
-        return shrunk_share(right, n, right.sum() / max(n.sum(), 1e-12))
+    def of(cls, counts: Counts) -> "ClassAccuracy":
+        """Compare the answers of each annotator on each class with those of all others."""
+        own = counts.per("who", "true")
+        n, right = own.totals("true")
+        overall = own.right.sum() / max(own.n.sum(), 1e-12)
+        return cls(own.who, own.true, own.n, own.right, shrunk_share(right - own.right, n - own.n, overall))
 
     @property
     def accuracy(self) -> Floats:
@@ -74,17 +65,17 @@ class ClassCounts:
         return shrunk_share(self.right, self.n, self.others)
 
     def harm(self, size: int, n_classes: int) -> Floats:
-        """Harm done by each of `size` annotators, at least 0."""
+        """Return the harm done by each of `size` annotators, at least 0."""
         per_class = sums(self.label, self.n, n_classes) + CLASS_ANSWERS
         weight = (per_class.mean() / per_class)[self.label]
         wrong = 1 - self.accuracy
         more = weight * self.n * (wrong - (1 - self.others))
         variance = (weight * self.n) ** 2 * wrong * (1 - wrong) / (self.n + CROWD_ANSWERS + 1)
         total, spread = (sums(self.who, part, size) for part in (more, variance))
-        return np.maximum(total - ONE_IN_TWENTY * np.sqrt(spread), 0.0)
+        return np.maximum(total - NORMAL_90 * np.sqrt(spread), 0.0)
 
     def worst(self, size: int) -> tuple[Ints, Floats]:
-        """The class that each annotator mislabels most often, -1 where none can be named, and the accuracy on it."""
+        """Return the class that each annotator mislabels most often, -1 where there is none, and the accuracy on it."""
         kept = np.flatnonzero((self.n >= MIN_ANSWERS) & (self.n - self.right >= 1))
         accuracy = self.accuracy
         order = kept[np.lexsort((-self.n[kept], accuracy[kept], self.who[kept]))]
@@ -94,7 +85,7 @@ class ClassCounts:
         return worst, on_it
 
     def table(self, names: Sequence[Any] | pd.Index, people: Sequence[Any], classes: Sequence[Any]) -> pd.DataFrame:
-        """One row for each annotator and class of which a label is expected, annotators in the order of `people`.
+        """Return a row for each annotator and class of which a label is expected, annotators in the order of `people`.
 
         Parameters
         ----------
@@ -121,13 +112,13 @@ class ClassCounts:
 
 
 def describe_annotator_classes(
-    predictions: Predictions, annotators: pd.DataFrame | None, posteriors: Posteriors | None = None
+    predictions: Predictions, annotators: pd.DataFrame | None, counts: Counts | None = None
 ) -> pd.DataFrame | None:
-    """How each annotator does on each true class; None where annotators are not known.
+    """Return how each annotator does on each true class; None where annotators are not known.
 
     Parameters
     ----------
-    predictions, posteriors
+    predictions, counts
         As for `describe_annotators`.
     annotators : DataFrame or None
         What that made of them: the order of the annotators.
@@ -139,16 +130,8 @@ def describe_annotator_classes(
         accuracy, begun with two labels of the others' accuracy, and accuracy_low and accuracy_high, its 95% interval;
         others_accuracy, of all other annotators on this class.
     """
-    counts = class_counts(predictions, posteriors)
-    if counts is None or annotators is None:
+    if predictions.annotator is None or annotators is None:
         return None
+    found = ClassAccuracy.of(counts or Counts.of_predictions(predictions))
     names = predictions.frame["annotator"].cat.categories
-    return counts.table(names, annotators["annotator"].tolist(), predictions.classes)
-
-
-def class_counts(predictions: Predictions, posteriors: Posteriors | None) -> ClassCounts | None:
-    """How annotators did on each class, by the posterior of each item or by its consensus."""
-    if predictions.annotator is None:
-        return None
-    truth = Truth.of(predictions, posteriors)
-    return ClassCounts.count(predictions.annotator, predictions.given, truth, len(predictions.classes))
+    return found.table(names, annotators["annotator"].tolist(), predictions.classes)

@@ -25,14 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .agreement import answer_pairs
-from .bounds import CROWD_ANSWERS, sums
+from .counts import Counts
+from .intervals import CROWD_ANSWERS, sums
+from .items import Truth
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FEWEST_ITEMS = 20  # in common
 NEARLY = 0.8
-CHANCE = 0.001  # that any pair is found without reason
+PAIR_CHANCE = 0.001  # that any pair is found without reason
 LEAST_AGREEMENT = 0.05  # beyond chance, that a crowd is taken to have
 SURELY = 0.8  # probability of the class of an item that shows an answer to be wrong
 WITNESSES = 2
@@ -71,17 +73,6 @@ class Copies(NamedTuple):
             }
             for of, pair in zip(pairs, least, strict=True)
         ]
-
-
-def copies_sentence(record: Mapping[str, Any]) -> str:
-    """Return a record of `Copies.describe` as a sentence."""
-    names, n = record["annotators"], len(record["annotators"])
-    who = " and ".join(names) if n == 2 else f"{', '.join(names[:3])}{'' if n == 3 else f' and {n - 3} more'}"
-    some = "" if n == 2 else "at least "
-    return (
-        f"{who} gave the same answers, wrong ones too, to {some}{record['same']:,} of {record['items']:,} items in "
-        "common; they count as one voter."
-    )
 
 
 def find_open_pair(records: Sequence[Mapping[str, Any]]) -> str | None:
@@ -129,7 +120,7 @@ def find_copies(
     same = sums(pair, given[first] == given[second], len(names))
     tested = n >= FEWEST_ITEMS
     n_tested = int(np.count_nonzero(tested))
-    chance = CHANCE / max(1, n_tested)
+    chance = PAIR_CHANCE / max(1, n_tested)
     found = open_ = tested & is_more(same, n, usual_agreement(a, b, n, same, given, size), chance)
     if found.any():
         voter = clusters(a[found], b[found], size)
@@ -234,6 +225,8 @@ class Crowd:
         candidates = np.bincount(voter, minlength=len(voter) + 1) > 1
         self.q, likelihood = answers.fit(p.shape, len(voter) + 1)
         self.label, self.sure = self.q.argmax(1), self.q.max(1) >= SURELY
+        truth = Truth.by_consensus(self.label[item], np.ones(len(item)))
+        self.counts = Counts.of(who, given, truth, p.shape[1])
         self.gain = likelihood - answers.fit(p.shape, len(voter) + 1, candidates)[1]
 
     def judge_pairs(self, first: Ints, second: Ints) -> tuple[npt.NDArray[np.bool_], Floats, Floats]:
@@ -258,17 +251,13 @@ class Crowd:
 
     def _habit(self, row: Ints, answer: Ints) -> Floats:
         """Return how often the annotator of a row gives an answer to other items of the class; 0 for the class."""
-        k, label = self.favour.shape[1], self.label[self.item]
-        _, index, n = np.unique(self.who * k + label, return_inverse=True, return_counts=True)
-        given, times = np.unique(index * k + self.given, return_counts=True)
-        wanted = index[row] * k + answer
-        place = np.minimum(np.searchsorted(given, wanted), len(given) - 1)
-        count = np.where(given[place] == wanted, times[place], 0) - (self.given[row] == answer)
-        crowd, in_class = np.unique(label * k + self.given, return_counts=True), np.bincount(label, minlength=k)
-        place = np.minimum(np.searchsorted(crowd[0], label[row] * k + answer), len(crowd[0]) - 1)
-        usual = np.where(crowd[0][place] == label[row] * k + answer, crowd[1][place], 0) / in_class[label[row]]
-        share = (count + CROWD_ANSWERS * usual) / (n[index[row]] - 1 + CROWD_ANSWERS)
-        return np.where(answer == label[row], 0.0, share)
+        who, label = self.who[row], self.label[self.item][row]
+        of_class, nobody = self.counts.per("true", "given"), np.zeros_like(row)
+        usual = of_class.number(nobody, label, answer) / of_class.by_class()[0][label]
+        count = self.counts.number(who, label, answer) - (self.given[row] == answer)
+        n = self.counts.per("who", "true").number(who, label, nobody)
+        share = (count + CROWD_ANSWERS * usual) / (n - 1 + CROWD_ANSWERS)
+        return np.where(answer == label, 0.0, share)
 
 
 class Answers:

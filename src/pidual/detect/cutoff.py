@@ -42,12 +42,12 @@ class Cutoff:
     note: str
 
     def to_json(self) -> dict[str, Any]:
-        """The same as a dict of plain values."""
+        """Return the same as a dict of plain values."""
         return asdict(self)
 
 
 def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
-    """The cut-off of largest expected F1, at most MAX_CUT.
+    """Choose the cut-off of largest expected F1, at most MAX_CUT.
 
     Parameters
     ----------
@@ -75,19 +75,19 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
 
 
 def fixed_cutoff(value: float) -> Cutoff:
-    """An issue is every label of a quality below `value`."""
+    """Return the cut-off by which every label of a quality below `value` is an issue."""
     if isinstance(value, str) or not 0 <= value <= 1:
         raise UsageError(f"The cut-off {value!r} is not between 0 and 1, the range of label quality.")
     return Cutoff("fixed", float(value), f"Labels with a quality below {value:g} were asked for.")
 
 
 def find_issues(cutoff: Cutoff, label_quality: npt.ArrayLike) -> Mask:
-    """Which labels are issues under a cut-off: bool array (N,)."""
+    """Return which labels are issues under a cut-off, as a bool array (N,)."""
     return np.asarray(check_quality(label_quality) < cutoff.value)
 
 
 def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:
-    """Rows of the n lowest qualities, earlier rows first among equals."""
+    """Return the rows of the n lowest qualities, earlier rows first among equals."""
     n = min(n, len(quality))
     if n == 0:
         return np.zeros(0, dtype=np.int64)
@@ -97,7 +97,7 @@ def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:
 
 
 def check_quality(label_quality: npt.ArrayLike) -> Floats:
-    """Quality as float64, one value in [0, 1] per annotation."""
+    """Return quality as float64, or refuse what is not one value in [0, 1] per annotation."""
     quality = np.asarray(label_quality, dtype=np.float64)
     if quality.ndim != 1:
         raise UsageError(f"Quality needs one value per annotation, but its shape is {quality.shape}.")

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .bounds import sums
+from .intervals import CHANCE, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MIN_PART = 10
 LEAST_SHARE = 0.05  # of an annotator's labels, before and after
-CHANCE = 0.05  # share of the changes that are found by chance
 MIN_CHANGE = 0.05  # of the accuracy, to be worth saying
 
 
@@ -62,7 +61,7 @@ def find_drift(
     size: int,
     order: npt.ArrayLike | None = None,
 ) -> Drift:
-    """Which of `size` annotators change.
+    """Find those of `size` annotators whose accuracy changes.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ def find_drift(
 
 
 def largest_by_chance(highest: npt.ArrayLike, least: npt.ArrayLike) -> Floats:
-    """Probability that the largest standardised difference reaches `highest`, at most: Miller and Siegmund.
+    """Return an upper limit of P(largest standardised difference >= `highest`), by Miller and Siegmund.
 
     Parameters
     ----------
@@ -121,7 +120,7 @@ def largest_by_chance(highest: npt.ArrayLike, least: npt.ArrayLike) -> Floats:
 
 
 def beyond_chance(chance: npt.ArrayLike, share: float = CHANCE) -> npt.NDArray[np.bool_]:
-    """Which of many findings stand where at most a `share` of them may be by chance: Benjamini and Hochberg."""
+    """Return which findings stand if at most a `share` of them may be by chance, by Benjamini and Hochberg."""
     chances = np.asarray(chance, np.float64)
     known = np.sort(chances[np.isfinite(chances)])
     stands = np.flatnonzero(known <= share * np.arange(1, len(known) + 1) / max(len(known), 1))
@@ -129,13 +128,13 @@ def beyond_chance(chance: npt.ArrayLike, share: float = CHANCE) -> npt.NDArray[n
 
 
 def _running(values: npt.NDArray[np.generic], starts: Ints, who: Ints) -> Floats:
-    """Sums of each annotator's values up to every one of them; rows lie by annotator."""
+    """Sum each annotator's values up to every one of them; rows lie by annotator."""
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     return np.asarray(sums[1:] - sums[starts[who]])
 
 
 def _no_change(who: Ints, error: Floats, total: Floats, n: Ints, size: int) -> Floats:
-    """How likely each label is wrong where nothing changes: they sum to the annotator's wrong labels."""
+    """Return P(wrong) of each label if nothing changes; these sum to the annotator's wrong labels."""
     crowd = sums(who, error, size)
     fewer = np.minimum(total / np.maximum(crowd, 1e-12), 1.0)[who]
     less = np.minimum((n - total) / np.maximum(n - crowd, 1e-12), 1.0)[who]
@@ -143,7 +142,7 @@ def _no_change(who: Ints, error: Floats, total: Floats, n: Ints, size: int) -> F
 
 
 def _log_ratio(wrong: Floats, expected: Floats, n: Ints) -> Floats:
-    """w log(w / e) + (n - w) log((n - w) / (n - e)), with 0 log 0 = 0."""
+    """Return w log(w / e) + (n - w) log((n - w) / (n - e)), with 0 log 0 = 0."""
     return _times_log(wrong, expected) + _times_log(n - wrong, n - expected)
 
 

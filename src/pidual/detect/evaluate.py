@@ -15,7 +15,7 @@ MARGIN = 0.02  # of no account, however many clean labels show it
 
 
 def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str, Any] | None:
-    """How well it went, where clean labels are known; None where they are not.
+    """Measure how well a fit went by clean labels; None where they are not known.
 
     `scores` are the method's own. Detection counts all rows but test rows, validation rows among them; benchmarks count
     the rows trained on alone.
@@ -39,7 +39,7 @@ def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str
 
 
 def consensus_accuracy(predictions: Predictions, rows: NDArray[np.bool_]) -> float | None:
-    """Share of the items of these rows whose consensus is the clean label; None where there is no consensus."""
+    """Return the share of the items of these rows whose consensus is the clean label; None without a consensus."""
     if "consensus_label" not in predictions.frame:
         return None
     _, first = np.unique(predictions.item[rows], return_index=True)
@@ -48,7 +48,7 @@ def consensus_accuracy(predictions: Predictions, rows: NDArray[np.bool_]) -> flo
 
 
 def native_aucs(predictions: Predictions, scores: Sequence[str], rows: NDArray[np.bool_]) -> dict[str, float | None]:
-    """Detection AUC of the method's own scores, high = wrong, on those of the rows for which they are known."""
+    """Return the detection AUC of the method's own scores, high = wrong, on those rows for which they are known."""
     aucs = {}
     for name in scores:
         if name in predictions.frame:
@@ -59,7 +59,7 @@ def native_aucs(predictions: Predictions, scores: Sequence[str], rows: NDArray[n
 
 
 def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
-    """Precision and recall of the marked issues against the clean labels, on the rows that have one and are not test.
+    """Measure precision and recall of the issues by clean labels, on the rows that have one and are not test.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def find_false_claims(
     unaided: NDArray[np.floating[Any]],
     bounds: NDArray[np.floating[Any]],
 ) -> list[str]:
-    """What clean labels contradict: the 95% interval by them excludes what is stated about the very same labels.
+    """Find what clean labels contradict: their 95% interval excludes what is stated about the same labels.
 
     A consensus or a list that is better than stated is no contradiction.
 
@@ -123,7 +123,7 @@ def find_false_claims(
 
 
 def share_by_items(hits: NDArray[np.bool_], item: NDArray[np.integer[Any]]) -> tuple[float, float, float]:
-    """Share of hits and its 95% interval: Wilson's, of as many independent labels as these are worth."""
+    """Return the share of hits and its 95% interval: Wilson's, of as many independent labels as these are worth."""
     share, code = float(hits.mean()), np.unique(item, return_inverse=True)[1]
     variance = float(np.square(np.bincount(code, weights=hits - share)).sum()) / len(hits) ** 2
     n = share * (1 - share) / variance if variance > 0 else float(code.max() + 1)

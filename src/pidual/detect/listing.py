@@ -60,7 +60,7 @@ class Choice:
 
 
 def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str] | None" = None) -> pd.DataFrame:
-    """The chosen rows, most suspicious first, each with its reason; is_label_issue is what it was.
+    """List the chosen rows, most suspicious first, each with its reason; is_label_issue is what it was.
 
     With `per_class` the rows come by their place within their class, so that a rare class is not at the end.
 
@@ -87,7 +87,7 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
 
 
 def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
-    """Positions of the chosen rows, most suspicious first."""
+    """Return the positions of the chosen rows, most suspicious first."""
     quality = predictions.label_quality
     order: Rows = np.argsort(quality, kind="stable")
     order = order[_wanted(predictions, choice)[order]]
@@ -102,7 +102,7 @@ def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
 
 
 def _of_each_class(order: Rows, given: npt.NDArray[Any], limit: float, n_classes: int) -> Rows:
-    """The first rows of each class in `order`, by their place in the class."""
+    """Return the first rows of each class in `order`, by their place in the class."""
     code = given[order]
     count = np.bincount(code, minlength=n_classes)
     by_class = np.argsort(code, kind="stable")
@@ -114,7 +114,7 @@ def _of_each_class(order: Rows, given: npt.NDArray[Any], limit: float, n_classes
 
 
 def _wanted(predictions: Predictions, choice: Choice) -> npt.NDArray[np.bool_]:
-    """Which rows are of the classes and annotators asked for."""
+    """Return which rows are of the classes and annotators asked for."""
     wanted = np.ones(len(predictions), dtype=bool)
     if choice.classes:
         wanted &= _are_of(predictions.frame["given_label"], choice.classes, "class")
@@ -126,7 +126,7 @@ def _wanted(predictions: Predictions, choice: Choice) -> npt.NDArray[np.bool_]:
 
 
 def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.NDArray[np.bool_]:
-    """Which values of a category column are called so."""
+    """Return which values of a category column have one of these names."""
     known = {str(name): code for code, name in enumerate(column.cat.categories)}
     for name in names:
         if str(name) not in known:
@@ -139,7 +139,7 @@ def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.ND
 
 
 def expected_precision(quality: npt.ArrayLike, summary: Mapping[str, Any]) -> float | None:
-    """Share of labels of these qualities that are expected to be wrong; None where there is none.
+    """Return the share of labels of these qualities that are expected to be wrong; None without labels.
 
     Nor is it known in an older run whose qualities were not posterior probabilities; its summary says so.
     """

@@ -42,7 +42,7 @@ class People:
 def next_answers(
     run: RunFiles, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
 ) -> pd.DataFrame:
-    """The items where one more answer is worth most, and who should give it.
+    """Find the items where one more answer is worth most, and who should give it.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _check(budget: float, per_annotator: int | None, cost: Mapping[str, float] |
 
 
 def _posteriors(run: RunFiles, classes: list[Any]) -> tuple[Floats, Ints | None]:
-    """Probabilities (N, K); with many classes, those of the likeliest ones (N, T), and which these are."""
+    """Return probabilities (N, K); with many classes, those of the likeliest ones (N, T), and which these are."""
     items = run.items
     names = [f"p_{name}" for name in classes]
     if set(names) <= set(items.columns):
@@ -129,15 +129,17 @@ def _rest(p: Floats, n_classes: int) -> Floats:
 
 
 def _doubt(p: Floats, top: Ints | None, n_classes: int) -> Floats:
-    """How much there is to learn about items of each class (K,)."""
+    """Return how much there is to learn about items of each class (K,)."""
     doubt = p * (1 - p)
     found: Floats = np.asarray(doubt.sum(0) if top is None else np.bincount(top.ravel(), doubt.ravel(), n_classes))
     return found
 
 
 def _people(run: RunFiles, classes: list[Any], doubt: Floats, cost: Mapping[str, float]) -> People:
-    """The annotators who are right most often where there is doubt, for what they cost, and somebody new, who is like
-    the average one."""
+    """Choose the annotators who are right most often where there is doubt, for what they cost, and add somebody new.
+
+    Somebody new is like the average one.
+    """
     n_classes, frame = len(classes), run.annotators
     if frame is None or not len(frame):
         rate = run.summary.get("estimated_noise_rate")
@@ -167,7 +169,7 @@ def _people(run: RunFiles, classes: list[Any], doubt: Floats, cost: Mapping[str,
 
 
 def _known(cost: Mapping[str, float], names: list[str]) -> Floats:
-    """Costs of annotators and of somebody new (A + 1,); an error where one is of nobody here."""
+    """Return the costs of annotators and of somebody new (A + 1,), or refuse one of nobody here."""
     lost = sorted(set(cost) - set(names))
     if lost:
         raise UsageError(f"A cost is given for {quoted(lost[0])}, who has not answered anything here; correct it.")
@@ -176,7 +178,7 @@ def _known(cost: Mapping[str, float], names: list[str]) -> Floats:
 
 
 def _among_many(p: Floats, top: Ints, accuracy: Floats, n_classes: int) -> tuple[Floats, Floats]:
-    """Gains, and how likely answers are right (N, A + 1), where items have only their likeliest classes."""
+    """Return gains, and how likely answers are right (N, A + 1), where items have only their likeliest classes."""
     elsewhere = accuracy.mean(1)
     found, right = (np.empty((len(p), len(accuracy))) for _ in range(2))
     for start in range(0, len(p), CHUNK):
@@ -188,7 +190,7 @@ def _among_many(p: Floats, top: Ints, accuracy: Floats, n_classes: int) -> tuple
 
 
 def _answered(predictions: Predictions, items: pd.DataFrame, names: list[Any]) -> NDArray[np.bool_]:
-    """Which of these annotators have answered which item (N, A + 1); somebody new has answered none."""
+    """Return which of these annotators have answered which item (N, A + 1); somebody new has answered none."""
     answered = np.zeros((len(items), len(names) + 1), bool)
     if names:
         rows, columns = (
@@ -200,7 +202,7 @@ def _answered(predictions: Predictions, items: pd.DataFrame, names: list[Any]) -
 
 
 def _places(column: pd.Series, wanted: Any) -> Ints:
-    """Where each value of a column is in a list, -1 where it is not."""
+    """Return where each value of a column is in a list, -1 where it is not."""
     codes, values = pd.factorize(column)
     place = pd.Index([str(name) for name in wanted]).get_indexer(pd.Index([str(value) for value in values]))
     return np.where(codes >= 0, np.append(place, -1)[codes], -1)

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..metrics import NORMAL_90
 from ..run.predictions import Predictions
 
 Floats = npt.NDArray[np.float64]
 
-NORMAL_90 = 1.6448536269514722  # two-sided 90% quantile of the normal distribution
 POINTS = 40  # of the curve
 
 
 def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLike) -> dict[str, float]:
-    """Share of wrong labels, and the range that may be stated.
+    """Estimate the share of wrong labels, and the range that may be stated.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLik
 
 
 def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: npt.ArrayLike) -> dict[str, Any]:
-    """What looking at the issues, or at the n most suspicious labels, is expected to find.
+    """Estimate what looking at the issues, or at the n most suspicious labels, will find.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
 
 
 def findings_curve(wrong: Floats) -> list[dict[str, Any]]:
-    """Expected wrong labels among the first n, for some n between one and all."""
+    """Return the expected number of wrong labels among the first n, for some n between one and all."""
     total = len(wrong)
     if not total:
         return []
@@ -95,7 +95,7 @@ def findings_curve(wrong: Floats) -> list[dict[str, Any]]:
 def findings_by_class(
     given: npt.ArrayLike, found: npt.NDArray[np.bool_], wrong: Floats, classes: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    """Labels given, issues, and labels expected to be wrong, of every class."""
+    """Count labels given, issues, and labels expected to be wrong, of every class."""
     given, k = np.asarray(given), len(classes)
     counts = [np.bincount(given, weights=weights, minlength=k) for weights in (None, found, wrong)]
     return [

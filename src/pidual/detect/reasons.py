@@ -1,7 +1,7 @@
 """Why a label looks wrong, in a few plain sentences with numbers, from evidence that is in the data.
 
-Nothing is said that chance explains: of the annotator, of the pair of classes (`evidence`) and of PI (`tells`) only
-what is beyond it, all that is tested taken together. What weighs most comes first. Annotators are called "this
+Nothing is said that chance explains: of the annotator, of the pair of classes (`evidence`) and of PI (`informative`)
+only what is beyond it, all that is tested taken together. What weighs most comes first. Annotators are called "this
 annotator"; no id is ever written.
 """
 
@@ -15,8 +15,10 @@ import pandas as pd
 from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
 from ..errors import UsageError
 from ..run.predictions import Predictions, join_parts
+from .counts import Counts
 from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
-from .tells import LOW, LOWEST, MISSING, Telling, find_telling
+from .informative import LOW, LOWEST, MISSING, InformativeColumn, find_informative
+from .items import Truth
 
 Array = npt.NDArray[Any]
 Texts = list[str]
@@ -35,7 +37,7 @@ PERCENT = np.array(
 
 
 def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
-    """Parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
+    """Find the parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
 
     The gate is no part: the quality is a posterior, from which it follows.
     """
@@ -57,11 +59,6 @@ def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, 
     )
 
 
-def find_reasons(is_issue: npt.ArrayLike, **evidence: Any) -> Texts:
-    """A short reason for every issue, in row order: the parts of `find_reason_parts`, which takes the same, as text."""
-    return find_reason_parts(is_issue, **evidence).get("whole", [])
-
-
 def find_reason_parts(
     is_issue: npt.ArrayLike,
     *,
@@ -76,7 +73,7 @@ def find_reason_parts(
     annotator: npt.ArrayLike | None = None,
     pi: pd.DataFrame | None = None,
 ) -> dict[str, Texts]:
-    """Why each issue looks wrong, in parts that each say one thing.
+    """Find why each issue looks wrong, in parts that each say one thing.
 
     Parameters
     ----------
@@ -118,21 +115,20 @@ def find_reason_parts(
     sure = np.asarray(label_quality), np.asarray(predicted_probability)
     label = _other_label(rows, names, given, predicted, *sure, by_consensus)
     parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, annotator, by_input)}
+    counts = Counts.of(annotator, given, Truth.by_consensus(predicted, np.ones(len(given))), len(names))
     if annotator is not None:
-        judge = "consensus" if by_consensus else "model"
-        parts["annotator"] = annotator_part(rows, names, given, predicted, np.asarray(annotator), judge)
-    parts["pair"] = pair_part(rows, names, given, predicted)
+        parts["annotator"] = annotator_part(rows, names, counts, "consensus" if by_consensus else "model")
+    parts["pair"] = pair_part(rows, names, counts)
     if pi is not None and len(pi.columns):
-        telling = find_telling(pi, given != predicted, annotator, item)
-        parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(telling)])
+        found = find_informative(pi, given != predicted, annotator, item)
+        parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(found)])
     if annotator is not None:
-        record = own_record(rows, names, given, predicted, np.asarray(annotator))
-        parts["annotator"] = _with_record(parts, record)
+        parts["annotator"] = _with_record(parts, own_record(rows, names, counts))
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
 
 
 def _with_record(parts: dict[str, Part], record: Texts) -> Part:
-    """What is said about the annotator; their record where consensus, votes and input are the only other evidence."""
+    """Add an annotator's record where consensus, votes and input are the only other evidence."""
     evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
     texts, weights = parts["annotator"]
     return [
@@ -141,7 +137,7 @@ def _with_record(parts: dict[str, Part], record: Texts) -> Part:
 
 
 def _join(label: Texts, parts: dict[str, Part]) -> Texts:
-    """The parts of each row as one text, the label first and then by weight."""
+    """Join the parts of each row to one text, the label first and then by weight."""
     texts, weights = zip(*parts.values(), strict=True)
     order = np.argsort(-np.stack(weights, 1), axis=1, kind="stable").tolist()
     return [
@@ -153,7 +149,7 @@ def _join(label: Texts, parts: dict[str, Part]) -> Texts:
 def _other_label(
     rows: Ints, names: Array, given: Ints, predicted: Ints, quality: Array, probability: Array, by_consensus: bool
 ) -> Texts:
-    """What consensus or model say instead, and how likely the given label is."""
+    """Return what consensus or model say instead, and how likely the given label is."""
     other = given[rows] != predicted[rows]
     sure, left = _percent(probability[rows]), _percent(quality[rows])
     said, instead = names[predicted[rows]], names[given[rows]]
@@ -179,7 +175,7 @@ def _votes_and_input(
     annotator: npt.ArrayLike | None,
     by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None,
 ) -> Part:
-    """What the item's other labels say, and what its input alone does."""
+    """Return what the item's other labels say, and what its input alone does."""
     texts, weights = [""] * len(rows), np.zeros(len(rows))
     if item is not None:
         texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64), annotator)
@@ -203,7 +199,7 @@ def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array,
 
 
 def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints, annotator: npt.ArrayLike | None) -> Part:
-    """How the other labels of the item fall; the same label by the same annotator counts once."""
+    """Count the other labels of the item; the same label by the same annotator counts once."""
     k, mine = len(names), item[rows]
     once = np.ones(len(item), bool)
     if annotator is not None:
@@ -248,7 +244,7 @@ def _all(others: int) -> str:
 
 
 def _support_text(others: int, same: int) -> str:
-    """How many other labels say the same, where no other class is likelier."""
+    """Return how many other labels say the same, where no other class is likelier."""
     if others == 1:
         return f"The only other label of this item {'says the same as this one' if same else 'says something else'}."
     if same == others:
@@ -259,7 +255,7 @@ def _support_text(others: int, same: int) -> str:
 
 
 def _pi(rows: Ints, columns: list[Part]) -> Part:
-    """What all PI columns say, the strongest evidence first."""
+    """Return what all PI columns say, the strongest evidence first."""
     if not columns:
         return [""] * len(rows), np.zeros(len(rows))
     weights = np.stack([weight for _, weight in columns], 1)
@@ -269,37 +265,37 @@ def _pi(rows: Ints, columns: list[Part]) -> Part:
     return joined, weights.max(1)
 
 
-def _pi_column(rows: Ints, telling: Telling, column: "pd.Series[Any]") -> Part:
-    """What a PI column says about each issue, if anything."""
-    code = telling.code[rows]
-    told = np.flatnonzero((code >= 0) & telling.tells[np.maximum(code, 0)])
+def _pi_column(rows: Ints, found: InformativeColumn, column: "pd.Series[Any]") -> Part:
+    """Return what a PI column says about each issue, if anything."""
+    code = found.code[rows]
+    said = np.flatnonzero((code >= 0) & found.is_informative[np.maximum(code, 0)])
     texts, weights = [""] * len(rows), np.zeros(len(rows))
-    weights[told] = np.log(telling.lift[code[told]])
-    share, usual, name = telling.share, telling.usual, short_name(telling.name)
-    values = column.iloc[rows[told]]
-    for at, value in zip(told.tolist(), values.tolist(), strict=True):
+    weights[said] = np.log(found.lift[code[said]])
+    share, usual, name = found.share, found.usual, short_name(found.name)
+    values = column.iloc[rows[said]]
+    for at, value in zip(said.tolist(), values.tolist(), strict=True):
         one = int(code[at])
         look = f"{share[one]:.0%} of such answers look wrong, where {usual[one]:.0%} would be usual."
-        if telling.categories is None:
-            texts[at] = f"{_extreme(telling, one, value, is_moment(column))}; {look}"
-        elif len(telling.categories) <= MAX_NAMED_CATEGORIES:
-            texts[at] = f"{name} is {short_name(value_text(telling.categories[one]))}; {look}"
+        if found.categories is None:
+            texts[at] = f"{_extreme(found, one, value, is_moment(column))}; {look}"
+        elif len(found.categories) <= MAX_NAMED_CATEGORIES:
+            texts[at] = f"{name} is {short_name(value_text(found.categories[one]))}; {look}"
         else:
             texts[at] = f"Of answers with the same {name}, {look.replace(' of such answers', '', 1)}"
     return texts, weights
 
 
-def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
-    """That a value of a column is lower, or higher, than most."""
-    name, parts = telling.name, {*words(telling.name)}
+def _extreme(found: InformativeColumn, tail: int, value: Any, moment: bool) -> str:
+    """Say that a value of a column is lower, or higher, than most."""
+    name, parts = found.name, {*words(found.name)}
     if tail == MISSING:
         return f"{short_name(name)} is missing"
     number = pd.Timestamp(value).timestamp() if moment else float(value)
     lower = tail in (LOWEST, LOW)
     if lower:
-        beyond = 1 - np.searchsorted(telling.ordered, number, side="right") / len(telling.ordered)
+        beyond = 1 - np.searchsorted(found.ordered, number, side="right") / len(found.ordered)
     else:
-        beyond = np.searchsorted(telling.ordered, number, side="left") / len(telling.ordered)
+        beyond = np.searchsorted(found.ordered, number, side="left") / len(found.ordered)
     share = f"{min(int(100 * beyond + 0.5), 99)}%"
     timed = not moment and bool(parts & TIMED or name.lower().endswith("time"))
     unit = " ms" if parts & MILLISECONDS else " s" if parts & SECONDS else ""
@@ -309,7 +305,7 @@ def _extreme(telling: Telling, tail: int, value: Any, moment: bool) -> str:
 
 
 def _percent(shares: Array) -> Texts:
-    """Shares as words; a share that rounds to nothing or all is said to be under or over."""
+    """Return shares as words; a share that rounds to nothing or all is said to be under or over."""
     shares = np.asarray(shares, np.float64)
     tenths = np.clip(np.rint(shares * 1000), 0, 1000).astype(np.int64)
     whole = 10 * np.rint(shares * 100).astype(np.int64)  # not rounded to tenths first

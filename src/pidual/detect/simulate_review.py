@@ -13,7 +13,7 @@ STEPS = (1, 2, 5)
 
 
 def simulate_review(predictions: Predictions) -> pd.DataFrame:
-    """Wrong labels found by looking at the first n, in our order and in others.
+    """Count the wrong labels found by looking at the first n, in our order and in others.
 
     Labels of test items, and those whose clean label is not known, are not looked at.
 
@@ -47,11 +47,11 @@ def simulate_review(predictions: Predictions) -> pd.DataFrame:
 
 
 def found_first(score: NDArray[Any], wrong: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many are wrong among the first n labels by a score, lowest first."""
+    """Count the wrong ones among the first n labels by a score, lowest first."""
     found = np.cumsum(wrong[np.argsort(score, kind="stable")], dtype=np.int64)
     return found[sizes - 1]
 
 
 def _sizes(n: int) -> list[int]:
-    """10, 20, 50, 100 and so on, up to n."""
+    """Return 10, 20, 50, 100 and so on, up to n."""
     return [step * 10**power for power in range(1, len(str(n)) + 1) for step in STEPS]

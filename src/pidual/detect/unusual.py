@@ -35,7 +35,7 @@ class Usual:
 
     @classmethod
     def of(cls, others: Floats) -> "Usual":
-        """By inputs of the class (N, D)."""
+        """Measure what is usual by inputs of the class (N, D)."""
         median = np.median(others, axis=0)
         deviation = np.abs(others - median)
         scale = 1.4826 * np.median(deviation, axis=0)
@@ -44,20 +44,20 @@ class Usual:
         return cls(median, scale, low, high)
 
     def distance(self, values: Floats) -> Floats:
-        """How many of its scales each value (..., D) is away from the median; as far as can be where the scale is 0."""
+        """Return how many scales each value (..., D) is away from the median; as far as can be where the scale is 0."""
         away = np.asarray(values - self.median, np.float64)
         distance = np.divide(away, self.scale, out=np.sign(away) * FAR, where=self.scale > 0)
         return np.asarray(np.clip(distance, -FAR, FAR), np.float64)
 
     def most_unusual(self, value: Floats) -> list[tuple[int, float]]:
-        """The columns in which an input (D,) is unusual, the most unusual first, and how far away each is."""
+        """Return the columns in which an input (D,) is unusual, the most unusual first, and how far away each is."""
         far = self.distance(value)
         order = np.argsort(-np.abs(far), kind="stable")[:MAX_UNUSUAL].tolist()
         return [(column, float(far[column])) for column in order if abs(far[column]) >= LEAST_DISTANCE]
 
 
 def members_of(code: int, likely: NDArray[np.integer[Any]], most: int = MOST) -> NDArray[np.int64]:
-    """Evenly spaced inputs that are likely of a class, or of any class where it has few.
+    """Return evenly spaced inputs that are likely of a class, or of any class where it has few.
 
     Parameters
     ----------

@@ -56,17 +56,17 @@ class Verdict:
 
     @classmethod
     def of(cls, failures: Iterable[str | None], doubts: Iterable[str | None]) -> "Verdict":
-        """The verdict by reasons, of which some may not apply."""
+        """Make a verdict of reasons, of which some may not apply."""
         failed, doubtful = ([reason for reason in reasons if reason] for reasons in (failures, doubts))
         return cls("failed" if failed else "doubtful" if doubtful else "ok", failed + doubtful)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as a dict of plain values."""
+        """Return the same as a dict of plain values."""
         return {"status": self.status, "reasons": self.reasons}
 
 
 def find_collapse(collapsed: bool) -> str | None:
-    """Whether the guard gave up."""
+    """Warn if the guard gave up."""
     if not collapsed:
         return None
     return (
@@ -76,7 +76,7 @@ def find_collapse(collapsed: bool) -> str | None:
 
 
 def find_small_classes(n_items: int, n_classes: int) -> str | None:
-    """Whether there are many classes of so few items that inputs cannot show what each is like."""
+    """Warn if there are many classes of so few items that inputs cannot show what each is like."""
     if n_classes <= MANY_CLASSES or n_items >= CLASS_ITEMS * n_classes:
         return None
     return (
@@ -86,14 +86,14 @@ def find_small_classes(n_items: int, n_classes: int) -> str | None:
 
 
 def find_leaks(problems: Iterable[dict[str, str]]) -> str | None:
-    """Whether PI that gives the label away was learned from."""
+    """Warn if PI that gives the label away was learned from."""
     return next((problem["text"] for problem in problems if problem["problem"] == "leaks"), None)
 
 
 def find_chance(
     own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes, *, answers_alone: bool, what: str = "inputs"
 ) -> tuple[str | None, str | None]:
-    """A failure, or a doubt, where f ranks held-out labels no better than shuffled ones; neither for few labels.
+    """Return a failure, or a doubt, where f ranks held-out labels no better than shuffled ones; neither for few labels.
 
     Where that may be chance and need not be, it is a doubt if nothing but f can tell which labels are wrong.
 
@@ -128,7 +128,7 @@ def find_chance(
 
 
 def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Codes) -> tuple[float, float]:
-    """The AUC of f's probability of given labels against that of shuffled ones, and its standard error by chance.
+    """Return the AUC of f's probability of given labels against shuffled ones, and its standard error by chance.
 
     Within each class: the chance that a row with this label has a higher probability of it than a row of another label
     that was given this one by shuffling. Class frequencies alone, however uneven, rank nothing.
@@ -154,7 +154,7 @@ def ranks_above(own: Floats, given: Codes, shuffled: Floats, shuffled_labels: Co
 
 
 def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) -> str | None:
-    """Whether f disagrees with far more held-out labels than are estimated to be wrong."""
+    """Warn if f disagrees with far more held-out labels than are estimated to be wrong."""
     times, beyond = CONTRADICTED
     share = float(disagrees.mean()) if len(disagrees) else 0.0
     if answers_per_item >= FEW_ANSWERS or share <= max(times * rate, rate + beyond):
@@ -166,7 +166,7 @@ def find_contradiction(disagrees: Mask, rate: float, answers_per_item: float) ->
 
 
 def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str] | None = None) -> str | None:
-    """Whether nearly every label is given back, as it is by what was made from the labels.
+    """Warn if nearly every label is given back, as it is by what was made from the labels.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str
 
 
 def find_whole_class(findings: dict[str, Any]) -> str | None:
-    """Whether nearly all labels of a class look wrong."""
+    """Warn if nearly all labels of a class look wrong."""
     for record in findings["classes"]:
         n, issues = record["given"], record["issues"]
         if n >= CLASS_LABELS and issues >= WHOLE_CLASS * n:
@@ -213,7 +213,7 @@ def find_whole_class(findings: dict[str, Any]) -> str | None:
 
 
 def find_spellings(predictions: Predictions) -> str | None:
-    """Whether labels look wrong because their class is written in two ways.
+    """Warn if labels look wrong because their class is written in two ways.
 
     A label is compared with the consensus or, where it is the consensus itself, with what f says alone.
     """
@@ -232,7 +232,7 @@ def find_spellings(predictions: Predictions) -> str | None:
 
 
 def find_no_answer(predictions: Predictions) -> str | None:
-    """Whether a class is called as if nobody could tell: counted as a class, it is an answer that nobody meant."""
+    """Warn if a class is called as if nobody could tell: counted as a class, it is an answer that nobody meant."""
     names = np.array([" ".join(str(one).casefold().replace("'", "").split()) for one in predictions.classes])
     for code in np.flatnonzero(np.isin(names, NO_ANSWER)).tolist():
         n = int((predictions.given == code).sum())
@@ -245,7 +245,7 @@ def find_no_answer(predictions: Predictions) -> str | None:
 
 
 def find_low_precision(findings: dict[str, Any]) -> str | None:
-    """Whether most of the list may be right labels."""
+    """Warn if most of the list may be right labels."""
     if findings["precision_low"] is None or findings["precision_low"] >= SURE_HITS:
         return None
     return (
@@ -255,7 +255,7 @@ def find_low_precision(findings: dict[str, Any]) -> str | None:
 
 
 def find_half_wrong(rate: float, answers_per_item: float) -> str | None:
-    """Whether about half of single answers or more look wrong: they and f can only be judged by each other."""
+    """Warn if about half of single answers or more look wrong: they and f can only be judged by each other."""
     if answers_per_item >= FEW_ANSWERS or rate < HALF_WRONG:
         return None
     return (
@@ -265,7 +265,7 @@ def find_half_wrong(rate: float, answers_per_item: float) -> str | None:
 
 
 def find_unsure_consensus(consensus: dict[str, float]) -> str | None:
-    """Whether the answers, counted as the few votes that they are worth, leave the consensus too often open."""
+    """Warn if answers, counted as the few votes that they are worth, leave the consensus too often open."""
     if consensus["accuracy"] >= SURE_CONSENSUS:
         return None
     return (
@@ -276,7 +276,7 @@ def find_unsure_consensus(consensus: dict[str, float]) -> str | None:
 
 
 def find_noise_prior(predictions: Predictions) -> str | None:
-    """Whether Pi-DUAL's noise network gives one label to all rows and so carries the class frequencies."""
+    """Warn if Pi-DUAL's noise network gives one label to all rows and so carries the class frequencies."""
     gate, noise = predictions.gate, predictions.frame.get("noise_label")
     if gate is None or noise is None:
         return None
@@ -291,7 +291,7 @@ def find_noise_prior(predictions: Predictions) -> str | None:
 
 
 def find_few_labels(predictions: Predictions) -> str | None:
-    """Whether there are too few labels to judge any, or all but a few are of one class."""
+    """Warn if there are too few labels to judge any, or all but a few are of one class."""
     n, count = len(predictions), np.bincount(predictions.given, minlength=1)
     if n < FEW_LABELS:
         return f"There are only {n} labels, too few to learn from."

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, read_truth
-from ..detect.reviewed import calibrate_run, decided_classes
+from ..detect.reviewed_run import calibrate_run, decided_classes
 from ..errors import RunError, UsageError
 from ..learn.methods.fitted_truth import FittedTruth
 from ..options import option_names

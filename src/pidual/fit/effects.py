@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..data.pi import PIColumn, quantity
 from ..data.pi.kinds import is_moment, numbers
-from ..detect.tells import FEW_VALUES, TAILS, Answers, find_telling
+from ..detect.informative import FEW_VALUES, TAILS, Answers, find_informative
 from ..learn.answers.model import AnswerModel
 from ..learn.answers.model import Answers as ModelAnswers
 from ..learn.answers.rows import AnswerRows
@@ -146,14 +146,16 @@ def with_uncertainty(
     item = frame["item"].cat.codes.to_numpy()
     answers = Answers.of(wrong, who, item)
     columns = [effect["column"] for effect in effects]
-    telling = {one.name: bool(one.tells.any()) for one in find_telling(frame[columns], wrong, who, item)}
+    informative = {
+        one.name: bool(one.is_informative.any()) for one in find_informative(frame[columns], wrong, who, item)
+    }
     found = []
     for effect in effects:
         low, high = ends(frame[effect["column"]], effect["low"], effect["high"])
         reach = NORMAL_95 * spread(answers, low, high)
         about = {"difference_low": effect["difference"] - reach, "difference_high": effect["difference"] + reach}
         clipped = {name: float(np.clip(value, -1, 1)) for name, value in about.items()}
-        found.append(effect | clipped | {"tells": telling[effect["column"]]})
+        found.append(effect | clipped | {"tells": informative[effect["column"]]})
     return found
 
 

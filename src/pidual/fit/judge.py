@@ -16,13 +16,15 @@ from ..detect import (
     describe_annotator_classes,
     describe_annotators,
     describe_items,
-    describe_people,
     expected_findings,
     mark_issues,
     noise_rate,
     verdict,
 )
+from ..detect.agreement import describe_agreement
+from ..detect.class_confusions import describe_classes
 from ..detect.copies import find_open_pair
+from ..detect.counts import Counts
 from ..detect.evaluate import evaluation, find_false_claims
 from ..learn.engine import Fitted, collapse
 from ..run.predictions import Predictions
@@ -86,12 +88,22 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
         truth = posteriors.label[group_of_rows(job.rows.groups)]
         how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
         summary["pi_effects"] = pi_effects(answers.judge.model, answers.rows, *how)
-    summary |= describe_people(counted, posteriors) | {"pi_health": job.pi_health}
+    counts = Counts.of_predictions(counted, posteriors)
+    summary |= describe_people(counted, counts) | {"pi_health": job.pi_health}
     items = describe_items(counted, posteriors)
-    annotators = describe_annotators(counted, counted.label_quality, posteriors, job.copies)
+    annotators = describe_annotators(counted, counted.label_quality, counts, job.copies)
     summary |= {"copies": job.copies} if job.copies else {}
-    by_class = describe_annotator_classes(counted, annotators, posteriors)
+    by_class = describe_annotator_classes(counted, annotators, counts)
     return Results(predictions, items, annotators, summary, by_class)
+
+
+def describe_people(predictions: Predictions, counts: Counts) -> dict[str, Any]:
+    """Return how far annotators agree, where any share an item, and how they label the classes, as JSON values."""
+    who, given, classes = predictions.annotator, predictions.given, predictions.classes
+    names = None if who is None else predictions.frame["annotator"].cat.categories
+    agreement = describe_agreement(predictions.item, who, names, given, len(classes))
+    found = {} if agreement is None else {"agreement": agreement}
+    return found | {"classes": describe_classes(counts, classes, people=who is not None)}
 
 
 def describe_consensus(posteriors: Posteriors, answers: float) -> dict[str, float]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from ..detect.sentences import describe_epoch, duration
 from ..errors.messages import printable
 from ..learn.engine import Progress
 from ..learn.engine.history import Record
@@ -61,7 +62,7 @@ class Lines(Progress):
         now = time.monotonic()
         if now - self.said > SECONDS_BETWEEN_LINES or record["epoch"] + 1 == self.epochs:
             self.said = now
-            click.echo(f"epoch {record['epoch'] + 1}/{self.epochs}: {describe(record)}", err=True)
+            click.echo(f"epoch {record['epoch'] + 1}/{self.epochs}: {describe_epoch(record)}", err=True)
 
     def note(self, text: str) -> None:
         click.echo(printable(text), err=True)
@@ -105,7 +106,7 @@ class Bar(Progress):
     def epoch(self, record: Record) -> None:
         if self.bar is not None:
             done = (record["epoch"] + 1) * self.steps
-            self.bar.update(self.task, completed=done, text=describe(record))
+            self.bar.update(self.task, completed=done, text=describe_epoch(record))
 
     def note(self, text: str) -> None:
         self.console.print(printable(text), highlight=False, markup=False)
@@ -114,20 +115,3 @@ class Bar(Progress):
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
-
-
-def describe(record: Record) -> str:
-    """An epoch in a few words."""
-    words = [record["stage"]] if "stage" in record else []
-    words.append(f"loss {record['loss']:.3f}")
-    if "gate" in record:
-        words.append(f"gate {record['gate']:.2f}")
-    if "valid_accuracy" in record:
-        words.append(f"noisy validation {record['valid_accuracy']:.1%}")
-    return ", ".join(words)
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people."""
-    minutes, hours = seconds / 60, seconds / 3600
-    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"

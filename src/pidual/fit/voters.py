@@ -8,7 +8,8 @@ import pandas as pd
 import torch
 from lightning_fabric import Fabric
 
-from ..detect.copies import Copies, copies_sentence, find_copies
+from ..detect.copies import Copies, find_copies
+from ..detect.sentences import describe_copies
 from ..learn.engine import Fitted, Progress
 from .predict import Answers, group_of_rows, predict
 from .prepare import Job
@@ -48,7 +49,7 @@ def fit_and_predict(
     job.rows = replace(job.rows, vote=torch.from_numpy(vote))
     if first and progress is not None:
         for record in job.copies:
-            progress.note(f"Warning: {copies_sentence(record)}")
+            progress.note(f"Warning: {describe_copies(record)}")
     fitted = fit(MERGED) if job.method_class.by_item else fitted
     return fitted, predict(job, fitted, fabric) if first else None
 

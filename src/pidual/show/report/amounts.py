@@ -3,11 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 
+from ...detect.sentences import between, count, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
 from . import figures
 from .headline import known_wrong, noise_rate
-from .words import Array, Context, auc, between, clean, count, number, percent, records, section
+from .words import Array, Context, auc, clean, number, records, section
 
 MILESTONES = (0.1, 0.25, 0.5, 1.0, 2.0)  # parts of the flagged labels that are looked at
 DRAWN = 2.5  # and up to which part the curve is drawn

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...detect.counts import Counts
+from ...detect.items import Truth
 from ...run.predictions import Predictions
 from .words import Array, Context, clean, number, records, section, texts
 
@@ -76,22 +78,22 @@ def _matrix(share: Array, names: list[Any]) -> Context:
 def _corrections(p: Predictions) -> Context:
     """Which given labels would be replaced by which."""
     k = len(p.classes)
-    given, predicted = p.given.astype(np.int64), p.suggested.astype(np.int64)
-    flagged = p.is_issue & (given != predicted)
-    keys, counts = np.unique(given[flagged] * k + predicted[flagged], return_counts=True)
-    n_given = np.bincount(given, minlength=k)
-    top = np.argsort(-counts, kind="stable")[:MAX_PAIRS]
+    changed = Truth.by_consensus(p.suggested, p.is_issue & (p.given != p.suggested))
+    counts, n_given = Counts.of(None, p.given, changed, k), np.bincount(p.given, minlength=k)
+    order = np.lexsort((counts.true, counts.given, -counts.n))[: np.count_nonzero(counts.n)]
     pairs = [
         {
-            "given": clean(p.classes[key // k]),
-            "suggested": clean(p.classes[key % k]),
+            "given": clean(p.classes[given]),
+            "suggested": clean(p.classes[true]),
             "count": int(n),
-            "share": float(n / n_given[key // k]),
+            "share": n / n_given[given],
         }
-        for key, n in zip(keys[top].tolist(), counts[top].tolist(), strict=True)
+        for given, true, n in zip(
+            *(part[order[:MAX_PAIRS]].tolist() for part in (counts.given, counts.true, counts.n)), strict=True
+        )
     ]
     heat = None
     if k <= MAX_HEAT_CLASSES:
-        table = np.bincount(given * k + predicted, minlength=k * k).reshape(k, k)
+        table = Counts.of(None, p.given, Truth.by_consensus(p.suggested, np.ones(len(p))), k).matrix().T
         heat = _matrix(table / np.maximum(n_given, 1)[:, None], p.classes)
-    return {"pairs": _with_widths(pairs), "n_pairs": len(keys), "heat": heat}
+    return {"pairs": _with_widths(pairs), "n_pairs": len(order), "heat": heat}

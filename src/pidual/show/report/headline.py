@@ -5,10 +5,10 @@ from pathlib import PurePath
 
 import numpy as np
 
-from ...detect.copies import copies_sentence
+from ...detect.sentences import between, count, describe_copies, explain_result, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
-from .words import Array, Context, between, count, number, percent, records, section, texts
+from .words import Array, Context, number, records, section, texts
 
 MAX_EVENTS = 50
 OPEN_WARNINGS = 3  # shown at once; the others unfold
@@ -21,16 +21,16 @@ VERDICTS = {
     ),
 }
 FAILED = "All numbers on this page come from a fit that failed. Use them to find out why, not to act on."
-KERNELS = {"linear": "a linear rule", "gauss": "similar items", "relu": "a rule with bends"}
 IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 
 
 def headline(run: RunFiles, predictions: Predictions) -> Context:
     """Title, verdict, key figures, plain sentences, and what the reader must be warned of."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
+    result = explain_result(summary, noise_rate(summary), n, n_issues, _checked(predictions))
     verdict = _verdict(summary)
     failed = verdict is not None and verdict["status"] == "failed"
-    copies = [copies_sentence(record) for record in records(summary.get("copies"))]
+    copies = [describe_copies(record) for record in records(summary.get("copies"))]
     warnings = [*texts(copies), *texts(summary.get("warnings"))][:MAX_EVENTS]
     guard = section(summary, "guard")
     return {
@@ -43,7 +43,7 @@ def headline(run: RunFiles, predictions: Predictions) -> Context:
         "version": str(run.config.get("pidual", "")),
         "verdict": verdict,
         "tiles": _tiles(run, predictions),
-        "sentences": [FAILED] if failed else _sentences(summary, predictions),
+        "sentences": [FAILED] if failed else result,
         "cut_note": str(section(summary, "cutoff").get("note", "")),
         "guard": {"events": _events(records(guard.get("events"))), "recovered": bool(guard.get("recovered"))},
         "warnings": warnings[:OPEN_WARNINGS],
@@ -140,89 +140,8 @@ def _of_items(data: Context) -> str:
     return ", ".join(part for part in (items, f"{count(n_classes)} classes" if n_classes else "") if part)
 
 
-def _sentences(summary: Context, predictions: Predictions) -> list[str]:
-    """The result in plain words."""
-    n_issues, noise, accuracy = predictions.n_issues, noise_rate(summary), number(summary.get("valid_accuracy"))
-    found = []
-    if noise is not None:
-        precision = number(section(summary, "detection").get("expected_precision"))
-        found.append(_noise_sentence(len(predictions), n_issues, noise, precision))
-    found += _decided(section(summary, "from_run"))
-    if accuracy is not None:
-        found.append(
-            f"On labels held out from training, the model agrees with the given label {percent(accuracy)} of the time. "
-            "Those labels contain mistakes too, so even a perfect model would not reach 100% here."
-        )
+def _checked(predictions: Predictions) -> tuple[int, int] | None:
+    """Return how many flagged labels are known to be wrong, and for how many this is known; None where for none."""
     wrong = known_wrong(predictions)
-    if wrong is not None and n_issues:
-        flagged = predictions.is_issue & wrong[1]
-        hits = int(np.count_nonzero(flagged & wrong[0]))
-        if flagged.any():
-            found.append(
-                f"According to clean labels, used for checking only, {count(hits)} of the {count(int(flagged.sum()))} "
-                "flagged labels that can be checked really are wrong."
-            )
-    return [*found, *describe_votes(summary), *describe_choice(summary)]
-
-
-def describe_votes(summary: Context) -> list[str]:
-    """How many votes the answers to an item count as, where they are several."""
-    consensus = section(summary, "consensus")
-    votes, answers = number(consensus.get("votes")), number(consensus.get("answers"))
-    if votes is None or answers is None or answers < 1.05:
-        return []
-    return [
-        f"{answers:.1f} answers to an item count as {votes:.1f} votes: people share mistakes, which no answer shows."
-    ]
-
-
-def describe_choice(summary: Context) -> list[str]:
-    """What was found out from the inputs, and how many items seem to mislead, where any do."""
-    found = next(iter(records(summary.get("model_selection"))), {})
-    explained, kernels = number(found.get("explained")), section(found, "kernels")
-    sentences = []
-    if explained is not None and kernels:
-        kind = max(kernels, key=lambda name: number(kernels[name]) or 0.0)
-        sentences.append(
-            f"The inputs explain {explained:.0%} of what the answers agree on, mostly by {KERNELS.get(kind, kind)}."
-        )
-    if rate := number(found.get("misleading_rate")):
-        sentences.append(
-            f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. "
-            "There the input counts for more than the majority."
-        )
-    return sentences
-
-
-def _decided(about: Context) -> list[str]:
-    """What reviewers decided on the run before, where there was one."""
-    if not about:
-        return []
-    noise = section(section(about, "calibration"), "noise")
-    interval = between(number(noise.get("low")), number(noise.get("high")))
-    measured = (
-        f" By these, {percent(number(noise.get('rate')))} of all labels are wrong ({interval})." if interval else ""
-    )
-    return [
-        f"{count(number(about.get('n_decisions')) or 0)} decisions of reviewers were used; the consensus of "
-        f"{count(number(about.get('n_others_changed')) or 0)} items that nobody looked at changed with them.{measured}"
-    ]
-
-
-def _noise_sentence(n: int, n_issues: int, noise: float, precision: float | None) -> str:
-    expected = round(noise * n)
-    start = f"An estimated {percent(noise)} of all labels are wrong, about {count(expected)} of them."
-    if not expected:
-        return "By the model's estimate, hardly any label is wrong."
-    if precision is not None and n_issues:
-        hits = precision * n_issues
-        rest = f" Some {count(expected - hits)} more are not flagged because they do not stand out."
-        return (
-            f"{start} Of the {count(n_issues)} flagged labels, about {count(hits)} should really be wrong."
-            f"{rest if expected - hits > 0.1 * expected else ''}"
-        )
-    if n_issues > 1.25 * expected:
-        return f"{start} More are flagged, so expect some of the flagged labels to be right."
-    if n_issues < 0.8 * expected:
-        return f"{start} Fewer are flagged: those that stand out most."
-    return f"{start} The flagged ones are the most likely."
+    flagged = predictions.is_issue & wrong[1] if wrong else predictions.is_issue[:0]
+    return (int(np.count_nonzero(flagged & wrong[0])), int(flagged.sum())) if wrong and flagged.any() else None

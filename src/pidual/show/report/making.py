@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from ...detect.sentences import count
 from ...run.files import RunFiles
 from . import figures
-from .words import Context, clean, count, number, records, score, section, setting
+from .words import Context, clean, number, records, score, section, setting
 
 MAX_SETTINGS = 60
 MAX_EFFECTS = 50

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .words import Context, clean, cleaned, measured, number, percent, records, section
+from ...detect.sentences import percent
+from .words import Context, clean, cleaned, measured, number, records, section
 
 MAX_ANNOTATORS = 50
 OPEN_ANNOTATORS = 5

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...detect.sentences import UNKNOWN, count, percent
+
 MAX_TEXT = 500
-UNKNOWN = "–"
 
 Context = dict[str, Any]
 Array = npt.NDArray[Any]
@@ -48,26 +49,6 @@ def records(value: Any) -> list[Context]:
 def texts(value: Any) -> list[str]:
     """The texts of a list in the summary; empty where an older run has none."""
     return [str(clean(str(entry))) for entry in value] if isinstance(value, list) else []
-
-
-def count(value: Any) -> str:
-    """A whole number."""
-    known = number(value)
-    return UNKNOWN if known is None else f"{round(known):,}"
-
-
-def percent(value: float | None) -> str:
-    """A share, with as many digits as tell something."""
-    if value is None:
-        return UNKNOWN
-    if 0 < value < 0.001 or 0.999 < value < 1:
-        return "under 0.1%" if value < 0.5 else "over 99.9%"
-    return f"{100 * value:.0f}%" if value in (0, 1) else f"{100 * value:.1f}%"
-
-
-def between(low: float | None, high: float | None) -> str:
-    """An interval of shares, or nothing."""
-    return "" if low is None or high is None else f"{percent(low)} to {percent(high)}"
 
 
 def score(value: float | None) -> str:

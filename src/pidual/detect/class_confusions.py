@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.pi.kinds import short_name
-from .bounds import chance_excess, sums
-from .habits import MIN_ANSWERS
-from .tables import ALL_CLASSES, Truth
+from .annotator_habits import MIN_ANSWERS
+from .counts import Counts
+from .intervals import CHANCE, chance_excess, sums
+from .items import ALL_CLASSES
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -28,7 +29,6 @@ SHOWN_PAIRS = 50
 ADVISED_PAIRS = 20  # most frequent pairs about which there may be advice
 MIN_SHARE = 0.05
 TIMES_USUAL = 2.0
-CHANCE = 0.05  # that any pair is found without reason
 MOST = 0.5
 
 
@@ -42,12 +42,10 @@ class Transitions:
     per_class: Floats  # (K,) answers to items of each class
 
     @classmethod
-    def count_answers(cls, given: npt.ArrayLike, truth: Truth, n_classes: int) -> "Transitions":
-        """From the codes of the given labels (N,), and what their items may be."""
-        said = np.asarray(given).astype(np.int64)[truth.row]
-        keys, index = np.unique(truth.label * n_classes + said, return_inverse=True)
-        count = sums(index, truth.weight, len(keys))
-        return cls(keys // n_classes, keys % n_classes, count, sums(truth.label, truth.weight, n_classes))
+    def of(cls, counts: Counts) -> "Transitions":
+        """Sum over annotators."""
+        found = counts.per("true", "given")
+        return cls(found.true, found.given, found.n, found.by_class()[0])
 
     @property
     def share(self) -> Floats:
@@ -60,30 +58,25 @@ class Transitions:
         return max(int(np.count_nonzero(self.per_class > 0)) * (len(self.per_class) - 1), 1)
 
     def matrix(self) -> Floats:
-        """P(given | true) as (K, K); a class that no item is has a row of zeros."""
+        """Return P(given | true) as (K, K); a class that no item has gets a row of zeros."""
         k = len(self.per_class)
         return sums(self.true * k + self.given, self.share, k * k).reshape(k, k)
 
     def confusions(self) -> Ints:
-        """Entries of wrong answers, most frequent first."""
+        """Return the entries of wrong answers, most frequent first."""
         wrong = np.flatnonzero(self.true != self.given)
         return wrong[np.argsort(-self.count[wrong], kind="stable")]
 
 
-def describe_classes(
-    given: npt.ArrayLike, truth: Truth, classes: Sequence[Any], annotator: npt.ArrayLike | None = None
-) -> dict[str, Any]:
-    """How the crowd labels the classes, as JSON values.
+def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> dict[str, Any]:
+    """Describe how the crowd labels the classes, as JSON values.
 
     Parameters
     ----------
-    given : int array (N,)
-        Codes of the given labels.
-    truth : Truth
-        What the items may be.
+    counts : Counts
     classes : list
-    annotator : int array (N,), optional
-        Codes.
+    people : bool
+        Whether annotators are known.
 
     Returns
     -------
@@ -92,7 +85,7 @@ def describe_classes(
         mistakes: true, given, count (expected number) and share (of the answers to items of the true class); advice,
         sentences.
     """
-    found = Transitions.count_answers(given, truth, len(classes))
+    found = Transitions.of(counts)
     shown = found.confusions()[:SHOWN_PAIRS]
     described: dict[str, Any] = {"names": [str(name) for name in classes]}
     if len(classes) <= ALL_CLASSES:
@@ -103,17 +96,14 @@ def describe_classes(
             *(part[shown].tolist() for part in (found.true, found.given, found.count, found.share)), strict=True
         )
     ]
-    return described | {"advice": find_advice(found, given, truth, classes, annotator)}
+    return described | {"advice": find_advice(found, counts if people else None, classes)}
 
 
-def find_advice(
-    found: Transitions,
-    given: npt.ArrayLike,
-    truth: Truth,
-    classes: Sequence[Any],
-    annotator: npt.ArrayLike | None = None,
-) -> list[str]:
-    """What to do about classes that are confused, a sentence each, the most frequent ones first."""
+def find_advice(found: Transitions, counts: Counts | None, classes: Sequence[Any]) -> list[str]:
+    """Return what to do about classes that are confused, a sentence each, the most frequent ones first.
+
+    `counts` are by annotator, None where these are not known.
+    """
     taken = taken_for(found.count, found.per_class[found.true], found)
     advice, done = [], set()
     for entry in found.confusions()[:ADVISED_PAIRS].tolist():
@@ -125,9 +115,8 @@ def find_advice(
         both = bool(len(back)) and bool(taken[back[0]])
         first, second = (short_name(classes[int(one[entry])]) for one in (found.true, found.given))
         people = None
-        if annotator is not None:
-            entries = [entry, *back.tolist()] if both else [entry]
-            people = _People.of(found, entries, given, truth, np.asarray(annotator))
+        if counts is not None:
+            people = _People.of(found, [entry, *back.tolist()] if both else [entry], counts)
             if people.mostly_one:
                 advice.append(
                     f"{people.largest:.0%} of the answers that take {first} for {second}{' or the reverse' * both} "
@@ -150,7 +139,7 @@ def find_advice(
 
 
 def taken_for(count: Floats, n: Floats, found: Transitions) -> npt.NDArray[np.bool_]:
-    """Which counts of wrong answers, of n each, are more than usual and more than chance explains.
+    """Return which counts of wrong answers, of n each, are more than usual and more than chance explains.
 
     Parameters
     ----------
@@ -164,7 +153,7 @@ def taken_for(count: Floats, n: Floats, found: Transitions) -> npt.NDArray[np.bo
 
 
 def most_by_chance(n: npt.ArrayLike, share: float, tests: int) -> Floats:
-    """The largest number out of n that a share explains, for so many of them together."""
+    """Return the largest number out of n that a share explains, for so many of them together."""
     n = np.asarray(n, np.float64)
     return np.asarray(share * n + chance_excess(n * share * (1 - min(share, 1.0)), CHANCE / tests))
 
@@ -185,16 +174,13 @@ class _People:
         return self.confusing > MOST * self.asked
 
     @classmethod
-    def of(
-        cls, found: Transitions, entries: list[int], given: npt.ArrayLike, truth: Truth, annotator: Ints
-    ) -> "_People":
+    def of(cls, found: Transitions, entries: list[int], counts: Counts) -> "_People":
         true, said = found.true[entries], found.given[entries]
-        near = np.flatnonzero(np.isin(truth.label, true))
-        row, label, weight = truth.row[near], truth.label[near], truth.weight[near]
-        other = said[(label[:, None] == true).argmax(1)]
-        names, who = np.unique(annotator[row], return_inverse=True)
-        n = sums(who, weight, len(names))
-        wrong = sums(who, weight * (np.asarray(given)[row] == other), len(names))
+        near = np.flatnonzero(np.isin(counts.true, true))
+        other = said[(counts.true[near][:, None] == true).argmax(1)]
+        names, who = np.unique(counts.who[near], return_inverse=True)
+        n = sums(who, counts.n[near], len(names))
+        wrong = sums(who, counts.n[near] * (counts.given[near] == other), len(names))
         asked = n >= MIN_ANSWERS
         confusing = asked & (wrong >= max(0.5 * wrong.sum() / max(n.sum(), 1e-12), 1e-9) * n)
         one = int(wrong.argmax())

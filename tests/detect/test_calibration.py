@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pidual.detect.calibrated import SD_A, SD_LOG_B, Calibration, calibrate, logit_of, spread_sample
+from pidual.detect.calibration import SD_A, SD_LOG_B, Calibration, calibrate, logit_of, spread_sample
 
 
 def draw(n, a, b, seed):

@@ -6,7 +6,7 @@ compared with what the same annotators' other rows predict: who answered has a p
 column that says no more than that is not informative. Answers to one item that are wrong together count as fewer. A
 value is informative where
 
-    wrong > expected + Bernstein's bound at `CHANCE`, shared by all values of all columns,
+    wrong > expected + Bernstein's bound at `VALUE_CHANCE`, shared by all values of all columns,
 
 and the odds of a wrong answer are at least `LIFT` times the expected ones, so that it is worth saying.
 """
@@ -20,12 +20,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..data.pi.kinds import is_moment, is_number, numbers
-from .bounds import chance_excess, sums
+from .intervals import chance_excess, sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-CHANCE = 0.02  # that any value of any column is named by chance
+VALUE_CHANCE = 0.02  # that any value of any column is named by chance
 LIFT = 1.25
 TAILS = (0.05, 0.2)
 LOWEST, LOW, HIGH, HIGHEST, MISSING = range(5)  # codes of a column with tails
@@ -36,7 +36,7 @@ MAX_SORTED = 500_000  # rows from which percentiles are taken
 
 
 @dataclass
-class Telling:
+class InformativeColumn:
     """A PI column, and which of its values are informative.
 
     Parameters
@@ -51,7 +51,7 @@ class Telling:
     n, wrong, expected, variance, cluster : array (B,)
         Rows, wrong answers, expected wrong answers, the variance of their number by chance, and how many answers are
         wrong together.
-    tells : bool array (B,)
+    is_informative : bool array (B,)
     """
 
     name: str
@@ -63,7 +63,7 @@ class Telling:
     expected: Floats
     variance: Floats
     cluster: Floats
-    tells: npt.NDArray[np.bool_]
+    is_informative: npt.NDArray[np.bool_]
 
     @property
     def share(self) -> Floats:
@@ -96,7 +96,7 @@ class Answers:
     def of(
         cls, wrong: npt.ArrayLike, annotator: npt.ArrayLike | None = None, item: npt.ArrayLike | None = None
     ) -> "Answers":
-        """From arrays (N,): whether wrong, and codes where they are known."""
+        """Build from arrays (N,): whether wrong, and codes where they are known."""
         is_wrong = np.asarray(wrong, bool)
         rows = len(is_wrong)
         who = np.zeros(rows, np.int64) if annotator is None else np.asarray(annotator).astype(np.int64) + 1
@@ -106,8 +106,8 @@ class Answers:
         rate = sums(who, is_wrong, len(n)) / np.maximum(n, 1)
         return cls(is_wrong, who, of_item, n[who].astype(np.float64), rate[who])
 
-    def test(self, name: str, column: "pd.Series[Any]") -> Telling:
-        """The counts of a column; which values are informative is not yet known."""
+    def test(self, name: str, column: "pd.Series[Any]") -> InformativeColumn:
+        """Count wrong answers by the values of a column; which are informative is not yet known."""
         code, n_values, categories, ordered = column_values(column)
         kept = np.flatnonzero(code >= 0)
         c, who, rate = code[kept], self.who[kept], self.rate[kept]
@@ -119,7 +119,7 @@ class Answers:
         joint = sums(pairs % n_values, sums(index, off, len(pairs)) ** 2, n_values)
         alone = sums(c, off**2, n_values)
         cluster = np.maximum(joint / np.maximum(alone, 1e-12), 1.0)
-        return Telling(
+        return InformativeColumn(
             name,
             code,
             categories,
@@ -133,15 +133,15 @@ class Answers:
         )
 
 
-def find_telling(
+def find_informative(
     pi: pd.DataFrame,
     wrong: npt.ArrayLike,
     annotator: npt.ArrayLike | None = None,
     item: npt.ArrayLike | None = None,
     *,
-    chance: float = CHANCE,
-) -> list[Telling]:
-    """Which values of which PI columns indicate wrong answers.
+    chance: float = VALUE_CHANCE,
+) -> list[InformativeColumn]:
+    """Find which values of which PI columns indicate wrong answers.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ def find_telling(
     tests = max(sum(int(np.count_nonzero(one.n >= MIN_SUPPORT)) for one in found), 1)
     for one in found:
         bound = chance_excess(one.variance, chance / tests, one.cluster)
-        one.tells = (one.n >= MIN_SUPPORT) & (one.wrong - one.expected > bound) & (one.lift >= LIFT)
+        one.is_informative = (one.n >= MIN_SUPPORT) & (one.wrong - one.expected > bound) & (one.lift >= LIFT)
     return found
 
 
 def column_values(column: "pd.Series[Any]") -> tuple[Ints, int, list[Any] | None, Floats]:
-    """Which value or tail each row has (-1: none), how many there are, the values, and numbers in order."""
+    """Return the value or tail of each row (-1: none), how many there are, the values, and numbers in order."""
     if is_number(column) or is_moment(column):
         values = numbers(column)
         known = np.isfinite(values)
@@ -179,7 +179,7 @@ def column_values(column: "pd.Series[Any]") -> tuple[Ints, int, list[Any] | None
 
 
 def _tails(values: Floats, known: npt.NDArray[np.bool_], ordered: Floats) -> Ints:
-    """In which tail each value is: those of which the values up to them, or from them on, are few enough."""
+    """Return the tail of each value: it has one if the values up to it, or from it on, are few enough."""
     up_to = np.searchsorted(ordered, values, side="right") / len(ordered)
     from_on = 1 - np.searchsorted(ordered, values, side="left") / len(ordered)
     narrow, wide = TAILS

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pidual.detect import Posteriors, items_table
-from pidual.detect.tables import LEAST_LIKELY, Truth, largest
+from pidual.detect.items import LEAST_LIKELY, Truth, largest
 from pidual.errors import UsageError
 from pidual.run.predictions import read_frame, write_frame
 

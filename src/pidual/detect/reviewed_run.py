@@ -7,11 +7,11 @@ import pandas as pd
 
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
-from .calibrated import Calibration, calibrate
+from .calibration import Calibration, calibrate
 
 
 def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
-    """The class of every item on whose labels reviewers decided.
+    """Return the class of every item on whose labels reviewers decided.
 
     A label that was kept says its own class, one that was changed the new one, and "cannot tell" nothing. Where
     decisions on labels of one item differ, the class that most of them say counts, and of equally many the last one.
@@ -31,19 +31,19 @@ def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.Da
 
 
 def new_decisions(run: RunFiles) -> pd.DataFrame:
-    """Decisions that the run itself has not been told: of one made with `fit --from`, those made since."""
+    """Return the decisions that the run itself has not used: of one made with `fit --from`, those made since."""
     reviews, until = read_decisions(run), run.config["source"].get("decided_until")
     return reviews if until is None else reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
 
 
 def calibrate_run(run: RunFiles) -> dict[str, Any] | None:
-    """What decisions of reviewers say about all labels of a run; None where they are fewer than ten.
+    """Learn from decisions of reviewers about all labels of a run; None where they are fewer than ten.
 
     Returns
     -------
     dict
-        What `detect.calibrated.calibrate` returns, and for its function of the quality a and b; consensus, the share of
-        items whose consensus is wrong, with rate, low and high, and its own a and b.
+        What `calibrate` returns, and for its function of the quality a and b; consensus, the share of items whose
+        consensus is wrong, with rate, low and high, and its own a and b.
     """
     noise, reviews = run.summary.get("noise"), new_decisions(run)
     if noise is None:
@@ -59,7 +59,7 @@ def calibrate_run(run: RunFiles) -> dict[str, Any] | None:
 
 
 def _consensus(run: RunFiles, classes: pd.DataFrame) -> dict[str, Any]:
-    """How many items have a wrong consensus, from the classes that were decided on."""
+    """Estimate how many items have a wrong consensus, from the classes that were decided on."""
     items, frame = run.items, run.predictions.frame
     names = frame["item"].iloc[classes["row"]].astype(str)
     at = pd.Index(items["item"].astype(str)).get_indexer(pd.Index(names))

@@ -7,10 +7,11 @@ Floats = npt.NDArray[np.float64]
 
 CROWD_ANSWERS = 2.0  # an interval begins with as many answers of the crowd's quality
 INTERVAL = 0.95
+CHANCE = 0.05  # that anything at all, of what is tested together, is said without reason
 
 
 def beta_interval(right: npt.ArrayLike, n: npt.ArrayLike, crowd: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """95% interval of shares of which `right` of `n` are expected, begun with two answers of the crowd's share."""
+    """Return the 95% interval of shares, `right` of `n` expected, begun with two answers of the crowd's share."""
     from scipy.special import betaincinv
 
     right, n = np.asarray(right, np.float64), np.asarray(n, np.float64)
@@ -21,13 +22,13 @@ def beta_interval(right: npt.ArrayLike, n: npt.ArrayLike, crowd: npt.ArrayLike) 
 
 
 def shrunk_share(right: npt.ArrayLike, n: npt.ArrayLike, crowd: npt.ArrayLike) -> Floats:
-    """Shares of which `right` of `n` were seen, begun with two answers of the crowd's share."""
+    """Return shares, `right` of `n` seen, begun with two answers of the crowd's share."""
     begun = CROWD_ANSWERS * np.asarray(crowd, np.float64)
     return np.asarray((np.asarray(right, np.float64) + begun) / (np.asarray(n, np.float64) + CROWD_ANSWERS))
 
 
 def chance_excess(variance: npt.ArrayLike, chance: float, largest: npt.ArrayLike = 1.0) -> Floats:
-    """By how much a sum exceeds its expectation with a probability of at most `chance`: Bernstein's inequality.
+    """Return by how much a sum exceeds its expectation with a probability of at most `chance`, by Bernstein.
 
     It holds for any number of terms, however few, if they are independent or drawn without replacement.
 

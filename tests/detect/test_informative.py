@@ -1,12 +1,12 @@
-"""Which PI tells of wrong answers: none that is idle, all that is not."""
+"""Which PI indicates wrong answers: none that is idle, all that is not."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pidual.detect import find_reasons
-from pidual.detect.bounds import chance_excess
-from pidual.detect.tells import HIGH, HIGHEST, LIFT, LOW, LOWEST, MISSING, column_values, find_telling
+from pidual.detect import find_reason_parts
+from pidual.detect.informative import HIGH, HIGHEST, LIFT, LOW, LOWEST, MISSING, column_values, find_informative
+from pidual.detect.intervals import chance_excess
 
 
 def answers(seed, n=1000, rate=0.1, people=10, per_item=2):
@@ -32,7 +32,7 @@ def test_idle_pi_is_named_in_at_most_two_of_forty_reports(n, rate):
     named = 0
     for seed in range(40):
         wrong, who, item, pi, _ = answers(seed, n, rate)
-        reasons = find_reasons(
+        reasons = find_reason_parts(
             wrong,
             classes=["a", "b"],
             given=wrong.astype(int),
@@ -43,7 +43,7 @@ def test_idle_pi_is_named_in_at_most_two_of_forty_reports(n, rate):
             annotator=who,
             pi=pi,
         )
-        named += any(name in " ".join(reasons) for name in pi)
+        named += any(name in " ".join(reasons["whole"]) for name in pi)
     assert named <= 2
 
 
@@ -56,19 +56,19 @@ def test_pi_that_tells_is_named(seed):
     late = wrong | ((trial > 0.9 * n) & (rng.random(n) < 0.3))
     pi["trial"] = trial
     pi["tool"] = np.where(late & (rng.random(n) < 0.3), "phone", rng.choice(["web", "desk"], n))
-    found = {one.name: one for one in find_telling(pi, late, who, item)}
-    assert found["seconds"].tells[LOWEST]
-    assert not found["seconds"].tells[[HIGH, HIGHEST, MISSING]].any()
-    assert found["trial"].tells[HIGHEST]
-    assert found["tool"].tells[found["tool"].categories.index("phone")]
-    assert not found["number"].tells.any()
+    found = {one.name: one for one in find_informative(pi, late, who, item)}
+    assert found["seconds"].is_informative[LOWEST]
+    assert not found["seconds"].is_informative[[HIGH, HIGHEST, MISSING]].any()
+    assert found["trial"].is_informative[HIGHEST]
+    assert found["tool"].is_informative[found["tool"].categories.index("phone")]
+    assert not found["number"].is_informative.any()
 
 
 def test_counts_and_bound_by_plain_loops():
     wrong, who, item, pi, rng = answers(3, 600, 0.2, people=6, per_item=3)
     pi["seconds"] = np.where(rng.random(600) < 0.1, np.nan, np.exp(rng.normal(size=600) - 0.7 * wrong))
     pi["level"] = rng.integers(0, 4, 600)
-    found = find_telling(pi, wrong, who, item)
+    found = find_informative(pi, wrong, who, item)
     tests = sum(int((one.n >= 20).sum()) for one in found)
     for one in found:
         for value in range(len(one.n)):
@@ -89,7 +89,7 @@ def test_counts_and_bound_by_plain_loops():
             assert one.cluster[value] == pytest.approx(cluster)
             assert one.variance[value] == pytest.approx(variance * cluster)
             beyond = wrong[mine].sum() - expected > chance_excess(variance * cluster, 0.02 / tests, cluster)
-            assert one.tells[value] == (beyond and mine.sum() >= 20 and one.lift[value] >= LIFT)
+            assert one.is_informative[value] == (beyond and mine.sum() >= 20 and one.lift[value] >= LIFT)
 
 
 def test_tails_by_plain_loops():

@@ -54,7 +54,7 @@ class Posteriors:
 
     @classmethod
     def empty(cls, n_items: int, n_classes: int) -> "Posteriors":
-        """Place for so many items."""
+        """Make arrays to be filled, one entry per item."""
         few = n_classes <= ALL_CLASSES
         return cls(
             np.zeros(n_items, np.int64),
@@ -84,7 +84,7 @@ class Posteriors:
 
 
 def largest(p: npt.NDArray[np.floating[Any]], n: int) -> Ints:
-    """Columns (B, n) of the n largest values of each row, largest first; of equal values the first column.
+    """Return the columns (B, n) of the n largest values of each row, largest first; of equal values the first column.
 
     Taking the maximum n times costs a tenth of sorting or partitioning rows of a thousand columns.
     """
@@ -116,20 +116,20 @@ class Truth:
 
     @classmethod
     def of(cls, predictions: Predictions, posteriors: Posteriors | None) -> "Truth":
-        """By the posterior of each item where it is known, else by its consensus."""
+        """Take the posterior of each item where it is known, else its consensus."""
         if posteriors is None:
             return cls.by_consensus(predictions.suggested, predictions.suggested_probability)
         return cls.by_posterior(predictions.item, posteriors)
 
     @classmethod
     def by_consensus(cls, consensus: npt.ArrayLike, quality: npt.ArrayLike) -> "Truth":
-        """The consensus of every annotation's item alone, counted by its probability."""
+        """Take the consensus of every annotation's item alone, counted by its probability."""
         label = np.asarray(consensus).astype(np.int64)
         return cls(np.arange(len(label)), label, np.asarray(quality, np.float64))
 
     @classmethod
     def by_posterior(cls, item: npt.ArrayLike, posteriors: Posteriors) -> "Truth":
-        """Every class that is likely enough, and the most likely one.
+        """Take every class that is likely enough, and the most likely one.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ def items_table(
     posteriors: Posteriors,
     classes: Sequence[Any],
 ) -> pd.DataFrame:
-    """One row per item.
+    """Build a table with one row per item.
 
     Parameters
     ----------

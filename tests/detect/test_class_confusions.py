@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from test_annotators import soft_truth
 
-from pidual.detect.classes import Transitions, describe_classes, taken_for
-from pidual.detect.tables import Truth
+from pidual.detect.class_confusions import Transitions, describe_classes, taken_for
+from pidual.detect.counts import Counts
+from pidual.detect.items import Truth
 
 NAMES = ["cat", "dog", "eel", "fox", "gnu"]
 
@@ -21,7 +22,8 @@ def crowd(confuse, people=10, n=6000, seed=0, k=5):
 
 def advice(confuse, *, annotators=True, **how):
     given, truth, who = crowd(confuse, **how)
-    return describe_classes(given, truth, NAMES[: how.get("k", 5)], who if annotators else None)["advice"]
+    names = NAMES[: how.get("k", 5)]
+    return describe_classes(Counts.of(who, given, truth, len(names)), names, people=annotators)["advice"]
 
 
 def swap(rng, truth, given, share, a=0, b=1):
@@ -47,12 +49,12 @@ def half_the_people(rng, who, truth, given):
 
 def test_transitions_by_plain_loops():
     _, given, truth = soft_truth()
-    found = Transitions.count_answers(given, truth, 3)
+    found = Transitions.of(Counts.of(None, given, truth, 3))
     expected = np.zeros((3, 3))
     for row, label, weight in zip(truth.row, truth.label, truth.weight, strict=True):
         expected[label, given[row]] += weight
     assert found.matrix() == pytest.approx(expected / expected.sum(1, keepdims=True))
-    described = describe_classes(given, truth, ["a", "b", "c"])
+    described = describe_classes(Counts.of(None, given, truth, 3), ["a", "b", "c"], people=False)
     assert described["names"] == ["a", "b", "c"]
     assert np.array(described["transitions"]) == pytest.approx(found.matrix())
     pairs = described["pairs"]
@@ -68,7 +70,8 @@ def test_of_many_classes_only_pairs_are_told():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 30, 3000)
     given = np.where(rng.random(3000) < 0.5, truth, rng.integers(0, 30, 3000))
-    described = describe_classes(given, Truth.by_consensus(truth, np.ones(3000)), list(range(30)))
+    counts = Counts.of(None, given, Truth.by_consensus(truth, np.ones(3000)), 30)
+    described = describe_classes(counts, list(range(30)), people=False)
     assert "transitions" not in described
     assert len(described["pairs"]) == 50
     assert described["advice"] == []
@@ -102,7 +105,8 @@ def misses(n, own, others, seed):
     truth, who = rng.integers(0, 2, n), rng.integers(0, 4, n)
     rate = np.where(who == 2, own, others) * (truth == 0)
     given = np.where(rng.random(n) < rate, 1 - truth, truth)
-    return describe_classes(given, Truth.by_consensus(truth, np.ones(n)), ["fraud", "ok"], who)["advice"]
+    counts = Counts.of(who, given, Truth.by_consensus(truth, np.ones(n)), 2)
+    return describe_classes(counts, ["fraud", "ok"], people=True)["advice"]
 
 
 @pytest.mark.parametrize(("n", "seed"), [(n, seed) for n in (400, 4000, 40000) for seed in range(5)])
@@ -128,7 +132,8 @@ def test_who_gives_most_answers_is_not_blamed_for_it():
     rng = np.random.default_rng(0)
     truth, who = rng.integers(0, 2, 3000), np.where(rng.random(3000) < 0.9, 0, rng.integers(1, 6, 3000))
     given = np.where((rng.random(3000) < 0.08) & (truth == 0), 1, truth)
-    found = describe_classes(given, Truth.by_consensus(truth, np.ones(3000)), ["fraud", "ok"], who)["advice"]
+    counts = Counts.of(who, given, Truth.by_consensus(truth, np.ones(3000)), 2)
+    found = describe_classes(counts, ["fraud", "ok"], people=True)["advice"]
     assert not any("one annotator" in text for text in found)
 
 
@@ -150,6 +155,6 @@ def test_a_bound_and_not_a_ratio():
         truth = np.repeat(np.arange(5), n)
         given = truth.copy()
         given[: 3 * n // 10] = 1
-        found = Transitions.count_answers(given, Truth.by_consensus(truth, np.ones(5 * n)), 5)
+        found = Transitions.of(Counts.of(None, given, Truth.by_consensus(truth, np.ones(5 * n)), 5))
         entry = np.flatnonzero((found.true == 0) & (found.given == 1))[0]
         assert taken_for(found.count, found.per_class[found.true], found)[entry] == expected

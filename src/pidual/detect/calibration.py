@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..metrics import NORMAL_90
 from .cutoff import auto_cutoff
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +30,6 @@ SD_A, SD_LOG_B = 1.5, 0.5  # about as much as qualities were off on data with cl
 EDGE = 1e-4  # qualities count as no closer to 0 or 1
 BINS = 600  # of qualities, where numbers are of many labels
 QUANTILES = (0.05, 0.5, 0.95)
-NORMAL_90 = 1.6448536269514722
 
 
 @dataclass(frozen=True)
@@ -78,28 +78,28 @@ class Calibration:
         return cls(a, found.b, weight / weight.sum(), found.n_decisions, found.n_wrong)
 
     def logits(self, centre: Floats) -> Floats:
-        """logit P(wrong) at every point of the grid, for labels where it is stated as this (G, n)."""
+        """Return logit P(wrong) at every point of the grid, for labels where it is stated as this (G, n)."""
         found: Floats = self.a[:, None] + self.b[:, None] * centre
         return found
 
     def means(self, quality: npt.ArrayLike) -> Floats:
-        """Share of wrong ones among many labels at every point of the grid (G,)."""
+        """Return the share of wrong labels among many at every point of the grid (G,)."""
         centre, count = binned(quality)
         shares: Floats = expit(self.logits(centre)) @ (count / count.sum())
         return shares
 
     def apply(self, quality: npt.ArrayLike) -> Floats:
-        """Qualities that are right as often as they say, in the same order: those of the mean of a and of log b."""
+        """Return qualities that are right as often as they say, in the same order, by the mean of a and of log b."""
         found = self.curve()
         right: Floats = 1 - expit(found["a"] + found["b"] * logit_of(1 - np.asarray(quality, np.float64)))
         return right
 
     def curve(self) -> dict[str, float]:
-        """a and b by which `apply` goes."""
+        """Return the a and b that `apply` uses."""
         return {"a": float(self.weight @ self.a), "b": float(np.exp(self.weight @ np.log(self.b)))}
 
     def share_of_wrong(self, quality: npt.ArrayLike, decided: Bools, wrong: Bools) -> dict[str, float] | None:
-        """How many of some labels are wrong: rate, low and high (a 90% interval); None of no labels.
+        """Estimate how many of some labels are wrong: rate, low and high (a 90% interval); None without labels.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Calibration:
 
 
 def binned(quality: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """logit(1 - q) of labels in narrow bins, and how many labels these hold."""
+    """Return logit(1 - q) of labels in narrow bins, and the number of labels in each."""
     logit = logit_of(1 - np.asarray(quality, np.float64))
     most = logit_of(1 - EDGE)
     count, _ = np.histogram(logit, BINS, (-most, most))
@@ -134,19 +134,19 @@ def binned(quality: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def logit_of(p: Any) -> Any:
-    """log p / (1 - p), of p no closer to 0 or 1 than EDGE."""
+    """Return log p / (1 - p), for p no closer to 0 or 1 than EDGE."""
     p = np.clip(p, EDGE, 1 - EDGE)
     return np.log(p) - np.log1p(-p)
 
 
 def expit(x: Floats) -> Floats:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     found: Floats = 0.5 * (1 + np.tanh(0.5 * x))
     return found
 
 
 def spread_sample(quality: npt.ArrayLike, is_issue: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
-    """Positions of n labels spread evenly over those that look wrong and half as many beyond, worst first.
+    """Return n labels spread evenly over those that look wrong and half as many beyond, worst first, as positions.
 
     Decisions on them tell how good the list is much sooner than those on the worst labels do (docs/loop.md).
     """
@@ -158,7 +158,7 @@ def spread_sample(quality: npt.ArrayLike, is_issue: npt.ArrayLike, n: int) -> np
 def calibrate(
     quality: npt.ArrayLike, is_issue: npt.ArrayLike, decided: Bools, wrong: Bools, noise: Mapping[str, float]
 ) -> tuple[Calibration, dict[str, Any]] | None:
-    """What decisions say about a list of labels that look wrong; None where they are too few.
+    """Learn from decisions how good a list of labels that look wrong is; None where they are too few.
 
     Parameters
     ----------

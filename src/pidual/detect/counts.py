@@ -1,0 +1,102 @@
+"""Count answers by annotator, true class and given label: what is said about people and classes rests on these counts.
+
+Only what occurs has a cell, so that many annotators and many classes cost no more than their answers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..run.predictions import Predictions
+from .intervals import sums
+from .items import Posteriors, Truth
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Expected numbers of answers: a cell for all that have the same codes, in ascending order.
+
+    Parameters
+    ----------
+    who, true, given : int array (C,)
+        Codes of the annotator, of the class of the item, and of the given label; 0 along an axis that is summed over.
+    n, right : array (C,)
+        Answers, and right ones among them.
+    cell : int array
+        The cell of each answer that was counted.
+    n_classes : int
+    """
+
+    who: Ints
+    true: Ints
+    given: Ints
+    n: Floats
+    right: Floats
+    cell: Ints
+    n_classes: int
+
+    @classmethod
+    def of(cls, who: npt.ArrayLike | None, given: npt.ArrayLike, truth: Truth, n_classes: int) -> "Counts":
+        """Count answers by what their items may be.
+
+        Parameters
+        ----------
+        who : int array (N,) or None
+            Codes of the annotators; None where they are not known.
+        given : int array (N,)
+            Codes of the given labels.
+        truth : Truth
+        n_classes : int
+        """
+        said = np.asarray(given).astype(np.int64)[truth.row]
+        people = np.zeros_like(said) if who is None else np.asarray(who).astype(np.int64)[truth.row]
+        right = truth.weight * (said == truth.label)
+        return cls._in_cells(people, truth.label, said, truth.weight, right, n_classes)
+
+    @classmethod
+    def of_predictions(cls, predictions: Predictions, posteriors: Posteriors | None = None) -> "Counts":
+        """Count answers by the posterior of each item where it is known, else by its consensus."""
+        truth = Truth.of(predictions, posteriors)
+        return cls.of(predictions.annotator, predictions.given, truth, len(predictions.classes))
+
+    @classmethod
+    def _in_cells(cls, who: Ints, true: Ints, given: Ints, n: Floats, right: Floats, k: int) -> "Counts":
+        keys, cell = np.unique((who * k + true) * k + given, return_inverse=True)
+        n, right = (sums(cell, part, len(keys)) for part in (n, right))
+        return cls(keys // k**2, keys // k % k, keys % k, n, right, cell, k)
+
+    def per(self, *axes: str) -> "Counts":
+        """Return the sums over all axes but these; its `cell` is that of each cell here."""
+        who, true, given = (getattr(self, name) * (name in axes) for name in ("who", "true", "given"))
+        return Counts._in_cells(who, true, given, self.n, self.right, self.n_classes)
+
+    def totals(self, *axes: str) -> tuple[Floats, Floats]:
+        """Return for each cell the answers, and the right ones, of all cells that have its codes on these axes."""
+        found = self.per(*axes)
+        return found.n[found.cell], found.right[found.cell]
+
+    @property
+    def is_wrong(self) -> npt.NDArray[np.bool_]:
+        """Whether the given label of each cell is another class than the true one."""
+        return np.asarray(self.true != self.given)
+
+    def number(self, who: Ints, true: Ints, given: Ints) -> Floats:
+        """Return the number of answers with these codes, 0 where there are none."""
+        k = self.n_classes
+        keys, wanted = ((a * k + b) * k + c for a, b, c in ((self.who, self.true, self.given), (who, true, given)))
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[place] == wanted, self.n[place], 0.0)
+
+    def by_class(self) -> tuple[Floats, Floats]:
+        """Return answers to items of each class (K,), and right ones among them."""
+        n, right = (sums(self.true, part, self.n_classes) for part in (self.n, self.right))
+        return n, right
+
+    def matrix(self) -> Floats:
+        """Return answers by true class, in rows, and given label (K, K)."""
+        k = self.n_classes
+        return sums(self.true * k + self.given, self.n, k * k).reshape(k, k)
