@@ -18,8 +18,8 @@ from pidual.detect import spread_sample
 from pidual.errors import RunError
 from pidual.metrics import wilson_interval
 from pidual.run.decisions import Store
+from pidual.show.review.access import HEADERS, MAX_BODY, is_own_host
 from pidual.show.review.app import make_app
-from pidual.show.review.guard import HEADERS, MAX_BODY, is_own_host
 
 TOKEN = "t0ken"
 PORT = 8123

@@ -12,8 +12,8 @@ pytest.importorskip("starlette")
 
 from pidual.api.run import Run
 from pidual.run.decisions import Store
+from pidual.show.review.access import HEADERS
 from pidual.show.review.app import make_app
-from pidual.show.review.guard import HEADERS
 
 TOKEN, HOST = "s3cret-t0ken", "127.0.0.1:8123"
 PATHS = ["/", "/review.js", "/api/about", "/api/next", "/api/item", "/api/annotators", "/api/decide", "/api/undo"]
