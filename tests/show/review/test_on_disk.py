@@ -7,9 +7,8 @@ from pidual.show.review.on_disk import BATCH, OnDisk, array_on_disk
 
 
 def test_every_row_of_batches_of_any_size_is_found():
-    sizes, rows = (1, BATCH, 3 * BATCH + 5, 2), []
-    for n in sizes:
-        rows.append([None if i % 7 == 0 else f"{n} {i}" for i in range(n)])
+    sizes = (1, BATCH, 3 * BATCH + 5, 2)
+    rows = [[None if i % 7 == 0 else f"{n} {i}" for i in range(n)] for n in sizes]
     plain, *others = (pa.array(part, pa.string()) for part in rows)
     column = OnDisk.column([plain.dictionary_encode(), *others])
     wanted = [text for part in rows for text in part]
