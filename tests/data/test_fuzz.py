@@ -22,6 +22,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from pidual.run.predictions import read_frame
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
+
 # Without shrinking: a case that fails is printed as it is, in seconds; to shrink it, add Phase.shrink.
 OFTEN = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": list(HealthCheck)}
 COUNT = itertools.count()

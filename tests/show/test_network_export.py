@@ -18,6 +18,8 @@ from pidual.api.run import Run
 from pidual.errors import RunError
 from pidual.show.export import network
 
+pytestmark = pytest.mark.shapes_unchecked
+
 SMALL = ["--quiet", "--out"]
 
 

@@ -14,6 +14,8 @@ from pidual.learn.engine import Training, fit, make_fabric
 from pidual.learn.engine.predict import evaluate, predict_probabilities
 from pidual.learn.methods import METHODS
 
+pytestmark = pytest.mark.runs_first
+
 MIXES = ("divide_mix", "elr_plus", "pes_semi")
 
 
