@@ -7,11 +7,10 @@ import pytest
 from fabricated import change_files, fabricate_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from review_server import CLASSES, SCRIPT
+from review_server import CLASSES, PORT, SCRIPT, TOKEN, Client
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
-from starlette.testclient import TestClient
 
 from pidual.api.run import Run
 from pidual.detect import spread_sample
@@ -20,35 +19,6 @@ from pidual.metrics import wilson_interval
 from pidual.run.decisions import Store
 from pidual.show.review.access import HEADERS, MAX_BODY, is_own_host
 from pidual.show.review.app import make_app
-
-TOKEN = "t0ken"
-PORT = 8123
-OWN = f"http://127.0.0.1:{PORT}"
-
-
-class Client:
-    """Asks as the page does; `ask` and `post` give the answer's JSON."""
-
-    def __init__(self, app, reviewer="ann"):
-        self.http = TestClient(app, base_url=OWN, raise_server_exceptions=False)
-        self.reviewer, self.sent = reviewer, 0
-        self.headers = {"Authorization": f"Bearer {TOKEN}", "Origin": OWN}
-
-    def ask(self, path="next", **query):
-        query = {"reviewer": self.reviewer} | query if path == "next" else query
-        answer = self.http.get(f"/api/{path}", params=query, headers=self.headers)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def post(self, path, **fields):
-        self.sent += 1
-        body = {"reviewer": self.reviewer, "request": f"{self.reviewer} {self.sent}"} | fields
-        answer = self.http.post(f"/api/{path}", json=body, headers=self.headers)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def decide(self, row, decision="keep", label=None):
-        return self.post("decide", row=row, decision=decision, label=label)
 
 
 @pytest.fixture
@@ -287,6 +257,23 @@ def test_a_decision_that_cannot_be_written_is_not_confirmed(run, client, monkeyp
     assert answer.status_code == 503
     assert "secret" not in answer.text
     assert len(run.reviews) == 0
+
+
+def test_a_file_that_went_away_stops_the_answers_until_it_is_back(run, client, tmp_path):
+    path = run.path / "reviews.sqlite"
+    assert client.decide(0)["new"]
+    away = path.rename(tmp_path / "away")
+    for method, address, more in (
+        ("GET", "next?reviewer=ann", {}),
+        ("POST", "undo", {"json": {"reviewer": "ann", "request": "u"}}),
+        ("POST", "decide", {"json": GOOD}),
+    ):
+        answer = client.http.request(method, f"/api/{address}", headers=client.headers, **more)
+        assert answer.status_code == 503
+        assert "cannot be used" in answer.json()["error"]
+    away.rename(path)
+    assert client.decide(3)["new"]
+    assert run.reviews["row"].tolist() == [0, 3]
 
 
 BAD = {

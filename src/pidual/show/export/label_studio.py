@@ -55,7 +55,7 @@ def write_tasks(
     if only is not None:
         about = about.loc[list(only)]
     fields = _fields(source, roles, about["row"].to_numpy())
-    tags = _tags(source, list(fields))
+    tags = tags_of(source, list(fields))
     version = f"pidual {run.config['method']} {run.summary.get('run_id', '')}".strip()
     with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write("[")
@@ -64,11 +64,11 @@ def write_tasks(
             data |= {"pidual_item": item, "label_quality": round(float(task["quality"]), 4)}
             data |= {"given_labels": task["given"], **{name: values[number] for name, values in (more or {}).items()}}
             score = round(float(task["consensus_quality"]), 4)
-            result = _result("consensus", tags, str(task["consensus_label"]))
+            result = result_of("consensus", tags, str(task["consensus_label"]))
             prediction = {"model_version": version, "score": score, "result": [result]}
             made: dict[str, Any] = {"data": data, "predictions": [prediction]}
             if task["is_reviewed"]:
-                result = _result("reviewed", tags, task["reviewed"])
+                result = result_of("reviewed", tags, task["reviewed"])
                 made["annotations"] = [{"result": [result], "ground_truth": True, "was_cancelled": False}]
             file.write(",\n " if number else "\n ")
             json.dump(made, file, ensure_ascii=False, allow_nan=False)
@@ -84,7 +84,7 @@ def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
     return labels.loc[labels["nunique"] == 1, "first"].astype(object)
 
 
-def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
+def result_of(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
     """Write a label as a result of the control that it belongs to."""
     value: dict[str, Any] = {"choices": [label]}
     if tags["type"] == "taxonomy":
@@ -112,7 +112,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _tags(source: Source, fields: list[str]) -> dict[str, str]:
+def tags_of(source: Source, fields: list[str]) -> dict[str, str]:
     """Find the control that the labels belong to, what it is about, and its type."""
     control = next((name for name, column in source.aliases.items() if column == "label"), "label")
     guess = source.guess
