@@ -19,7 +19,7 @@ import pidual
 INNER = {  # what is not a name of `pidual` itself: where one moves, its line here follows
     "main": "pidual.cli:main",
     "cli": "pidual.cli:cli",
-    "Store": "pidual.show.review:Store",
+    "Store": "pidual.run.decisions:Store",
     "make_app": "pidual.show.review.app:make_app",
     "cifar": "pidual.data.datasets.published.cifar",  # it has BATCH, the number of images in a file
 }

@@ -16,60 +16,6 @@ from command_line import write_key
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Files of tests, of which the first look at figures, and the second fit end to end what others fit with checks.
-DRAWING = {
-    "test_analyses",
-    "test_benchmark",
-    "test_browser",
-    "test_fuzz",
-    "test_sweep",
-    "test_theory",
-}
-UNCHECKED = {
-    "test_analyses",
-    "test_any_classifier",
-    "test_artefacts",
-    "test_auto",
-    "test_bad_input",
-    "test_benchmark",
-    "test_browser",
-    "test_cli",
-    "test_consensus",
-    "test_demo",
-    "test_directory",
-    "test_docs_code",
-    "test_estimator",
-    "test_examples",
-    "test_export",
-    "test_exports",
-    "test_from_run",
-    "test_fuzz",
-    "test_giveaway",
-    "test_hf_export",
-    "test_import_command",
-    "test_judge",
-    "test_label_issues",
-    "test_network_export",
-    "test_next",
-    "test_odd_input",
-    "test_people",
-    "test_previews",
-    "test_readme",
-    "test_report",
-    "test_reprs",
-    "test_run",
-    "test_rundir",
-    "test_sections",
-    "test_start_pages",
-    "test_sweep",
-    "test_truth",
-    "test_who_and_what",
-}
-LONGEST = (  # files of tests that take more than ten seconds: they come first, so that two workers end together
-    *("test_estimator", "test_run", "test_sweep", "test_cli", "test_docs_code", "test_every_method", "test_judge"),
-    *("test_report", "test_fuzz", "test_processes"),
-)
-
 
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of most tests
@@ -80,8 +26,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+    items.sort(key=lambda item: item.get_closest_marker("runs_first") is None)
 
 
 def pytest_collection_finish():
@@ -115,14 +60,15 @@ def _files_need_not_outlive_the_machine():
 def _figures_are_drawn_where_they_are_looked_at(request):
     from figures import drawn, not_drawn
 
-    with drawn() if request.path.stem in DRAWING else not_drawn():
+    with drawn() if request.node.get_closest_marker("draws_figures") else not_drawn():
         yield
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _shapes_are_checked_but_where_fits_repeat(request):
     """Checking the shapes of every call takes a third of a small fit; other files check those of all methods."""
-    with mock.patch.object(jaxtyping.config, "jaxtyping_disable", request.path.stem in UNCHECKED):
+    is_unchecked = request.node.get_closest_marker("shapes_unchecked") is not None
+    with mock.patch.object(jaxtyping.config, "jaxtyping_disable", is_unchecked):
         yield
 
 

@@ -19,6 +19,8 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import DataWarning, UsageError
 from pidual.metrics import detection_auc
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 @pytest.fixture(scope="module")
 def crowd():

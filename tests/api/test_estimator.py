@@ -50,6 +50,8 @@ from pidual.learn.engine.fit import Trainer, make_fabric
 from pidual.metrics import detection_auc
 from pidual.run.predictions import read_frame
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+
 NAMES = np.array(["cat", "dog", "owl"])
 
 

@@ -23,6 +23,8 @@ from pidual.learn.batch import Mapped, Rows
 from pidual.learn.nets import Recalibrated, build_network
 from pidual.run.predictions import read_frame
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+
 NAMES = np.array(["cat", "dog", "owl"])
 
 

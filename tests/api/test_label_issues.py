@@ -18,6 +18,8 @@ from pidual.data import probabilities
 from pidual.data.given import read_given, read_values
 from pidual.errors import DataError, DataWarning, UsageError
 
+pytestmark = pytest.mark.shapes_unchecked
+
 NAMES = ["ape", "bee", "cow"]
 
 

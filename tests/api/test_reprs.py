@@ -8,6 +8,8 @@ import pidual
 from pidual import AnnotationTable, FitOptions, Inputs, Run, RunError, UsageError, fit_table, load_dataset, load_inputs
 from pidual.data.datasets.synthetic import make_crowd
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 @pytest.fixture(scope="module")
 def crowd():

@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.draws_figures
+
 GATES = {
     "right": {},
     "keeps wrong rows": {"wrong_kept": 7},

@@ -19,6 +19,8 @@ from pidual.learn.methods import METHODS
 from pidual.run.predictions import read_frame
 from pidual.run.schemas import sealed
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+
 RUN_FILES = {
     *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),
     *("state/state.safetensors", "predictions.parquet", "items.parquet", "annotators.parquet", "thumbnails.parquet"),

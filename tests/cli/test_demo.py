@@ -10,6 +10,8 @@ from command_line import run_cli
 from pidual.cli import digits_demo as demo
 from pidual.learn.engine import Progress
 
+pytestmark = pytest.mark.shapes_unchecked
+
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 

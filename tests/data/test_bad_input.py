@@ -13,6 +13,8 @@ from command_line import change, fit, refused, refused_and_nothing_written, run_
 
 from pidual.run.predictions import read_frame
 
+pytestmark = pytest.mark.shapes_unchecked
+
 FIT = ("--quiet",)
 
 

@@ -21,6 +21,8 @@ from pidual.data.exports import FORMATS
 from pidual.data.reopen import reopen_table
 from pidual.errors import DataError, DataWarning, UsageError
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 @pytest.fixture
 def folder(tmp_path):

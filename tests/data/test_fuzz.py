@@ -1,7 +1,7 @@
 """Any table, inputs and options: a result that holds together, or one sentence; never a traceback.
 
-The first fifty cases draw figures in one of ten reports only, which is where most of the time goes; no figure holds
-text from the data.
+Eighty cases are read by the readers alone, which is where most of what may go wrong goes wrong, and fifteen go
+through every command. Of those, one of ten draws figures; no figure holds text from the data.
 """
 
 import csv
@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import tempfile
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -20,16 +21,44 @@ from command_line import run_cli, write_key
 from fuzzing import cases
 from hypothesis import HealthCheck, Phase, given, settings
 
+from pidual.data import load_inputs, read_table
+from pidual.errors import DataWarning, PidualError
 from pidual.run.predictions import read_frame
+
+pytestmark = [pytest.mark.runs_first, pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
 
 # Without shrinking: a case that fails is printed as it is, in seconds; to shrink it, add Phase.shrink.
 OFTEN = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": list(HealthCheck)}
 COUNT = itertools.count()
 
 
-@settings(max_examples=50, derandomize=True, **OFTEN)
+@settings(max_examples=80, derandomize=True, **OFTEN)
 @given(cases())
-def test_fifty_cases(case):
+def test_eighty_cases_of_the_readers(case):
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        case.write(Path(name))
+        table = read(lambda: read_table(Path(name) / case.table, keep_ids=True))
+        assert table is None or case.rows is None or len(table) <= case.rows
+        inputs = read(lambda: load_inputs(Path(name) / case.x)) if case.x else None
+        assert inputs is None or case.inputs is None or len(inputs) == case.inputs
+
+
+def read(reader):
+    """What a reader gives, or None where it refuses it in one sentence."""
+    try:
+        return reader()
+    except PidualError as error:
+        said = str(error)
+    assert "\n" not in said
+    assert said.endswith((".", "?")), said
+    assert len(said) < 2_000
+    return None
+
+
+@settings(max_examples=15, derandomize=True, **OFTEN)
+@given(cases())
+def test_fifteen_cases(case):
     figures = mock.patch("pidual.show.report.figures._svg", return_value="<svg></svg>")
     if next(COUNT) % 10:
         with figures:

@@ -12,6 +12,8 @@ from pidual.data import AnnotationTable, load_inputs
 from pidual.data.pi import PIEncoder
 from pidual.data.pi.giveaway import check_giveaway, determined_share, find_label_columns, neighbour_share
 
+pytestmark = pytest.mark.shapes_unchecked
+
 N = 600
 
 

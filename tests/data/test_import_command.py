@@ -14,6 +14,8 @@ from pidual import DataError, UsageError, read_table
 from pidual.api.run import Run
 from pidual.data import long_frame, open_source
 
+pytestmark = pytest.mark.shapes_unchecked
+
 FEW = ["--quiet"]
 
 

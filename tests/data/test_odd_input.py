@@ -31,6 +31,8 @@ from pidual.files.spreadsheet import plain_cell, plain_cells, write_csv
 from pidual.options.launcher import Place, is_first_process, place_among_processes
 from pidual.run.predictions import Predictions, read_frame
 
+pytestmark = pytest.mark.shapes_unchecked
+
 TINY = ("--quiet", "--epochs", "1", "--network", "mlp", "--set", "network.width=4", "--set", "width=4")
 
 

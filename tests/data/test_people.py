@@ -25,6 +25,8 @@ from pidual.data.people import (
     shown,
 )
 
+pytestmark = pytest.mark.shapes_unchecked
+
 SECRET = "secretperson"
 KNOWN = ["annotator", "worker", "annotator_id", "WorkerId", "rater", "labeler", "labeller_id"]
 LEAKED = [

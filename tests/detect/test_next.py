@@ -13,6 +13,8 @@ from pidual.api.run import Run
 from pidual.detect.answer_gain import confusion_matrices, gains, gains_among_many
 from pidual.errors import UsageError
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -21,6 +21,8 @@ from pidual.learn.engine import Interrupted, Progress
 from pidual.learn.engine.checkpoint import load_tensors, save_tensors
 from pidual.run.predictions import read_frame
 
+pytestmark = pytest.mark.shapes_unchecked
+
 CHOICE = "Method latent_truth: 60 items with 3.0 answers each by 6 annotators are judged together."
 FILES = ("model.safetensors", "model.json", "predictions.parquet", "items.parquet", "annotators.parquet")
 

@@ -22,6 +22,8 @@ from pidual.learn.batch import Rows
 from pidual.learn.engine import Session, make_fabric
 from pidual.learn.engine.predict import Scored
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 def made(n=400, k=3, people=10, per_item=3, seed=0, sure=2.0):
     """Rows of a crowd, and log-probabilities of a model that knows a little of the truth."""

@@ -23,6 +23,8 @@ from pidual.fit.prepare import prepare
 from pidual.learn.engine import Interrupted
 from pidual.run.decisions import Store
 
+pytestmark = pytest.mark.shapes_unchecked
+
 WORDS = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds", "--quiet", "--out"]
 TRAINED = FitOptions(network="mlp", options={"epochs": 4, "network.width": 8})
 

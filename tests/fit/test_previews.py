@@ -17,6 +17,8 @@ from pidual.detect.unusual import FAR, Usual
 from pidual.fit.options import FitOptions
 from pidual.fit.previews import MAX_CHARACTERS, suspicious_rows
 
+pytestmark = pytest.mark.shapes_unchecked
+
 FAST = FitOptions("ce", options={"epochs": 3, "network.width": 8})
 
 

@@ -36,6 +36,8 @@ from pidual.paper.code_base import CodeBaseTraining
 from pidual.paper.protocol import IMAGENET, IMAGENET_CODEBASE
 from pidual.run.predictions import read_frame
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+
 EPOCHS = 120
 LONG = (
     "--pi",

@@ -12,6 +12,8 @@ from pidual.api.run import Run
 from pidual.data import AnnotationTable, no_inputs, read_table, read_truth
 from pidual.errors import DataError
 
+pytestmark = pytest.mark.shapes_unchecked
+
 WORDS = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds", "--quiet", "--out"]
 
 

@@ -7,6 +7,8 @@ import pytest
 import pidual
 from pidual.run.schemas import AGREEMENT, CLASSES, PI_EFFECT, PI_PROBLEM
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 @pytest.fixture(scope="module")
 def judged():

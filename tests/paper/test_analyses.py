@@ -16,6 +16,8 @@ from pidual.paper import runs as runs_module
 from pidual.paper.analyses import ABLATIONS, ANALYSES, ablations, analyse, cost, dynamics, image_of, importance, size
 from pidual.paper.runs import run_fits
 
+pytestmark = [pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):

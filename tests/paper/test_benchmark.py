@@ -29,6 +29,8 @@ from pidual.paper.runs import choose_methods, claimed, draw_items, plan, read_re
 from pidual.paper.score import fit_and_score, prepare_data, score, score_last, try_out
 from pidual.paper.summary import read_results, summarise, summary_cells, write_summary
 
+pytestmark = [pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
+
 LAST = {"select": "last"}
 
 

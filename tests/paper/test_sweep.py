@@ -36,6 +36,8 @@ from pidual.paper.sweep.study import check_same, opened
 from pidual.paper.sweep.worker import Worker
 from pidual.run.lifecycle import remove_sweep
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
+
 FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
 CE = FitOptions(method="ce", options={"epochs": 2}, accelerator="cpu")
 LRS = {"lr": [0.01, 0.03, 0.1]}

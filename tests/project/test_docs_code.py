@@ -18,6 +18,8 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.learn.engine import fit
 from pidual.learn.nets import MLP
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in FILES}

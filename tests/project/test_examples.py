@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.shapes_unchecked
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 

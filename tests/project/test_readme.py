@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import run_cli
 
+pytestmark = pytest.mark.shapes_unchecked
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 CROWDS = {

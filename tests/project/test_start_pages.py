@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import environment
 
+pytestmark = pytest.mark.shapes_unchecked
+
 ROOT = Path(__file__).parents[2]
 FOUND = importlib.util.spec_from_file_location("start_pages", ROOT / "docs" / "start_pages.py")
 start_pages = importlib.util.module_from_spec(FOUND)

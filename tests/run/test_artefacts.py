@@ -26,6 +26,8 @@ from pidual.options import defaults
 from pidual.run.predictions import read_frame
 from pidual.run.schemas import NAMED_FILES
 
+pytestmark = pytest.mark.shapes_unchecked
+
 OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for each member, as the options have them
 READERS = {"predict": "finished", "detect": "finished", "list": "finished", "report": "finished", "resume": "finished"}
 READERS |= {"predict-text": "text", "predict-images": "images"}

@@ -24,6 +24,8 @@ from pidual.learn.engine.checkpoint import load_tensors, save_tensors
 from pidual.learn.engine.fit import Interrupted
 from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
 
+pytestmark = pytest.mark.shapes_unchecked
+
 QUICK = FitOptions("ce", options={"epochs": 2, "guard": "off", "network.width": 8})
 OTHER = FitOptions("ce", options={"epochs": 1, "guard": "off", "network.width": 8}, seed=3)
 ARGS = ("--method", "ce", "--epochs", 2, "--set", "network.width=8", "--quiet")

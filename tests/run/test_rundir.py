@@ -21,6 +21,8 @@ from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
 from pidual.run.schemas import sealed
 
+pytestmark = pytest.mark.shapes_unchecked
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):

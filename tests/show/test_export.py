@@ -24,6 +24,8 @@ from pidual.run.predictions import Predictions
 from pidual.show.export import decide, export_run
 from pidual.show.export.cells import Edit, edit_csv, edit_json_lines
 
+pytestmark = pytest.mark.shapes_unchecked
+
 PEOPLE = ["ann@example.org", "bob@example.org", "cho@example.org", "dan@example.org"]
 
 

@@ -13,6 +13,8 @@ from pidual.api.run import Run
 from pidual.run.decisions import Store
 from pidual.show.export.hugging_face import with_sources
 
+pytestmark = pytest.mark.shapes_unchecked
+
 try:
     MISSING = importlib.util.find_spec("datasets.arrow_dataset") is None  # not a folder of this name
 except ImportError:

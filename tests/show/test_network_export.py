@@ -4,7 +4,6 @@ import contextlib
 import json
 import resource
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import environment, run_cli, write_crowd, write_pictures
+from command_line import run_cli, write_crowd, write_pictures
 
 from pidual.api.run import Run
 from pidual.errors import RunError
 from pidual.show.export import network
+
+pytestmark = pytest.mark.shapes_unchecked
 
 SMALL = ["--quiet", "--out"]
 
@@ -29,12 +30,9 @@ def crowd(tmp_path_factory):
     np.save(folder / "x.npy", 1000 + 50 * x)  # where standardisation matters
     words = ["fit", "labels.csv", "--x", "x.npy", "--pi", "annotator,seconds"]
     with contextlib.chdir(folder):
-        for more in (
-            ["run"],
-            ["ce", "--method", "ce"],
-            ["het", "--method", "het"],
-            ["co_teaching", "--method", "co_teaching"],
-        ):
+        assert run_cli([*words, *SMALL, "run"])[0] == 0
+        for method, epochs in (("ce", 5), ("het", 1), ("co_teaching", 1)):
+            more = [method, "--method", method, "--epochs", epochs, "--keep-going"]
             assert run_cli([*words, *SMALL, *more])[0] == 0
         assert run_cli(["fit", "labels.csv", "--no-x", "--quiet", "--out", "no_x"])[0] == 0
         np.save("p.npy", np.random.default_rng(0).dirichlet(np.ones(3), 60).astype(np.float32))
@@ -80,30 +78,20 @@ TO = ["csv", "parquet", "jsonl", "label-studio", "torch", "csv --soft"]
 
 
 @pytest.mark.parametrize("to", TO)
-def test_a_full_disk_leaves_nothing_half_written(crowd, tmp_path, monkeypatch, to):
+def test_a_place_that_is_full_or_cannot_be_written_to_is_named_and_left_as_it_was(crowd, tmp_path, monkeypatch, to):
     monkeypatch.chdir(crowd)
     _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    words = ["export", "ce", tmp_path / "out.csv", "--to", *to.split()]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (500, most))
-    try:
-        code, out, err = run_cli(words)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (code, out, err) == (
-        1,
-        "",
-        f"Error: Cannot write {tmp_path / 'out.csv'} (File too large); choose another place.\n",
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("to", TO)
-def test_a_place_that_cannot_be_written_to_is_named(crowd, tmp_path, monkeypatch, to):
-    monkeypatch.chdir(crowd)
-    said = refusal("ce", tmp_path / "nothing" / "out.csv", "--to", *to.split())
-    assert said == (
-        f"Error: Cannot write {tmp_path / 'nothing' / 'out.csv'} (No such file or directory); choose another place.\n"
-    )
+    for out, why, size in (
+        (tmp_path / "out.csv", "File too large", 500),
+        (tmp_path / "nothing" / "out.csv", "No such file or directory", most),
+    ):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+        try:
+            answer = run_cli(["export", "ce", out, "--to", *to.split()])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert answer == (1, "", f"Error: Cannot write {out} ({why}); choose another place.\n")
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["run", "ce"])
@@ -127,11 +115,10 @@ def test_a_network_of_pictures_loads(pictures, tmp_path):
     np.testing.assert_allclose(p, ours(pictures / "run", pictures / "pictures"), atol=1e-6)
 
 
-def test_the_file_that_loads_runs_by_itself(crowd, tmp_path):
+def test_the_file_that_loads_runs_by_itself(crowd, tmp_path, capsys):
     export(crowd / "run", tmp_path / "net.pt", "--to", "torch")
-    command = [sys.executable, tmp_path / "net.py"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
-    assert done.stdout.startswith("3 classes; of an input of zeros: ")
+    runpy.run_path(str(tmp_path / "net.py"), run_name="__main__")
+    assert capsys.readouterr().out.startswith("3 classes; of an input of zeros: ")
 
 
 def test_every_kernel_is_written(crowd, tmp_path, monkeypatch):
@@ -172,19 +159,16 @@ def test_given_probabilities_are_recalibrated_in_onnx_alone(crowd, tmp_path):
     np.testing.assert_allclose(p, ours(crowd / "given", crowd / "p.npy"), atol=1e-5)
 
 
-@pytest.mark.parametrize("data", ["crowd", "pictures"])
-def test_onnx_gives_our_probabilities(data, request, tmp_path):
+def test_onnx_gives_our_probabilities(pictures, tmp_path):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    folder = request.getfixturevalue(data)
-    told = json.loads(export(folder / "run", tmp_path / "net.onnx", "--to", "onnx", "--json"))
+    told = json.loads(export(pictures / "run", tmp_path / "net.onnx", "--to", "onnx", "--json"))
     assert told["max_difference"] <= 1e-5
     session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
-    model = Run.open(folder / "run").model
+    model = Run.open(pictures / "run").model
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == model["classes"]
-    x = np.load(folder / "x.npy").astype(np.float32) if data == "crowd" else pixels(folder)
-    expected = ours(folder / "run", folder / ("x.npy" if data == "crowd" else "pictures"))
+    x, expected = pixels(pictures), ours(pictures / "run", pictures / "pictures")
     for rows in (1, 7, len(x)):
         (p,) = session.run(["probabilities"], {"x": x[:rows]})
         np.testing.assert_allclose(p, expected[:rows], atol=1e-5)

@@ -1,4 +1,4 @@
-"""What reviewers decide, in reviews.sqlite of a run: who, when and what, one row each.
+"""Keep what reviewers decide, in reviews.sqlite of a run: who, when and what, one row each.
 
 Rows are added and never changed: a second decision on a label is another row, and so is taking one back. What counts
 is the last decision on a label that was not taken back. A decision is on the disk before `add` returns.
@@ -51,7 +51,7 @@ class Decision:
 
 
 class Standing:
-    """The decisions that count. Whoever reads decisions reads them here, where each is checked.
+    """Keeps the decisions that count. Whoever reads decisions reads them here, where each is checked.
 
     Parameters
     ----------
@@ -69,10 +69,8 @@ class Standing:
 
     def read(self, db: sqlite3.Connection) -> None:
         """Read what was written since, by any process."""
-        asked = (
-            "SELECT id, request, undoes, row, decision, label, reviewer, at FROM decisions WHERE id >= ? ORDER BY id"
-        )
-        found = db.execute(asked, (self._seen[0],)).fetchall()
+        asked = "id, request, undoes, row, decision, label, reviewer, at"
+        found = db.execute(f"SELECT {asked} FROM decisions WHERE id >= ? ORDER BY id", (self._seen[0],)).fetchall()
         if self._seen[1] is not None:
             if not found or found[0][:2] != self._seen:
                 raise RunError(f"{self._path} has lost decisions that were in it; {START_OVER}.")
@@ -112,8 +110,8 @@ class Standing:
         if not isinstance(found.reviewer, str):
             return f"reviewer {quoted(found.reviewer)}, which is no text"
         if found.decision == UNDO:
-            known = found.label is None and undoes in self._of_row.get(found.row, {})
-            return None if known else f"nothing that it can undo ({quoted(undoes)})"
+            can = found.label is None and undoes in self._of_row.get(found.row, {})
+            return None if can else f"nothing that it can undo ({quoted(undoes)})"
         if found.decision not in DECISIONS or undoes is not None:
             return f"decision {quoted(found.decision)}, which is none of {', '.join(DECISIONS)}"
         if found.label not in (self._classes if found.decision != "unsure" else {None}):
@@ -122,7 +120,7 @@ class Standing:
 
 
 class Store:
-    """The decisions on a run. One object may be used by several threads, and one file by several processes.
+    """Keeps the decisions on a run. One object may be used by several threads, and one file by several processes.
 
     Parameters
     ----------
@@ -145,7 +143,7 @@ class Store:
         self._db.close()
 
     def add(self, row: int, decision: str, label: str | None, *, reviewer: str, request: str) -> tuple[int, bool]:
-        """Write a decision; its number, and whether it is new.
+        """Write a decision; return its number, and whether it is new.
 
         Parameters
         ----------
@@ -157,37 +155,32 @@ class Store:
         return self.add_all([(row, decision, label, reviewer, request)])[0]
 
     def add_all(self, decisions: Sequence[Sent]) -> list[tuple[int, bool]]:
-        """Write decisions that come together, all or none; for each what `add` says."""
+        """Write decisions that come together, all or none; return for each what `add` returns."""
         for row, decision, label, reviewer, _ in decisions:
             if decision not in DECISIONS:
                 raise UsageError(f"There is no decision {decision!r}; use one of {', '.join(DECISIONS)}.")
             if wrong := self._standing.wrong(Decision(row, decision, label, reviewer, _now())):
                 raise UsageError(f"A decision cannot have {wrong}.")
-        written = []
         with self._lock, self._writing():
-            for row, decision, label, reviewer, request in decisions:
-                known = self._db.execute("SELECT id FROM decisions WHERE request = ?", (request,)).fetchone()
-                number = int(known[0]) if known else self._insert(reviewer, row, decision, label, None, request)
-                written.append((number, known is None))
-        return written
+            return [
+                self._insert(row, decision, label, reviewer, request, undoes=None)
+                for row, decision, label, reviewer, request in decisions
+            ]
 
     def undo(self, *, reviewer: str, request: str) -> int | None:
         """Take back the reviewer's last decision that still stands; its row, or None where there is none."""
         with self._lock, self._writing():
-            known = self._db.execute("SELECT row FROM decisions WHERE request = ?", (request,)).fetchone()
-            if known:
+            if known := self._db.execute("SELECT row FROM decisions WHERE request = ?", (request,)).fetchone():
                 return int(known[0])
-            last = self._db.execute(
-                f"SELECT id, row FROM decisions WHERE reviewer = ? AND {_STANDING} ORDER BY id DESC LIMIT 1",
-                (reviewer,),
-            ).fetchone()
+            asked = f"SELECT id, row FROM decisions WHERE reviewer = ? AND {_STANDING} ORDER BY id DESC LIMIT 1"
+            last = self._db.execute(asked, (reviewer,)).fetchone()
             if last is None:
                 return None
-            self._insert(reviewer, last[1], UNDO, None, last[0], request)
+            self._insert(last[1], UNDO, None, reviewer, request, undoes=last[0])
             return int(last[1])
 
     def sync(self, *, wait: bool = True) -> set[int]:
-        """Read what was written since, also by others; the rows that it is on.
+        """Read what was written since, also by others; return the rows that it is on.
 
         Without `wait`, nothing is read while this process is writing.
         """
@@ -212,13 +205,16 @@ class Store:
             self._standing.read(self._db)
             return self._standing.all()
 
-    def _insert(self, reviewer: str, row: int, decision: str, label: str | None, undoes: int | None, key: str) -> int:
-        number = self._db.execute(
-            "INSERT INTO decisions (at, reviewer, row, decision, label, undoes, request) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (_now(), reviewer, row, decision, label, undoes, key),
-        ).lastrowid
-        assert number is not None
-        return number
+    def _insert(self, *sent: Any, undoes: int | None) -> tuple[int, bool]:
+        """Write what was sent, unless it is known by its request."""
+        if known := self._db.execute("SELECT id FROM decisions WHERE request = ?", (sent[-1],)).fetchone():
+            return int(known[0]), False
+        columns = "row, decision, label, reviewer, request, undoes, at"
+        written = self._db.execute(
+            f"INSERT INTO decisions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", (*sent, undoes, _now())
+        )
+        assert written.lastrowid is not None
+        return written.lastrowid, True
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -230,11 +226,10 @@ class Store:
         self._check_file()
 
     def _identity(self) -> tuple[int, int] | None:
-        try:
+        with contextlib.suppress(OSError):
             found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+            return found.st_dev, found.st_ino
+        return None
 
     def _check_file(self) -> None:
         """Refuse to go on with a file that others no longer see: what is written to it would be lost."""
@@ -246,7 +241,7 @@ class Store:
 
 
 def read_decisions(run: RunFiles) -> pd.DataFrame:
-    """The last decision on each label that was reviewed.
+    """Read the last decision on each label that was reviewed.
 
     Returns
     -------
@@ -281,7 +276,7 @@ def _now() -> str:
 
 
 def _is_date(text: Any) -> bool:
-    """Whether a text is a date and time of a zone, in years that pandas has."""
+    """Say whether a text is a date and time of a zone, in years that pandas has."""
     try:
         found = datetime.fromisoformat(text)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The SQLite file of the decisions on a run: opened, checked, and every failure a sentence.
+"""Open and check the SQLite file of the decisions on a run; every failure is a sentence.
 
 All decisions are in reviews.sqlite itself. SQLite puts reviews.sqlite-journal beside it while it writes, and undoes a
 write that was cut off with it. pidual 0.2.0 kept the last decisions in reviews.sqlite-wal instead: these are read too,
@@ -80,9 +80,7 @@ def open_to_write(run: RunFiles) -> sqlite3.Connection:
                     db.execute(statement)
                 db.execute("INSERT INTO about VALUES (?)", (_fingerprint(run),))
             check_database(db, run)
-            db.execute(
-                "UPDATE about SET fingerprint = fingerprint"
-            )  # fails now, not later, where nothing can be written
+            db.execute("UPDATE about SET fingerprint = fingerprint")  # fails now where nothing can be written
         stack.pop_all()  # nothing was wrong: it stays open
     return db
 
@@ -121,7 +119,7 @@ def sentences(path: Path) -> Iterator[None]:
 
 
 def check_files(path: Path) -> bool:
-    """Refuse files that SQLite must not open together; whether there is a database."""
+    """Refuse files that SQLite must not open together; say whether there is a database."""
     wal, journal = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
     size = _size(path)
     for file, lost in ((wal, size <= 0 and _size(wal) > _WAL_HEADER), (journal, size < 0 <= _size(journal))):
@@ -169,7 +167,7 @@ def _fingerprint(run: RunFiles) -> str:
 
 
 def _is_wal(path: Path) -> bool:
-    """Whether SQLite would use a -wal: pidual 0.2.0 did."""
+    """Say whether SQLite would use a -wal: pidual 0.2.0 did."""
     with path.open("rb") as file:
         return file.read(20)[18:] == b"\2\2" or path.with_name(f"{FILE}-wal").exists()
 

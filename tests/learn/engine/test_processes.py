@@ -16,6 +16,8 @@ from safetensors.torch import load_file
 
 from pidual.run.predictions import read_frame
 
+pytestmark = pytest.mark.runs_first
+
 METHODS = ("distill_pi", "elr", "latent_truth", "pi_dual")  # with two stages, a memory, items and folds, PI
 
 

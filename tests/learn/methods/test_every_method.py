@@ -18,6 +18,8 @@ from pidual.learn.methods import METHODS
 from pidual.learn.nets import MLP
 from pidual.options import signature
 
+pytestmark = pytest.mark.runs_first
+
 MIXES = ("divide_mix", "elr_plus", "pes_semi")
 
 

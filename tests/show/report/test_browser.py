@@ -14,7 +14,11 @@ from pidual.run.predictions import read_frame, write_frame
 from pidual.show.report import build_report
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+pytestmark = [
+    pytest.mark.draws_figures,
+    pytest.mark.shapes_unchecked,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
+]
 
 SCRIPT = "<script>document.title = 'taken over'</script>"
 IMAGE = '<img src="https://example.org/a.png" onerror="alert(1)">'

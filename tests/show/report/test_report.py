@@ -17,6 +17,8 @@ from pidual.run.predictions import Predictions, read_frame
 from pidual.run.schemas import run_id
 from pidual.show.report import build_report
 
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):

@@ -17,6 +17,8 @@ from pidual.show.report.headline import data_name
 from pidual.show.report.people import annotators, axis_of, by_class
 from pidual.show.report.suspects import why
 
+pytestmark = pytest.mark.shapes_unchecked
+
 NAMES = ["cat", "<i>dog</i>", "owl"]
 FOUND = {
     "noise": {"rate": 0.2, "low": 0.15, "high": 0.26},

@@ -1,4 +1,4 @@
-"""What tests of the review share: hostile classes, and `pidual review` as a process of its own."""
+"""What tests of the review share: hostile classes, a client in this process, and `pidual review` as one of its own."""
 
 import contextlib
 import http.client
@@ -14,6 +14,35 @@ from command_line import SRC
 
 SCRIPT = "<script>document.title = 'taken over'</script>"
 CLASSES = ["cat", "dog", SCRIPT, '"><img src=x onerror=alert(1)>', "owl", "../../etc/passwd"]
+TOKEN, PORT = "t0ken", 8123
+OWN = f"http://127.0.0.1:{PORT}"
+
+
+class Client:
+    """Asks the application as the page does, in this process; `ask` and `post` give the answer's JSON."""
+
+    def __init__(self, app, reviewer="ann"):
+        from starlette.testclient import TestClient
+
+        self.http = TestClient(app, base_url=OWN, raise_server_exceptions=False)
+        self.reviewer, self.sent = reviewer, 0
+        self.headers = {"Authorization": f"Bearer {TOKEN}", "Origin": OWN}
+
+    def ask(self, path="next", **query):
+        query = {"reviewer": self.reviewer} | query if path == "next" else query
+        answer = self.http.get(f"/api/{path}", params=query, headers=self.headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path, **fields):
+        self.sent += 1
+        body = {"reviewer": self.reviewer, "request": f"{self.reviewer} {self.sent}"} | fields
+        answer = self.http.post(f"/api/{path}", json=body, headers=self.headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def decide(self, row, decision="keep", label=None):
+        return self.post("decide", row=row, decision=decision, label=label)
 
 
 class Server:

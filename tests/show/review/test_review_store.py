@@ -137,17 +137,3 @@ def test_a_file_that_was_overwritten_is_refused(run, store, tmp_path):
         with pytest.raises(RunError, match="has lost decisions"):
             use()
     assert len(run.reviews) == 0
-
-
-def test_what_is_no_database_is_refused(run):
-    (run.path / FILE).write_bytes(b"no database" * 200)
-    for use in (Store, read_decisions):
-        with pytest.raises(RunError, match=r"reviews.sqlite cannot be used"):
-            use(run)
-
-
-def test_a_link_is_refused(run, tmp_path):
-    (run.path / FILE).symlink_to(tmp_path / "elsewhere.sqlite")
-    with pytest.raises(RunError, match="is a link"):
-        Store(run)
-    assert not (tmp_path / "elsewhere.sqlite").exists()

@@ -1,10 +1,10 @@
-"""Out of a run: the table with its labels corrected, soft labels, tasks for a labelling tool, the network.
+"""Write what comes out of a run: the table with its labels corrected, soft labels, tasks for a tool, the network.
 
+table           the table of the run, opened again, and whose pseudonym is whose
 decide          which labels change, and to what
 cells           a text file with single cells changed, every other byte as it was
 label_studio    tasks with predictions, doubtful items first
 hugging_face    a dataset of Hugging Face
-names           whose pseudonym is whose
 network         the prediction network as ONNX or as a state dict, with a `snippet` that loads it; these need torch
 """
 
@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...data import keys, long_frame
-from ...data.reopen import reopen_table
 from ...data.roles import Roles
 from ...data.sources import Source
 from ...data.sources.csv_file import CsvFile
@@ -32,6 +31,7 @@ from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import write_dataset
 from .label_studio import write_tasks
+from .table import open_table
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}
@@ -96,7 +96,7 @@ def export_run(
 
 
 def _write_edited(file: Source, made: list[Edit], out: Path) -> None:
-    """The file with single cells changed."""
+    """Write the file with single cells changed."""
     with replacing(out) as temporary:
         if isinstance(file, ParquetFile):
             _write_parquet(file, made, temporary)
@@ -134,37 +134,17 @@ def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
 
 
 def changes_path(out: Path) -> Path:
-    """The file beside an exported table that lists what was changed."""
+    """Return the file beside an exported table that lists what was changed."""
     return out.with_name(f"{out.stem}.changes.csv")
 
 
 def snippet_path(out: Path) -> Path:
-    """The Python file beside an exported state dict that loads it."""
+    """Return the Python file beside an exported state dict that loads it."""
     return out.with_name(f"{out.stem}.py")
 
 
-def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
-    """The table of a run, opened as the run read it, and which column is what; an error if it is not the same."""
-    about = run.config.get("source", {})
-    path, read = table or about.get("table"), about.get("read") or {}
-    if path is None or not Path(path).exists():
-        raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
-    given = run.predictions.frame.set_index("row")["given_label"].sort_index()
-    found = reopen_table(path, read, given, run.config["data"]["n_rows"])
-    if found is None:
-        raise _other(path, run)
-    return found
-
-
-def _other(path: str | Path, run: RunFiles) -> RunError:
-    return RunError(
-        f"{path} does not hold the labels that {run.path} was made of, or has changed since; give the table as it was "
-        "with table= (--table)."
-    )
-
-
 def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> list[Edit | None]:
-    """Which cell of the file becomes like which other one; None for a label that has no cell of its own.
+    """Say which cell of the file becomes like which other one; None for a label that has no cell of its own.
 
     Of several spellings of a class in the file, that of the class itself is written.
     """
@@ -186,7 +166,7 @@ def _edits(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -
 
 
 def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFrame:
-    """The changes with annotators as the table names them: the export is its owner's."""
+    """Name annotators in the changes as the table does: the export is its owner's."""
     if roles.annotator is None or "annotator" not in changes:
         return changes
     names = source.read([roles.annotator])[roles.annotator].take(pa.array(changes["row"].to_numpy(np.int64)))
@@ -194,7 +174,7 @@ def _described(source: Source, roles: Roles, changes: pd.DataFrame) -> pd.DataFr
 
 
 def _long(source: Source, roles: Roles, run: RunFiles, changes: pd.DataFrame) -> pd.DataFrame:
-    """The long table of `pidual data import`, with ids as they are."""
+    """Make the long table of `pidual data import`, with ids as they are."""
     item, label, annotator, y, split = roles[:5]
     frame = long_frame(source, None, item=item, label=label, annotator=annotator, y=y, split=split)
     labels, given = frame["label"].to_numpy(object), run.predictions.frame["given_label"].astype(str).to_numpy()
@@ -215,7 +195,7 @@ def _write_frame(frame: pd.DataFrame, out: Path, to: str) -> None:
 
 
 def _write_parquet(file: ParquetFile, edits: list[Edit], out: Path) -> None:
-    """The Parquet file with some cells changed; types and metadata stay."""
+    """Write the Parquet file with some cells changed; types and metadata stay."""
     before: Any = pq.read_table(file.name)
     table = before
     for column in dict.fromkeys(edit.cell[1] for edit in edits):

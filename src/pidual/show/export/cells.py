@@ -20,7 +20,7 @@ Cell = tuple[int, str]  # record, counted from 0 without the header, and column
 
 
 class Edit(NamedTuple):
-    """A cell that is to be written like another one, and the labels that are expected in both."""
+    """Names a cell that is to be written like another one, and the labels that are expected in both."""
 
     cell: Cell
     like: Cell
@@ -77,7 +77,7 @@ def _edit(
     label: Callable[[str], str],
     edits: list[Edit],
 ) -> None:
-    """Two passes: the first finds how labels are written, the second writes; a cell with another label is an error."""
+    """Find how labels are written, then write; a cell with another label is an error."""
 
     def found(record: str, cell: Cell, expected: str) -> tuple[int, int]:
         start, end = span(record, cell[1])
@@ -113,13 +113,13 @@ def _edit(
 
 
 def _cell(delimiter: str) -> re.Pattern[str]:
-    """A cell of a record: quoted, where the quote is its first character, or up to the next separator."""
+    """Match a cell of a record: quoted, where the quote is its first character, or up to the next separator."""
     other = rf"[^{re.escape(delimiter)}\r\n]*"
     return re.compile(rf'"(?:[^"]|"")*+"{other}|{other}')
 
 
 def _csv_label(raw: str) -> str:
-    """The label in a cell, without quotes, spaces and the mark of a formula."""
+    """Read the label in a cell, without quotes, spaces and the mark of a formula."""
     if quoted_part := re.fullmatch(r'"((?:[^"]|"")*+)"([^"]*)', raw):
         raw = quoted_part[1].replace('""', '"') + quoted_part[2]
     return re.sub(FORMULA_MARK, r"\1", raw.strip())
@@ -132,7 +132,7 @@ def _open(path: Path) -> IO[str]:
 
 
 def _csv_records(path: Path, width: int, delimiter: str) -> Iterator[tuple[int | None, str]]:
-    """Every record with its number, None for the header and for blank lines; a quoted cell may span lines."""
+    """Read every record with its number, None for the header and for blank lines; a quoted cell may span lines."""
     number, cell = -1, _cell(delimiter)
     with _open(path) as lines:
         record = ""
@@ -149,7 +149,7 @@ def _csv_records(path: Path, width: int, delimiter: str) -> Iterator[tuple[int |
 
 
 def _is_open(record: str, cell: re.Pattern[str]) -> bool:
-    """Whether the last quoted cell of a record goes on in the next line; a quote within a cell means nothing."""
+    """Say whether the last quoted cell of a record goes on in the next line; a quote within a cell means nothing."""
     position = 1 if record.startswith("\ufeff") else 0
     while True:
         found = cell.match(record, position)
@@ -171,7 +171,7 @@ def _json_records(path: Path) -> Iterator[tuple[int | None, str]]:
 
 
 def _json_spans(record: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The names of an object, and where their values stand."""
+    """Find the names of an object, and where their values stand."""
     decode = json.JSONDecoder().raw_decode
     position = _next(record, 0, "\ufeff")
     if record[position : position + 1] != "{":

@@ -1,4 +1,4 @@
-"""Which labels a run would change, and to what."""
+"""Decide which labels of a run change, and to what."""
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,8 @@ COLUMNS = ["row", "item", "annotator", "given_label", "new_label", "source", "la
 
 
 def decide(run: RunFiles, sure: float = 0.0) -> pd.DataFrame:
-    """The labels that reviewers changed, and of those nobody decided on the ones that a run marks as issues, with the
-    consensus of their items as the new ones. A label that a reviewer kept, or could not decide on, stays.
+    """Return the labels that reviewers changed, and of those nobody decided on the ones that a run marks as issues,
+    with the consensus of their items as the new ones. A label that a reviewer kept, or could not decide on, stays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The table with its labels corrected as a dataset of Hugging Face, which `datasets.load_from_disk` reads."""
+"""Write the table with its labels corrected as a dataset of Hugging Face, for `datasets.load_from_disk`."""
 
 import contextlib
 import os
@@ -15,12 +15,6 @@ from ...run.files import RunFiles
 
 INFO = "dataset_info.json"
 BARS = "HF_DATASETS_DISABLE_PROGRESS_BARS"
-
-
-def check_place(out: Path) -> None:
-    """Refuse to replace anything but a dataset."""
-    if out.exists() and not (out / INFO).is_file():
-        raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
 
 
 def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out: Path) -> None:
@@ -43,7 +37,8 @@ def write_dataset(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame, out
         raise UsageError(
             f"A dataset of Hugging Face needs the package datasets ({error}); `pip install 'pidual[hf]'` installs it."
         ) from error
-    check_place(out)
+    if out.exists() and not (out / INFO).is_file():
+        raise UsageError(f"{out} exists and is not a dataset of Hugging Face; choose another name.")
     names = [str(name) for name in run.predictions.classes]
     with without_progress_bars():
         made = Dataset.from_pandas(with_sources(run, frame, changes), preserve_index=False)
@@ -71,7 +66,7 @@ def without_progress_bars() -> Iterator[None]:
 
 
 def with_sources(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
-    """The table with four columns more: given_label, label_source, label_quality and consensus_quality.
+    """Add four columns to the table: given_label, label_source, label_quality and consensus_quality.
 
     The source is "given" for a label that stays, else that of the change. A column of the table that has one of these
     names is called table_<name>. Labels are the names of the classes, however the table spells them (2.0 for 2).
@@ -80,12 +75,7 @@ def with_sources(run: RunFiles, frame: pd.DataFrame, changes: pd.DataFrame) -> p
     given, changed = about["given_label"].astype(str), changes["row"].to_numpy(np.int64)
     label, source = given.to_numpy(object).copy(), np.full(len(frame), "given", object)
     label[changed], source[changed] = changes["new_label"].astype(str), changes["source"].astype(str)
-    more: dict[str, Any] = {
-        "given_label": given,
-        "label_source": source,
-        "label_quality": about["label_quality"],
-        "consensus_quality": about["consensus_quality"],
-    }
+    more: dict[str, Any] = {"given_label": given, "label_source": source}
+    more |= {name: about[name] for name in ("label_quality", "consensus_quality")}
     frame = frame.rename(columns={name: f"table_{name}" for name in frame.columns if name in more})
-    frame = frame.assign(label=label)
-    return frame.assign(**{name: pd.Series(values, index=frame.index) for name, values in more.items()})
+    return frame.assign(label=label, **{name: pd.Series(values, index=frame.index) for name, values in more.items()})

@@ -1,4 +1,4 @@
-"""Tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
+"""Write tasks for Label Studio: every item with the consensus as a prediction, doubtful ones first.
 
 They are imported as they are. Nobody's id is in them: answers are given as labels, not as annotations. What reviewers
 decided is a ground-truth annotation, which belongs to whoever imports it; such tasks come last.
@@ -55,24 +55,20 @@ def write_tasks(
     if only is not None:
         about = about.loc[list(only)]
     fields = _fields(source, roles, about["row"].to_numpy())
-    tags = _tags(source, list(fields))
+    tags = tags_of(source, list(fields))
     version = f"pidual {run.config['method']} {run.summary.get('run_id', '')}".strip()
     with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, (item, task) in enumerate(zip(about.index, about.to_dict("records"), strict=True)):
             data = {name: values[number] for name, values in fields.items()}
-            data |= {
-                "pidual_item": item,
-                "label_quality": round(float(task["quality"]), 4),
-                "given_labels": task["given"],
-            }
-            data |= {name: values[number] for name, values in (more or {}).items()}
+            data |= {"pidual_item": item, "label_quality": round(float(task["quality"]), 4)}
+            data |= {"given_labels": task["given"], **{name: values[number] for name, values in (more or {}).items()}}
             score = round(float(task["consensus_quality"]), 4)
-            result = _result("consensus", tags, str(task["consensus_label"]))
-            made: dict[str, Any] = {"data": data}
-            made["predictions"] = [{"model_version": version, "score": score, "result": [result]}]
+            result = result_of("consensus", tags, str(task["consensus_label"]))
+            prediction = {"model_version": version, "score": score, "result": [result]}
+            made: dict[str, Any] = {"data": data, "predictions": [prediction]}
             if task["is_reviewed"]:
-                result = _result("reviewed", tags, task["reviewed"])
+                result = result_of("reviewed", tags, task["reviewed"])
                 made["annotations"] = [{"result": [result], "ground_truth": True, "was_cancelled": False}]
             file.write(",\n " if number else "\n ")
             json.dump(made, file, ensure_ascii=False, allow_nan=False)
@@ -80,7 +76,7 @@ def write_tasks(
 
 
 def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
-    """The classes of items that reviewers decided on, by item; not where decisions on an item contradict each other."""
+    """Return by item the class that reviewers decided on; not where decisions on an item contradict each other."""
     reviews = read_decisions(run)
     items = run.predictions.frame["item"].astype(str)
     told = reviews.dropna(subset=["label"]).assign(item=lambda rows: items.loc[rows["row"]].to_numpy())
@@ -88,8 +84,8 @@ def reviewed_labels(run: RunFiles) -> "pd.Series[Any]":
     return labels.loc[labels["nunique"] == 1, "first"].astype(object)
 
 
-def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
-    """A label as a result of the control that it belongs to."""
+def result_of(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
+    """Write a label as a result of the control that it belongs to."""
     value: dict[str, Any] = {"choices": [label]}
     if tags["type"] == "taxonomy":
         value = {"taxonomy": [label.split(" / ")]}
@@ -101,7 +97,7 @@ def _result(name: str, tags: Mapping[str, str], label: str) -> dict[str, Any]:
 
 
 def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
-    """What is known about the items, each by one of its rows."""
+    """Return what is known about the items, each by one of its rows."""
     return {
         called: [_plain(value) for value in pd.Series(source.read([name])[name].to_pandas()).astype(object).iloc[rows]]
         for called, name in item_columns(source, roles)
@@ -109,15 +105,15 @@ def _fields(source: Source, roles: Roles, rows: Any) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; what is missing, or no number, is null."""
+    """Write a value as JSON has it; what is missing, or no number, is null."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or value is pd.NaT or (isinstance(value, float) and not np.isfinite(value)):
         return None
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _tags(source: Source, fields: list[str]) -> dict[str, str]:
-    """The control that the labels belong to, what it is about, and of what type it is."""
+def tags_of(source: Source, fields: list[str]) -> dict[str, str]:
+    """Find the control that the labels belong to, what it is about, and its type."""
     control = next((name for name, column in source.aliases.items() if column == "label"), "label")
     guess = source.guess
     shown = next((name for name in (guess and guess.text, guess and guess.image, *fields) if name), "text")

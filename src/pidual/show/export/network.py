@@ -1,4 +1,4 @@
-"""The prediction network of a run, for programs that know nothing of pidual: ONNX, or a plain state dict.
+"""Write the prediction network of a run for programs that know nothing of pidual: ONNX, or a plain state dict.
 
 Both take inputs as the run took them, standardise them, and give a probability of every class; several networks give
 their average, and a closed form that of its kernels.
@@ -37,7 +37,7 @@ DRAWING = ("afm", "het", "het_xl")  # methods that average over draws made in Py
 
 
 class Probabilities(nn.Module):
-    """What a method says about inputs.
+    """Gives the probabilities that a method has for inputs.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Probabilities(nn.Module):
         self.register_buffer("fill", torch.tensor(stand_ins(inputs)) if self.columns else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Class probabilities (B, K)."""
+        """Return class probabilities (B, K)."""
         if self.fill is not None:
             gaps = x.isnan()
             x = torch.cat([torch.where(gaps, self.fill, x), gaps[:, self.columns].float()], 1)
@@ -64,7 +64,7 @@ class Probabilities(nn.Module):
 
 
 def load_network(run: RunFiles) -> Method:
-    """The trained method of a run; an error where it reads no array of numbers."""
+    """Load the trained method of a run; an error where it reads no array of numbers."""
     kind = run.model["inputs"]["kind"]
     if kind == "none":
         raise UsageError(f"{run.path} was fitted without inputs (--no-x), so it has no network to export.")
@@ -107,7 +107,7 @@ def write_onnx(run: RunFiles, out: Path) -> float | None:
 
 
 def trace(network: Probabilities, x: Tensor) -> Any:
-    """The ONNX program of a network, for any number of rows."""
+    """Make the ONNX program of a network, for any number of rows."""
     batch = torch.export.Dim("batch", min=1)
     try:
         with quiet_torch():
@@ -126,7 +126,7 @@ def trace(network: Probabilities, x: Tensor) -> Any:
 
 
 def exact_acos(x: Any) -> Any:
-    """Arc cosine in double precision as ONNX; onnxruntime has one of single precision alone, and sines of both.
+    """Write arc cosine in double precision as ONNX; onnxruntime has one of single precision alone, and sines of both.
 
     The angle from the nearer end, in single precision, then a step of Newton's method.
     """
@@ -144,7 +144,7 @@ def exact_acos(x: Any) -> Any:
 
 @contextlib.contextmanager
 def quiet_torch() -> Iterator[None]:
-    """Inside, torch.onnx does not tell us what its own developers should know."""
+    """Hide what torch.onnx has to say to its own developers."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -157,7 +157,7 @@ def quiet_torch() -> Iterator[None]:
 
 
 def compare(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None:
-    """The largest difference between what onnxruntime and we say, of all inputs at once and of one; None without it."""
+    """Return the largest difference between onnxruntime and us, of all inputs at once and of one; None without it."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     import onnxruntime
@@ -179,7 +179,7 @@ def compare(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None
 
 
 def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
-    """Inputs like those of the run: bytes for pictures, shares for probabilities, else numbers around the mean."""
+    """Draw inputs like those of the run: bytes for pictures, shares for probabilities, else numbers around the mean."""
     rng = np.random.default_rng(0)
     size = (N_CHECKED, *inputs["shape"])
     if inputs["kind"] == "images":
@@ -228,7 +228,7 @@ def write_state_dict(run: RunFiles, out: Path) -> None:
 
 
 def plain_state(method: Method) -> dict[str, Tensor]:
-    """Weights by the names that the snippet has: `members.i`; of MLPs also `mean` and `std`.
+    """Return weights by the names that the snippet has: `members.i`; of MLPs also `mean` and `std`.
 
     A closed form has names of its own.
     """

@@ -32,7 +32,7 @@ from starlette.routing import Route
 from ...errors import RunError
 from ...run.decisions import DECISIONS, Store
 from ...run.files import RunFiles
-from .guard import MAX_BODY, Guard
+from .access import MAX_BODY, Access
 from .originals import Originals
 from .suspects import SHOWS, Filter, Suspects
 from .writer import Writer
@@ -48,8 +48,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 def make_app(
     run: RunFiles, store: Store, token: str, host: str = "127.0.0.1", x: Path | None = None, sample: int = 0
-) -> Guard:
-    """The application that serves the review page of a run.
+) -> Access:
+    """Make the application that serves the review page of a run.
 
     Parameters
     ----------
@@ -79,19 +79,11 @@ def make_app(
     handlers = {HTTPException: _said, RunError: _failed, ClientDisconnect: _left}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False  # an address that is not ours is not found
-    return Guard(app, token, host)
+    return Access(app, token, host)
 
 
 class Review:
-    """The answers of the interface; the event loop calls one at a time.
-
-    Parameters
-    ----------
-    run : RunFiles
-    store : Store
-    x : Path, optional
-    sample : int
-    """
+    """Answers what the interface is asked; the event loop calls one method at a time. Parameters: see `make_app`."""
 
     def __init__(self, run: RunFiles, store: Store, x: Path | None = None, sample: int = 0):
         self.name, self.store, self.suspects = run.path.resolve().name, store, Suspects(run, store, sample)
@@ -100,16 +92,21 @@ class Review:
         self.looking: dict[str, tuple[int, float]] = {}  # by reviewer: the place, and until when
 
     async def about(self, request: Request) -> Response:
-        """The run and its classes."""
+        """Describe the run and its classes."""
         suspects = self.suspects
-        sizes = {"n_labels": len(suspects), "n_issues": int(suspects.issue.sum())}
-        sizes["n_resting"] = int(suspects.resting.sum())
-        known = {"has_annotators": suspects.people is not None, "has_inputs": suspects.has_inputs}
-        known |= {"classes": suspects.classes}
-        return JSONResponse({"run": self.name, **sizes, **known})
+        about = {
+            "run": self.name,
+            "n_labels": len(suspects),
+            "n_issues": int(suspects.issue.sum()),
+            "n_resting": int(suspects.resting.sum()),
+            "has_annotators": suspects.people is not None,
+            "has_inputs": suspects.has_inputs,
+            "classes": suspects.classes,
+        }
+        return JSONResponse(about)
 
     async def next(self, request: Request) -> Response:
-        """The label at, after or before a place, by a filter."""
+        """Show the label at, after or before a place, by a filter."""
         suspects, query = self.suspects, request.query_params
         suspects.sync(wait=False)
         wanted = self._filter(query)
@@ -124,14 +121,14 @@ class Review:
         return JSONResponse({"label": label, "progress": suspects.progress(wanted, mask)})
 
     async def item(self, request: Request) -> Response:
-        """All there is to see of the item of a row."""
+        """Show all there is to see of the item of a row."""
         row = _whole(request.query_params.get("row", ""), "row", len(self.suspects) - 1)
         name = self.suspects.item_name(row)
         shown = await asyncio.get_running_loop().run_in_executor(self.reading, self.originals.show, row, name)
         return JSONResponse({"row": row} | shown)
 
     async def annotators(self, request: Request) -> Response:
-        """Annotators whose names hold a text."""
+        """List annotators whose names hold a text."""
         return JSONResponse({"annotators": self.suspects.find_people(request.query_params.get("text", "")[:MAX_NAME])})
 
     async def decide(self, request: Request) -> Response:
@@ -139,8 +136,7 @@ class Review:
         sent, suspects = await _body(request, {"row", "decision", "label", "reviewer", "request"}), self.suspects
         reviewer, key = _short(sent["reviewer"], "reviewer"), _short(sent["request"], "request")
         row, decision, code = sent["row"], sent["decision"], sent["label"]
-        place = suspects.place_of(row) if _is_whole(row) and abs(row) < 2**63 else None
-        if place is None:
+        if not _is_whole(row) or (place := suspects.place_of(row)) is None:
             raise HTTPException(400, "row must be a row of the run's table.")
         if decision not in DECISIONS:
             raise HTTPException(400, f"decision must be one of {', '.join(DECISIONS)}.")
@@ -149,8 +145,8 @@ class Review:
             raise HTTPException(400, "label must be the number of a class other than the given one.")
         if decision != "change" and code is not None:
             raise HTTPException(400, "label must be null unless the decision is change.")
-        label = {"keep": suspects.classes[given], "unsure": None}.get(decision)
-        label = suspects.classes[code] if decision == "change" else label
+        code = given if decision == "keep" else code
+        label = None if code is None else suspects.classes[code]
         number, is_new = await self.writer.add((row, decision, label, reviewer, key))
         return JSONResponse({"id": number, "new": is_new})
 
@@ -179,14 +175,14 @@ class Review:
         )
 
     def _taken_from(self, reviewer: str) -> list[int]:
-        """Places at which other reviewers look now."""
+        """Return the places at which other reviewers look now."""
         now = time.monotonic()
         self.looking = {who: entry for who, entry in self.looking.items() if entry[1] > now}
         return [place for who, (place, _) in self.looking.items() if who != reviewer]
 
 
 async def _body(request: Request, names: set[str]) -> Record:
-    """The JSON object that was sent, of exactly these names."""
+    """Read the JSON object that was sent, of exactly these names."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "What is sent must be JSON.")
     body = b""
@@ -204,7 +200,7 @@ async def _body(request: Request, names: set[str]) -> Record:
 
 
 def _short(value: Any, name: str) -> str:
-    """A name that can be shown and stored."""
+    """Return a name that can be shown and stored."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     if not text or len(text) > MAX_NAME or not text.isprintable():
         raise HTTPException(400, f"{name} must be text of 1 to {MAX_NAME} characters.")
@@ -232,7 +228,7 @@ def _share(text: str, name: str) -> float:
 
 
 def _static(name: str, kind: str) -> Handler:
-    """One file of the page, read once."""
+    """Read a file of the page, once, and return what answers with it."""
     content = files(__package__).joinpath("static", name).read_bytes()
 
     async def answer(request: Request) -> Response:
@@ -252,6 +248,6 @@ async def _left(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """The decisions cannot be read or written, such as on a full disk."""
+    """Say that decisions cannot be read or written, such as on a full disk."""
     logging.getLogger("uvicorn.error").error(error)
     return JSONResponse({"error": "The file of decisions cannot be used; the server's terminal says why."}, 503)

@@ -1,4 +1,4 @@
-"""The items of a run as its inputs have them: whole texts, larger pictures, rows of the table.
+"""Show the items of a run as its inputs have them: whole texts, larger pictures, rows of the table.
 
 A run keeps a little of its most suspicious items; the rest is in the files that it was made of. They are opened when an
 item is first asked for. Where they have gone or changed, the page says so and shows what the run keeps.
@@ -33,15 +33,15 @@ class Reader(Protocol):
     """Shows one item: some of `EMPTY`."""
 
     def show(self, position: int, item: str) -> Record:
-        """What there is to see of the item of a label, which is at this position in the predictions."""
+        """Show the item of the label at this position in the predictions."""
 
 
 class GoneError(Exception):
-    """The inputs cannot be shown; its text says why."""
+    """Says why the inputs cannot be shown."""
 
 
 class Originals:
-    """What there is to see of every item of a run.
+    """Shows every item of a run.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Originals:
         self._moved = x is not None
 
     def show(self, position: int, item: str) -> Record:
-        """What there is to see of the item of a label, which is at this position in the predictions.
+        """Show the item of the label at this position in the predictions.
 
         Several threads may ask; one at a time is answered.
         """
@@ -69,7 +69,7 @@ class Originals:
 
     @functools.cached_property
     def _reader(self) -> Reader | str:
-        """What reads the items, or why nothing does."""
+        """Return what reads the items, or say why nothing does."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit has warned
@@ -109,7 +109,7 @@ class Originals:
 
     @functools.cached_property
     def _in_table(self) -> bool:
-        """Whether what is shown of items is in the table of labels itself."""
+        """Say whether what is shown of items is in the table of labels itself."""
         x = str(self._run.config.get("source", {}).get("x") or "")
         return self._schema["kind"] in ("none", "probabilities") or x.startswith(f"{self._table} (")
 
@@ -162,7 +162,7 @@ class Originals:
         return self._run.read_predictions(["row", "item", "given_label"]).frame["item"].cat
 
     def _x_row(self, names: Any, n: int) -> Rows:
-        """The input of each label, as `data.x_rows` finds it."""
+        """Find the input of each label, as `data.x_rows` does."""
         if names is None and n == self._run.config["data"]["n_rows"]:
             return np.arange(n)
         items = self._items()
@@ -175,7 +175,7 @@ class Originals:
 
     @functools.cached_property
     def _found(self) -> dict[str, str]:
-        """The file of every item whose name is not the path of one."""
+        """Find the file of every item whose name is not the path of one."""
         folder = Path(self._x)
         paths = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_ENDINGS and not path.is_dir())
         names = np.array(sorted(path.relative_to(folder).as_posix() for path in paths), dtype=np.str_)

@@ -1,13 +1,7 @@
-"""One item at a time out of inputs that may be large: a picture, a text, numbers, what the table says.
-
-Numbers and texts are copied to files without a name when they are opened: an item is then read in no time, little
-memory is held, and what becomes of the inputs later changes nothing.
-"""
+"""Show one item at a time out of inputs that may be large: a picture, a text, numbers, what the table says."""
 
 import base64
-import contextlib
 import functools
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from ...data.images import IMAGE_ENDINGS, small_image
 from ...data.people import hide_addresses
@@ -23,20 +16,20 @@ from ...data.pictures import as_image, as_pixels, encoded, is_picture
 from ...detect.unusual import MOST, Usual, members_of
 from ...errors import DataError
 from ...metrics import finite_or_none
+from .on_disk import OnDisk, array_on_disk
 
 SIDE = 640  # pixels of a picture
 SMALL = 128  # pixels up to which a picture is sent without loss
 MAX_TEXT = 20_000  # characters of a text
 MAX_VALUE = 500  # of a value in a table
 MAX_COLUMNS = 60  # of a row
-BATCH = 1 << 8  # rows of a file that are read to show one of them
 
 Record = dict[str, Any]
 Rows = npt.NDArray[np.int64]
 
 
 class Pictures:
-    """Images of a folder; nothing outside of it is read, whatever an item is called or a link leads to.
+    """Shows images of a folder, and nothing outside of it, whatever an item is called or a link leads to.
 
     Parameters
     ----------
@@ -64,7 +57,7 @@ class Pictures:
         return {**_sent(image), "note": note}
 
     def _inside(self, name: str) -> Path | None:
-        """The file of this name in the folder, if it is one and lies there."""
+        """Find the file of this name in the folder, if it is one and lies there."""
         if not name or "\0" in name or Path(name).suffix.lower() not in IMAGE_ENDINGS:
             return None
         try:
@@ -75,7 +68,7 @@ class Pictures:
 
 
 class Texts:
-    """A text for each item.
+    """Shows a text for each item.
 
     Parameters
     ----------
@@ -88,18 +81,17 @@ class Texts:
     """
 
     def __init__(self, texts: Any, x_row: Rows, hide: bool):
-        chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
-        self._texts, self._x_row, self._hide = OnDisk(chunks), x_row, hide
+        self._texts, self._x_row, self._hide = OnDisk.column(getattr(texts, "chunks", [texts])), x_row, hide
 
     def show(self, position: int, item: str) -> Record:
-        text = str(self._texts[int(self._x_row[position])] or "")
+        text = str(self._texts[int(self._x_row[position])]["value"] or "")
         shown = text[: MAX_TEXT + 1]
         shown = hide_addresses(shown) if self._hide else shown
         return {"text": shown if len(text) <= MAX_TEXT else f"{shown[:MAX_TEXT]}…"}
 
 
 class Numbers:
-    """A row of numbers, or an array that is a picture, for each item.
+    """Shows a row of numbers, or an array that is a picture, for each item.
 
     Parameters
     ----------
@@ -114,8 +106,7 @@ class Numbers:
     """
 
     def __init__(self, x: npt.NDArray[Any], names: Sequence[str] | None, x_row: Rows, given: Any, suggested: Any):
-        self._x = x if isinstance(x, np.memmap) else _mapped(x)
-        self._names, self._x_row, self._given = names, x_row, given
+        self._x, self._names, self._x_row, self._given = array_on_disk(x), names, x_row, given
         self._likely = np.full(len(x), -1, np.int32)
         self._likely[x_row] = suggested
         self._usual = functools.lru_cache(maxsize=64)(self._find_usual)
@@ -143,7 +134,7 @@ class Numbers:
 
 
 class Fields:
-    """What the table says about each item beside its labels.
+    """Shows what the table says about each item beside its labels.
 
     Parameters
     ----------
@@ -154,10 +145,10 @@ class Fields:
     """
 
     def __init__(self, columns: Iterable[tuple[str, Iterable[Any]]], hide: bool):
-        self._columns, self._hide = {name: OnDisk(arrays) for name, arrays in columns}, hide
+        self._columns, self._hide = {name: OnDisk.column(arrays) for name, arrays in columns}, hide
 
     def show(self, position: int, item: str) -> Record:
-        found = {name: column[position] for name, column in self._columns.items()}
+        found = {name: column[position]["value"] for name, column in self._columns.items()}
         values = {name: "" if value is None else str(value)[:MAX_TEXT] for name, value in found.items()}
         if self._hide:
             values = {name: hide_addresses(value) for name, value in values.items()}
@@ -165,7 +156,7 @@ class Fields:
 
 
 def _columns(values: Mapping[str, str]) -> Record:
-    """A row of a table, cut where it is too long to be looked at."""
+    """Describe a row of a table, cut where it is too long to be looked at."""
     shown = list(values.items())[:MAX_COLUMNS]
     cut = [(name, value if len(value) <= MAX_VALUE else f"{value[:MAX_VALUE]}…") for name, value in shown]
     return {
@@ -179,49 +170,10 @@ def _between(usual: Usual, column: int) -> Record:
 
 
 def _sent(image: Any) -> Record:
-    """A picture as the page shows it: a small one as it is, pixel by pixel."""
+    """Encode a picture as the page shows it: a small one as it is, pixel by pixel."""
     small = max(image.size) <= SMALL
     if max(image.size) > SIDE:
         image.thumbnail((SIDE, SIDE))
     kind = "PNG" if small else "JPEG"
     data = base64.b64encode(encoded(image, kind)).decode()
     return {"picture": data, "picture_type": f"image/{kind.lower()}", "pixelated": small}
-
-
-class OnDisk:
-    """A column in a file without a name, read a few values at a time.
-
-    Parameters
-    ----------
-    arrays : iterable of pyarrow arrays
-        What the column is made of; one is in memory at a time.
-    """
-
-    def __init__(self, arrays: Iterable[Any]):
-        with (
-            tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder,
-            contextlib.ExitStack() as stack,
-        ):
-            path, sizes, writer = str(Path(folder) / "column.arrow"), [0], None
-            for array in arrays:
-                plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-                schema = pa.schema([("value", plain.type)])
-                writer = writer or stack.enter_context(pa.ipc.new_file(path, schema))
-                for start in range(0, len(plain), BATCH):
-                    part = plain.slice(start, BATCH)
-                    writer.write_batch(pa.record_batch([part], schema=schema))
-                    sizes.append(len(part))
-            stack.close()
-            self._file, self._starts = pa.ipc.open_file(pa.OSFile(path)), np.cumsum(sizes[:-1])
-
-    def __getitem__(self, row: int) -> Any:
-        number = int(np.searchsorted(self._starts, row, "right")) - 1
-        return self._file.get_batch(number).column(0)[row - int(self._starts[number])].as_py()
-
-
-def _mapped(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array in a file without a name."""
-    with tempfile.TemporaryFile(prefix="pidual-review-") as file:
-        np.ascontiguousarray(x).tofile(file)
-        file.flush()
-        return np.memmap(file, x.dtype, "r", shape=x.shape)

@@ -1,4 +1,4 @@
-"""The server of the review page."""
+"""Serve the review page."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ...errors import UsageError
 from ...run.decisions import Store
 from ...run.files import RunFiles
+from .access import as_address
 from .app import make_app
-from .guard import as_address
 
 MAX_CONNECTIONS = 256
 REQUEST_SECONDS = 10.0  # for a client to send a request in, headers and body
 
 
 class Connection(H11Protocol):  # type: ignore[misc]
-    """One connection: a client that sends no whole request in time, or holds too many places, loses it."""
+    """Ends a connection whose client sends no whole request in time, or holds too many places."""
 
     overdue: asyncio.TimerHandle | None = None
 
@@ -55,7 +55,7 @@ class Connection(H11Protocol):  # type: ignore[misc]
         return str(self.client and self.client[0])
 
     def is_waiting(self) -> bool:
-        """Whether the client has to send something before there is anything to answer."""
+        """Say whether the client has to send something before there is anything to answer."""
         return self.cycle is None or self.cycle.more_body or self.cycle.response_complete
 
     def watch(self) -> None:
@@ -113,7 +113,7 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
+    """Return a socket that listens there."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family)
@@ -126,7 +126,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def shown_host(host: str) -> str:
-    """The address under which a browser of this machine finds the server."""
+    """Return the address under which a browser of this machine finds the server."""
     address = as_address(host)
     if address is not None and address.is_unspecified:
         return "[::1]" if address.version == 6 else "127.0.0.1"

@@ -1,13 +1,11 @@
-"""The labels of a run in the order of looking, and what is known about each.
+"""List the labels of a run in the order of looking, and what is known about each.
 
-Of every label a few numbers are kept in memory. Its texts are in a file of their own, which has no name, and are read
-when the label is shown: a million suspects need little memory, and showing one takes milliseconds.
+Of every label a few numbers are kept in memory. Its texts are read when it is shown: a million suspects need little
+memory, and showing one takes milliseconds.
 """
 
 import base64
-import contextlib
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,12 @@ from ...metrics import finite_or_none, wilson_interval
 from ...run.decisions import DECISIONS, Store
 from ...run.files import RunFiles
 from ...run.predictions import column_names
+from .on_disk import OnDisk
 
 SHOWS = ("undecided", "decided", "all")
 NUMBERS = ("row", "item", "annotator", "given_label", "predicted_label", "consensus_label")
 TEXTS = ("item", "annotator", "reason", "predicted_probability", "consensus_quality")
-BATCH = 1 << 12  # rows of which the texts are read to show one of them
+BATCH = 1 << 12  # rows of the predictions that are read at a time
 MAX_ANSWERS = 30  # others to the same item that are shown
 MAX_TEXT = 2_000  # characters of anything that is shown
 MAX_PEOPLE = 20  # annotators that a search finds
@@ -38,7 +37,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Filter:
-    """Which labels to look at.
+    """Chooses which labels to look at.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ class Filter:
 
 
 class Suspects:
-    """The labels of a run, those most worth a look (1 - label_quality) first, and what was decided on them.
+    """Holds the labels of a run, those most worth a look (1 - label_quality) first, and what was decided on them.
 
     A label's *place* is where it is in this order.
 
@@ -100,7 +99,7 @@ class Suspects:
         self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
         self.items = self.item[self.by_item]
         del read
-        self.texts, self.starts = _copied(path, [name for name in TEXTS if name in column_names(path)])
+        self.texts = OnDisk(_batches(path, [name for name in TEXTS if name in column_names(path)]))
         pa.default_memory_pool().release_unused()
         self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
         self.previews = _previews(run)
@@ -112,16 +111,16 @@ class Suspects:
         return len(self.order)
 
     def sync(self, *, wait: bool = True) -> None:
-        """Take in what was written since, also by other servers of the same run; see `Store.sync`."""
+        """Read what was written since, also by other servers of the same run; see `Store.sync`."""
         for row in self.store.sync(wait=wait):
             self._set(row)
 
     def place_of(self, row: int) -> int | None:
-        """The place of a row of the table; None where the run has none."""
+        """Return the place of a row of the table; None where the run has none."""
         return int(self.place[row]) if 0 <= row < len(self) else None
 
     def chosen(self, wanted: Filter) -> Mask:
-        """Which places a filter leaves, whether decided or not."""
+        """Return the places that a filter leaves, whether decided or not."""
         first = int(np.searchsorted(self.quality, np.float32(wanted.low), "left"))
         last = int(np.searchsorted(self.quality, np.float32(wanted.high), "right"))
         mask = np.zeros(len(self), bool)
@@ -134,7 +133,7 @@ class Suspects:
         return mask
 
     def find(self, wanted: Filter, mask: Mask, start: int, *, back: bool = False, taken: list[int]) -> int | None:
-        """The next place from `start` on, or the last one before it; at an end it goes on from the other.
+        """Find the next place from `start` on, or the last one before it; at an end, go on from the other.
 
         Places that are `taken`, by reviewers who look at them now, come only when no other is left.
         """
@@ -149,9 +148,9 @@ class Suspects:
         return None
 
     def progress(self, wanted: Filter, mask: Mask) -> Record:
-        """How many of the chosen labels are decided, and which share of those decided was wrong.
+        """Count the chosen labels that are decided, and state which share of those decided was wrong.
 
-        Of the sample, where there is one and it comes first, how many are: it goes beyond the list.
+        The sample is counted apart where there is one and it comes first: it goes beyond the list.
         """
         kept, changed, unsure = (int(np.count_nonzero(mask & (self.state == code))) for code in (1, 2, 3))
         total, told = int(np.count_nonzero(mask)), kept + changed
@@ -164,9 +163,9 @@ class Suspects:
         return {"total": total, "undecided": total - told - unsure, **decided, "precision": precision, "sample": sample}
 
     def describe(self, place: int) -> Record:
-        """All that a reviewer is shown of a label."""
+        """Return all that a reviewer is shown of a label."""
         position = int(self.order[place])
-        texts = self._texts(position)
+        texts = self.texts[position]
         item = str(texts["item"])
         decision = self.store.get(position)
         probability = texts.get("consensus_quality") if self.has_consensus else texts["predicted_probability"]
@@ -192,11 +191,11 @@ class Suspects:
         }
 
     def item_name(self, position: int) -> str:
-        """What the item of a label is called."""
-        return str(self._texts(position)["item"])
+        """Return the name of the item of a label."""
+        return str(self.texts[position]["item"])
 
     def _first(self, wanted: Filter, taken: list[int]) -> list[Mask]:
-        """The labels of the sample that nobody has decided on or looks at, where nothing is filtered."""
+        """Return the places of the sample that nobody has decided on or looks at, where nothing is filtered."""
         if self.sample is None or wanted != Filter():
             return []
         mask = np.zeros(len(self), bool)
@@ -205,19 +204,19 @@ class Suspects:
         return [mask]
 
     def find_people(self, text: str) -> list[str]:
-        """Annotators whose names hold this text."""
+        """List annotators whose names hold this text."""
         if self.people is None:
             return []
         found = self.people.filter(pc.match_substring(self.people, text, ignore_case=True))
         return [str(name) for name in found[:MAX_PEOPLE].to_pylist()]
 
     def person(self, name: str) -> int | None:
-        """The code of an annotator."""
+        """Return the code of an annotator."""
         code = -1 if self.people is None else pc.index(self.people, pa.scalar(name, self.people.type)).as_py()
         return None if code < 0 else int(code)
 
     def _answers(self, position: int) -> Record:
-        """The other answers to the same item."""
+        """Return the other answers to the same item."""
         first, last = np.searchsorted(self.items, [self.item[position], self.item[position] + 1])
         others = self.by_item[first:last]
         others = others[others != position]
@@ -229,18 +228,13 @@ class Suspects:
         answers = [{"label": label, "annotator": _cut(who)} for label, who in zip(labels, people, strict=True)]
         return {"answers": answers, "more_answers": max(0, len(others) - MAX_ANSWERS)}
 
-    def _texts(self, position: int) -> Record:
-        number = int(np.searchsorted(self.starts, position, "right")) - 1
-        (record,) = self.texts.get_batch(number).slice(position - self.starts[number], 1).to_pylist()
-        return dict(record)
-
     def _set(self, row: int) -> None:
         decision = self.store.get(row)
         self.state[self.place[row]] = 1 + DECISIONS.index(decision.decision) if decision else 0
 
 
 def _cut(text: Any) -> str | None:
-    """Text of limited length."""
+    """Limit the length of a text."""
     if text is None:
         return None
     text = str(text)
@@ -251,23 +245,14 @@ def _names(column: Any) -> pa.Array:
     return pa.array([str(name) for name in column.cat.categories], pa.string())
 
 
-def _copied(path: Path, columns: list[str]) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Columns of a Parquet file as batches in a file without a name, and where each of them begins."""
-    with tempfile.TemporaryDirectory(prefix="pidual-review-", ignore_cleanup_errors=True) as folder:
-        copy, sizes = str(Path(folder) / "texts.arrow"), [0]
-        with pq.ParquetFile(path) as source, contextlib.ExitStack() as stack:
-            writer: Any = None
-            for batch in source.iter_batches(batch_size=BATCH, columns=columns, use_threads=False):
-                arrays = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in batch.columns]
-                plain = pa.record_batch(arrays, names=batch.schema.names)
-                writer = writer or stack.enter_context(pa.ipc.new_file(copy, plain.schema))
-                writer.write_batch(plain)
-                sizes.append(len(plain))
-        return pa.ipc.open_file(pa.OSFile(copy)), np.cumsum(sizes[:-1])
+def _batches(path: Path, columns: list[str]) -> Iterator[Any]:
+    """Read columns of a Parquet file, a few rows at a time."""
+    with pq.ParquetFile(path) as source:
+        yield from source.iter_batches(batch_size=BATCH, columns=columns, use_threads=False)
 
 
 def _previews(run: RunFiles) -> dict[int, Record]:
-    """The text of a row's item, or those of its columns that are unusual."""
+    """Return by row the text of its item, or those of its columns that are unusual."""
     found: dict[int, Record] = {}
     for record in run.previews.to_dict("records"):
         about = found.setdefault(int(record["row"]), {"text": None, "unusual": []})

@@ -1,4 +1,4 @@
-"""Decisions that come while the disk is busy are written together: twenty reviewers wait for one of its turns."""
+"""Write decisions that come while the disk is busy together: twenty reviewers wait for one of its turns."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
 
     async def add(self, decision: Sent) -> tuple[int, bool]:
-        """What `Store.add` says, when the decision is on the disk."""
+        """Return what `Store.add` says, when the decision is on the disk."""
         done: asyncio.Future[tuple[int, bool]] = asyncio.get_running_loop().create_future()
         self._waiting.append((decision, done))
         if self._task is None or self._task.done():

@@ -1,4 +1,4 @@
-"""Who may ask the server, and how much: checked before anything else sees a request.
+"""Check who may ask the server, and how much, before anything else sees a request.
 
 Host      the name under which the server is asked must be an address of this machine, so that no page of another site
           reaches it under a name that was turned to it (DNS rebinding)
@@ -35,8 +35,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Guard:
-    """An ASGI application that lets through what may come, and puts `HEADERS` on every answer.
+class Access:
+    """Lets through to an ASGI application what may come, and puts `HEADERS` on every answer.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Guard:
         await answer(scope, receive, send_with_headers)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """Status and reason, or None where the request may come."""
+        """Return status and reason, or None where the request may come."""
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
@@ -91,13 +91,13 @@ class Guard:
 
 
 def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
-    """The value of a header that is there once."""
+    """Return the value of a header that is there once."""
     values = headers.get(name, [])
     return values[0].decode("latin-1") if len(values) == 1 else None
 
 
 def is_own_host(asked: str, host: str, server: Any) -> bool:
-    """Whether a Host header names this server: by an address, localhost, or the name that it was asked to listen at.
+    """Say whether a Host header names this server: by an address, localhost, or the name that it listens at.
 
     A server that listens at a loopback address goes by loopback addresses alone.
     """
@@ -117,13 +117,13 @@ def is_own_host(asked: str, host: str, server: Any) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens there."""
+    """Say whether only this machine reaches a server that listens there."""
     address = as_address(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
 def as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address that is written there, if one is."""
+    """Return the IP address that is written there, if one is."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

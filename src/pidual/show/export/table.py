@@ -1,0 +1,44 @@
+"""Open the table of a run again, and say whose pseudonym is whose to its owner."""
+
+from pathlib import Path
+
+from ...data import KEY_NAME, as_text, keys, load_key, pseudonym
+from ...data.reopen import reopen_table
+from ...data.roles import Roles
+from ...data.sources import Source
+from ...errors import RunError, UsageError
+from ...run.files import RunFiles
+
+
+def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
+    """Open the table of a run as the run read it, and say which column is what; an error if it is not the same."""
+    about = run.config.get("source", {})
+    path, read = table or about.get("table"), about.get("read") or {}
+    if path is None or not Path(path).exists():
+        raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
+    given = run.predictions.frame.set_index("row")["given_label"].sort_index()
+    found = reopen_table(path, read, given, run.config["data"]["n_rows"])
+    if found is None:
+        raise RunError(
+            f"{path} does not hold the labels that {run.path} was made of, or has changed since; give the table as it "
+            "was with table= (--table)."
+        )
+    return found
+
+
+def names_of_annotators(source: Source, roles: Roles, key_file: str | Path | None = None) -> dict[str, str]:
+    """Return the ids of annotators in a table, by what a run calls them.
+
+    Parameters
+    ----------
+    source, roles : Source, Roles
+        The table of the run.
+    key_file : str or Path, optional
+        The key of the pseudonyms; by default the one beside the table. None is made here.
+    """
+    if roles.annotator is None:
+        raise UsageError(f"{source.name} does not say who gave the labels.")
+    path = Path(key_file) if key_file else Path(source.name).parent / KEY_NAME
+    key = load_key(path, make=False)
+    names = as_text(keys(source, roles.annotator, source.read([roles.annotator])[roles.annotator]).names).to_pylist()
+    return {name: name for name in names} | {pseudonym(name, key): name for name in names}
