@@ -1,10 +1,9 @@
 """Write the pages that are made from the code: `make docs`.
 
-cli.md            the help of every command
+cli.md            the help of every command, and their exit codes
 options.md        every option of training, methods and networks
 files.md          every column of the tables of a run, and the fields of its other files
-exit_codes.md     exit codes of the commands
-methods/index.md  the table of methods
+methods/index.md  the table of methods, below what people wrote
 """
 
 import inspect
@@ -36,7 +35,6 @@ def pages() -> dict[str, str]:
         "cli.md": command_line(),
         "options.md": options(),
         "files.md": tables_of_a_run(),
-        "exit_codes.md": exit_codes(),
         "methods/index.md": methods(),
     }
 
@@ -70,7 +68,7 @@ def command_line() -> str:
     for path, command in commands(cli, ("pidual",)).items():
         text = "\n".join(f"    {line}".rstrip() for line in help_text(command, path).splitlines())
         parts.append(f"## {' '.join(path)}\n{text}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, exit_codes()])
 
 
 # --- options ---
@@ -382,9 +380,7 @@ def exit_codes() -> str:
     """Exit codes of the commands, and the exceptions of the same errors in Python."""
     found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PidualError)]
     rows = [[f"`{kind.__name__}`", kind.exit_code, summary_of(kind)] for kind in found]
-    return f"""# Exit codes
-
-{WRITTEN}
+    return f"""## Exit codes
 
 | code | meaning |
 |---|---|
@@ -404,7 +400,7 @@ A `pidual.DataWarning` means that the data can be used, but perhaps not in the w
 
 
 def methods() -> str:
-    """A table of the methods."""
+    """How to choose a method, as people wrote it, and a table of all."""
     rows = [
         [
             f"[{name}]({name}.md)",
@@ -419,9 +415,9 @@ def methods() -> str:
         for name, method in METHODS.items()
     ]
     head = ["method", "title", "uses PI", "networks", "stages", "keeps per row", "own scores", "source"]
-    return f"""# Methods
-
-{WRITTEN} `pidual methods` prints the same table; `--method NAME` selects a method. For help, see [choose a method](../choose_a_method.md).
+    by_people, heading, _ = (DOCS / "methods" / "index.md").read_text().partition("## All methods\n")
+    return f"""{by_people}{heading}
+`pidual methods` prints this table, which is written from the code; `--method NAME` selects a method.
 
 {table(head, rows)}
 Every method has the score `label_quality`. Every page has the same sections: idea with its equation, when it helps, parameters, scores, result, source.
