@@ -94,14 +94,15 @@ The table lists the defaults of the code. `pidual fit` replaces some of them dep
         """
 ## Methods
 
-In brackets: *authors* are those of the method, in their paper or released code; *the paper* is that of Pi-DUAL, and *the code base* the one it was built on, google/uncertainty-baselines.
-A share of the run is a share of its epochs: 0.1 of 30 epochs is 3.
+Name, default and range; the page of each method says what its options mean and what its authors and the paper use. A share of the run is a share of its epochs: 0.1 of 30 epochs is 3.
 """,
     ]
-    for name, method in METHODS.items():
-        own = option_rows(method)
-        parts.append(f"\n### {name}\n[{method.title}](methods/{name}.md).\n")
-        parts.append(table(["option", "default", "range", "meaning"], own) if own else "This method has no options.\n")
+    rows = [
+        [f"[{name}](methods/{name}.md#parameters)", ", ".join(map(default_and_range, own))]
+        for name, method in METHODS.items()
+        if (own := option_rows(method))
+    ]
+    parts.append(table(["method", "options"], rows))
     parts.append("\n## Networks\n")
     for name, network in NETWORKS.items():
         own = option_rows(network)
@@ -117,6 +118,12 @@ def option_rows(kind: type) -> list[list[str]]:
         [f"`{name}`", f"`{shown(value)}`", range_of(signature(kind)[name].annotation), what(kind, name)]
         for name, value in given.items()
     ]
+
+
+def default_and_range(row: list[str]) -> str:
+    """An option in a few words."""
+    name, default, limits, _ = row
+    return f"{name} {default}" + (f" ({limits})" if limits and limits != "true or false" else "")
 
 
 def shown(value: object) -> str:

@@ -98,6 +98,8 @@ def test_the_page_of_files_has_every_field_of_a_run(crowd_files):
 
 def test_every_option_says_what_it_means():
     assert [line for line in generate.options().splitlines() if line.endswith("|  |")] == []
+    for method in METHODS.values():
+        assert [name for name, *_, meaning in generate.option_rows(method) if not meaning] == []
 
 
 # --- the site ---
