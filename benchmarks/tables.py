@@ -247,7 +247,9 @@ def all_pages():
     detection = detection_tables()
     others = {DOCS / name: made for name, made in site_tables.pages(detection).items()}
     others[DOCS / "settings.md"] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
-    every = tables()
+    moved = ("detection scores", "detection lists", "detection methods")
+    every = tables() | {name: detection[name] for name in moved}
+    detection = {name: made for name, made in detection.items() if name not in moved}
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     return ours | others
 
