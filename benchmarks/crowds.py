@@ -3,7 +3,7 @@
     PIDUAL_DATA=DIR python benchmarks/crowds.py [--seeds 10] [--only labelme,real,digits,stress,synthetic,...]
         [--methods auto,pi_dual,ce,vote,dawid_skene,glad,mace,crowd_layer,crowdlab,filter_retrain,clean] [--out FILE]
 
-DIR holds `labelme/`, `cifar-10s/`, `cifar-10-batches-bin/`, `cifar-100-binary/` and `crowds/` (docs/datasets.md).
+DIR holds `labelme/`, `cifar-10s/`, `cifar-10-batches-bin/`, `cifar-100-binary/` and `crowds/` (docs/paper/datasets.md).
 crowd_data.py has the crowds and their features, crowd_peers.py the peers (`pip install 'pidual[peers]'`),
 crowd_scores.py the columns:
 

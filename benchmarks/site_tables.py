@@ -40,7 +40,7 @@ def pages(detection):
     return {
         "crowds.md": {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds)},
         "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
-        "compared.md": main | {"overhead": overhead_table(load("overhead"))},
+        "compared.md": {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {"evidence crowds": accuracy_table(crowds), "evidence methods": methods_table()} | main,
         "settings.md": {"settings": settings_table(load("settings"))},
         "llm_judges.md": {"language models": judges_table(load("real_crowds"))},

@@ -1,4 +1,4 @@
-"""Put the numbers of the result files into the pages of docs/.
+"""Put the numbers of the result files into the pages of docs/, and all of them into results/tables.md.
 
     python benchmarks/tables.py
 
@@ -18,20 +18,52 @@ import pandas as pd
 import site_tables
 import symmetric_noise
 from common import RESULTS, read_fits, read_rows
-from paper_table import markdown, paper_table
+from paper_table import markdown, paper_table, short_paper_table
 from what_if import BOTH, CLEAN, CROWD, GATE_START, QUESTIONS
 
 from pidual.paper.summary import TITLES, summarise, summary_cells
 
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
-DETECTION_PAGE = PAGE.with_name("detection.md")
-LOOP_PAGE = PAGE.with_name("loop.md")
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "paper" / "results.md"
+DETECTION_PAGE = DOCS / "detection.md"
+LOOP_PAGE = DOCS / "loop.md"
+EVERY_TABLE = RESULTS / "tables.md"
+SHORT = {  # datasets of the recipes, as in the columns of a table
+    "cifar10_pi:high": "CIFAR-10-PI high",
+    "cifar10_pi:low": "CIFAR-10-PI low",
+    "digits_pi:high": "Digits-PI high",
+    "digits_pi:low": "Digits-PI low",
+    "cifar10n:worst": "CIFAR-10N",
+    "cifar100n:fine": "CIFAR-100N",
+    "cifar10s": "CIFAR-10S",
+    "labelme:test": "LabelMe",
+}
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
 
+def short_tables(every):
+    """Those of docs/paper/results.md by name: one for the recipes, one beside the paper's, and a few as they are."""
+    summary = summarise(read_fits())
+    kept = ("pi_information", "results about", "results cost", "methods about", "ablations last_accuracy")
+    return {"recipes": overview(summary), "paper": short_paper_table(summary)} | {name: every[name] for name in kept}
+
+
+def overview(summary):
+    """Accuracy and AUC of every method on every dataset, after the last epoch."""
+    rows = summary[summary["variant"].isin(["", CLEAN])]
+    values = zip(rows["last_accuracy"], rows["last_auc"], strict=True)
+    cells = [f"{accuracy:.1f}" + ("" if pd.isna(auc) else f" / {auc:.2f}".replace("0.", ".")) for accuracy, auc in values]
+    names = [", ".join(filter(None, pair)) for pair in zip(rows["method"], rows["variant"], strict=True)]
+    wide = rows.assign(cell=cells, name=names).pivot_table(
+        index="name", columns="dataset", values="cell", aggfunc="first", sort=False
+    )
+    ordered = wide.reindex(sorted(wide.index, key=list(names).index)).fillna("")
+    return markdown(ordered[list(SHORT)].rename(columns=SHORT).rename_axis("method", columns=None).reset_index())
+
+
 def tables():
-    """Every table of the page by name."""
+    """Every table of results/tables.md by name."""
     return (
         recipe_tables(read_fits())
         | method_tables(read_rows(RESULTS / "methods.jsonl"))
@@ -213,9 +245,13 @@ def fill(page, made):
 def all_pages():
     """Tables by page and name."""
     detection = detection_tables()
-    others = {PAGE.parent / name: made for name, made in site_tables.pages(detection).items()}
-    others[PAGE.with_name("settings.md")] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
-    return {PAGE: tables(), DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()} | others
+    others = {DOCS / name: made for name, made in site_tables.pages(detection).items()}
+    others[DOCS / "settings.md"] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
+    moved = ("detection scores", "detection lists", "detection methods")
+    every = tables() | {name: detection[name] for name in moved}
+    detection = {name: made for name, made in detection.items() if name not in moved}
+    ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
+    return ours | others
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     PIDUAL_DATA=DIR python benchmarks/what_if.py [--only "clean labels"] [--dataset cifar10s] [--seeds 3] [--out OUT]
 
-They say what there is to gain on a dataset, and why a method does or does not gain it (docs/results.md). Where a change
-leaves fewer rows, epochs are added so that the fits take about as many steps. Fits that OUT has are not repeated;
-benchmarks/pack.py keeps them.
+They say what there is to gain on a dataset, and why a method does or does not gain it (docs/paper/results.md). Where
+a change leaves fewer rows, epochs are added so that the fits take about as many steps. Fits that OUT has are not
+repeated; benchmarks/pack.py keeps them.
 """
 
 import argparse

@@ -1,10 +1,9 @@
 """Write the pages that are made from the code: `make docs`.
 
-cli.md            the help of every command
+cli.md            the help of every command, and their exit codes
 options.md        every option of training, methods and networks
 files.md          every column of the tables of a run, and the fields of its other files
-exit_codes.md     exit codes of the commands
-methods/index.md  the table of methods
+methods/index.md  the table of methods, below what people wrote
 """
 
 import inspect
@@ -36,7 +35,6 @@ def pages() -> dict[str, str]:
         "cli.md": command_line(),
         "options.md": options(),
         "files.md": tables_of_a_run(),
-        "exit_codes.md": exit_codes(),
         "methods/index.md": methods(),
     }
 
@@ -70,7 +68,7 @@ def command_line() -> str:
     for path, command in commands(cli, ("pidual",)).items():
         text = "\n".join(f"    {line}".rstrip() for line in help_text(command, path).splitlines())
         parts.append(f"## {' '.join(path)}\n{text}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, exit_codes()])
 
 
 # --- options ---
@@ -96,14 +94,15 @@ The table lists the defaults of the code. `pidual fit` replaces some of them dep
         """
 ## Methods
 
-In brackets: *authors* are those of the method, in their paper or released code; *the paper* is that of Pi-DUAL, and *the code base* the one it was built on, google/uncertainty-baselines.
-A share of the run is a share of its epochs: 0.1 of 30 epochs is 3.
+Name, default and range; the page of each method says what its options mean and what its authors and the paper use. A share of the run is a share of its epochs: 0.1 of 30 epochs is 3.
 """,
     ]
-    for name, method in METHODS.items():
-        own = option_rows(method)
-        parts.append(f"\n### {name}\n[{method.title}](methods/{name}.md).\n")
-        parts.append(table(["option", "default", "range", "meaning"], own) if own else "This method has no options.\n")
+    rows = [
+        [f"[{name}](methods/{name}.md#parameters)", ", ".join(map(default_and_range, own))]
+        for name, method in METHODS.items()
+        if (own := option_rows(method))
+    ]
+    parts.append(table(["method", "options"], rows))
     parts.append("\n## Networks\n")
     for name, network in NETWORKS.items():
         own = option_rows(network)
@@ -119,6 +118,12 @@ def option_rows(kind: type) -> list[list[str]]:
         [f"`{name}`", f"`{shown(value)}`", range_of(signature(kind)[name].annotation), what(kind, name)]
         for name, value in given.items()
     ]
+
+
+def default_and_range(row: list[str]) -> str:
+    """An option in a few words."""
+    name, default, limits, _ = row
+    return f"{name} {default}" + (f" ({limits})" if limits and limits != "true or false" else "")
 
 
 def shown(value: object) -> str:
@@ -282,7 +287,7 @@ TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
 }
 
 
-MEANINGS = {  # of the columns above, each in a few words; run_directory.md has the details
+MEANINGS = {  # of the columns above
     "row": "number of the answer, counted from 0: its row in the table, if no row was skipped",
     "table_row": "row of the table, counted from 0; only if rows without a label were skipped",
     "item": "name of the item",
@@ -290,18 +295,18 @@ MEANINGS = {  # of the columns above, each in a few words; run_directory.md has 
     "given_label": "the label in the table",
     "predicted_label": "most likely class by the classifier, from the input alone",
     "predicted_probability": "its probability",
-    "consensus_label": "most likely class of the item, by its input and all answers",
+    "consensus_label": "most likely class of the item by the posterior; replaces a wrong label",
     "consensus_quality": "its probability",
-    "label_quality": "probability that the given label is right; low = likely wrong",
+    "label_quality": "probability that the given label is right, given the input and all answers to the item, with the label itself counted half ([why](detection.md#which-score)); low = likely wrong",
     "given_probability": "the classifier's probability of the given label",
     "given_margin": "log of its ratio to the probability of the most likely other class",
-    "is_label_issue": "whether the label looks wrong",
-    "rests_on_own_answer": "whether the consensus of several answers confirms a label of low quality, by its own vote",
-    "gate": "high = the label does not come from the true class",
+    "is_label_issue": "whether the label looks wrong: its quality is below the cut-off, and it does not rest on its own answer",
+    "rests_on_own_answer": "whether its quality is below the cut-off, but the consensus of several answers, for which it counts in full, is the label itself; not counted as wrong ([why](detection.md#labels-that-rest-on-one-answer))",
+    "gate": "high = likely wrong: Pi-DUAL's gate, or, for a method that judges items, the probability that the answer does not come from the true class",
     "noise_label": "the label that the noise network predicts from PI",
     "split": "`train`, `valid` or `test`",
     "y": "clean label, if given; for evaluation only",
-    "reason": "why the label looks wrong, or rests on its own answer, in sentences",
+    "reason": "why the label looks wrong, or rests on its own answer, in sentences ([what is reported](run_directory.md#when-something-is-reported)); with more than 200,000 labels below the cut-off, for those of lowest quality",
     "reason_label": "part of the reason: the class suggested instead",
     "reason_votes": "part of the reason: the other labels of the item",
     "reason_annotator": "part of the reason: this annotator on this class",
@@ -311,30 +316,30 @@ MEANINGS = {  # of the columns above, each in a few words; run_directory.md has 
     "annotator_agreement": "share of its labels that equal the consensus",
     **{f"top_{n}": f"{word} class" for n, word in enumerate(ORDINALS, 1)},
     **{f"top_{n}_probability": "its probability" for n, _ in enumerate(ORDINALS, 1)},
-    "annotator_quality": "mean probability that their labels are right",
-    "quality_low": "lower end of its 95% interval",
+    "annotator_quality": "mean probability that their labels are right, with two prior labels of the crowd's quality",
+    "quality_low": "lower end of its 95% interval (of a Beta distribution with the expected numbers of right and wrong labels)",
     "quality_high": "upper end of its 95% interval",
     "num_labelled": "number of their labels",
     "num_issues": "how many of them look wrong",
-    "worst_class": "true class on which they are right least often",
-    "worst_class_accuracy": "how often they are right on it",
-    "favourite_label": "label they give more often than others do",
+    "worst_class": "true class on which they are right least often, among classes with at least 5 items and a mistake",
+    "worst_class_accuracy": "how often they are right on it, with two prior labels of the others' accuracy",
+    "favourite_label": "label they give more often than the crowd does to items with the same consensus; only if beyond chance",
     "favourite_excess": "how much more often, as a share of their labels",
     "worst_confusion": "their most frequent mistake, as `dog -> cat`",
     "worst_confusion_share": "its share of the items of the first class",
     "mean_gate": "mean gate of their labels",
-    "harm": "number of wrong labels that others would not have given; rare classes count more",
+    "harm": "sorts the table: number of wrong labels that the others would not have given to the same items; a mistake on a class k times rarer than the average class counts k times. The lower end of its interval, so that annotators with few labels do not come first by chance; 0 = no worse than the others, or unknown",
     "expected_wrong": "expected number of wrong labels",
-    "agreement": "kappa with others who labelled the same items",
+    "agreement": "kappa with all others who labelled the same items, with five prior pairs of the crowd's; missing if nobody did",
     "median_seconds": "median of the PI column that is a duration",
-    "drift": "whether their share of right labels changes over time",
-    "drift_at": "when it changes",
+    "drift": "whether the share of their labels that equal the consensus changes, beyond chance and beyond what the items' classes explain",
+    "drift_at": "when it changes: trial or time from a PI column, otherwise the number of the label",
     "accuracy_before": "share of right labels before that",
     "accuracy_after": "share of right labels after that",
-    "copies": "annotators whose answers are the same, wrong ones too; together they count as one voter",
+    "copies": "annotators who gave [the same answers, wrong ones too](what_can_go_wrong.md#annotators-who-copy-each-other); together they count as one voter",
     "true_class": "true class, by the consensus",
-    "num_items": "expected number of items of this class that they labelled",
-    "accuracy": "how often they are right on it",
+    "num_items": "expected number of items of this class that they labelled, where it is at least 1",
+    "accuracy": "how often they are right on it, with two prior labels of the others' accuracy",
     "accuracy_low": "lower end of its 95% interval",
     "accuracy_high": "upper end of its 95% interval",
     "others_accuracy": "how often all others are right on it",
@@ -353,7 +358,7 @@ def tables_of_a_run() -> str:
     parts = [
         f"""# Columns of a run's tables
 
-{WRITTEN} [Files of a run](run_directory.md#what-the-tables-say) explains how the numbers are made.
+{WRITTEN} [Files of a run](run_directory.md#what-the-tables-say) explains the posterior behind them, and when something is reported.
 
 *Always*: every run has the column. *May be missing*: single values may be missing. Every file is checked against this page when it is read.
 """
@@ -382,9 +387,7 @@ def exit_codes() -> str:
     """Exit codes of the commands, and the exceptions of the same errors in Python."""
     found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PidualError)]
     rows = [[f"`{kind.__name__}`", kind.exit_code, summary_of(kind)] for kind in found]
-    return f"""# Exit codes
-
-{WRITTEN}
+    return f"""## Exit codes
 
 | code | meaning |
 |---|---|
@@ -404,7 +407,7 @@ A `pidual.DataWarning` means that the data can be used, but perhaps not in the w
 
 
 def methods() -> str:
-    """A table of the methods."""
+    """How to choose a method, as people wrote it, and a table of all."""
     rows = [
         [
             f"[{name}]({name}.md)",
@@ -419,9 +422,9 @@ def methods() -> str:
         for name, method in METHODS.items()
     ]
     head = ["method", "title", "uses PI", "networks", "stages", "keeps per row", "own scores", "source"]
-    return f"""# Methods
-
-{WRITTEN} `pidual methods` prints the same table; `--method NAME` selects a method. For help, see [choose a method](../choose_a_method.md).
+    by_people, heading, _ = (DOCS / "methods" / "index.md").read_text().partition("## All methods\n")
+    return f"""{by_people}{heading}
+`pidual methods` prints this table, which is written from the code; `--method NAME` selects a method.
 
 {table(head, rows)}
 Every method has the score `label_quality`. Every page has the same sections: idea with its equation, when it helps, parameters, scores, result, source.

@@ -37,7 +37,7 @@ RUN = {  # these calls run, in order, and leave with this code; the others, of m
         "fit labels.csv --probs pred_probs.npy": 0,
         "fit labels.csv --no-x --out runs/no_x": 0,
     },
-    "docs/benchmark_command.md": {"benchmark --list": 0},
+    "docs/paper/benchmark.md": {"benchmark --list": 0},
     "docs/bring_your_labels.md": {
         "fit export.json": 0,
         "data import export.json table.csv": 0,

@@ -162,7 +162,7 @@ def test_results_quotes_its_own_tables(benchmark):
         "only at high noise ({}% against": cell(selected, "distill_pi", high),
         "against {}% selected)": cell(selected, "ce", high),
     }
-    words = " ".join(page("results.md").split())
+    words = " ".join(page("paper/results.md").split())
     assert [phrase.format(value) for phrase, value in quoted.items() if phrase.format(value) not in words] == []
 
 
@@ -181,7 +181,7 @@ def test_theory():
         *(f"{ols[n]['bias']:.3f} at {n}" for n in (40, 80, 160)),
         f"to {kept[40]['total']:.3f}, dropping 40 clean rows to {dropped[40]['total']:.3f}",
     ]
-    assert missing("theory.md", phrases) == []
+    assert missing("paper/theory.md", phrases) == []
 
 
 def test_review():

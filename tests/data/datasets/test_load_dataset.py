@@ -42,7 +42,7 @@ def test_unknown_names_are_refused(tmp_path, name, message):
 
 
 def test_the_docs_name_every_dataset_and_variant():
-    page = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "paper" / "datasets.md").read_text()
     for name, entry in DATASETS.items():
         assert [each for each in (name, *entry.variants) if f"`{each}`" not in page] == []
 

@@ -55,7 +55,7 @@ def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **optio
     name : str
         Key of DATASETS, with a variant behind a colon or the first one: "cifar10n" is "cifar10n:worst".
     data : path
-        Folder with the datasets in their authors' file formats; see docs/datasets.md.
+        Folder with the datasets in their authors' file formats; see docs/paper/datasets.md.
     seed : int
         Which annotations there are, where the dataset leaves a choice (the three whose names end in PI), or which
         items are held out as a test set (medical_treat, llm_emotion).
