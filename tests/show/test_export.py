@@ -266,43 +266,6 @@ def test_names_of_annotators(fitted, folder):
     assert "the key does not fit: 4 of 4 pseudonyms" in err
 
 
-def test_tasks_for_label_studio(fitted_tasks, folder):
-    code, out, err = run_cli(
-        ["export", fitted_tasks / "run", "tasks.json", "--to", "label-studio", "--table", fitted_tasks / "export.json"]
-    )
-    assert code == 0, err
-    assert out == "tasks.json: one task for each of 40 items, doubtful ones first\n"
-    made = json.loads((folder / "tasks.json").read_text())
-    assert sorted(int(task["data"]["pidual_item"]) for task in made) == list(range(1, 41))
-    assert "@example.org" not in (folder / "tasks.json").read_text()
-    qualities = [task["data"]["label_quality"] for task in made]
-    assert qualities == sorted(qualities)
-    text = {task["id"]: task["data"]["text"] for task in json.loads((fitted_tasks / "export.json").read_text())}
-    items = Run.open(fitted_tasks / "run").items.set_index("item")
-    for task in made:
-        item = int(task["data"]["pidual_item"])
-        assert set(task) == {"data", "predictions"}
-        assert task["data"]["text"] == text[item]
-        assert len(task["data"]["given_labels"].split(", ")) == 3
-        (prediction,) = task["predictions"]
-        assert 0 <= prediction["score"] <= 1
-        assert prediction["model_version"].startswith("pidual latent_truth ")
-        (result,) = prediction["result"]
-        named = {"from_name": "sentiment", "to_name": "text", "type": "choices"}
-        assert named.items() <= result.items()
-        assert result["value"] == {"choices": [items.loc[item, "consensus_label"]]}
-
-
-def test_tasks_are_valid_to_label_studio_itself(fitted_tasks, folder):
-    sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="needs label-studio-sdk")
-    export_run(Run.open(fitted_tasks / "run"), "tasks.json", "label-studio", table=fitted_tasks / "export.json")
-    choices = '<Choices name="sentiment" toName="text"><Choice value="Positive"/><Choice value="Negative"/></Choices>'
-    interface = sdk.LabelInterface(f'<View><Text name="text" value="$text"/>{choices}</View>')
-    for task in json.loads((folder / "tasks.json").read_text()):
-        interface.validate_task({"data": task["data"]})
-        assert all(map(interface.validate_prediction, task["predictions"]))
-
-
 def test_an_export_of_label_studio_as_a_table(fitted_tasks, folder):
     _, changes = export(fitted_tasks, fitted_tasks / "export.json", "clean.csv", "--to", "csv")
     clean = pd.read_csv("clean.csv")
@@ -488,13 +451,10 @@ def test_an_odd_table_differs_in_the_decided_cells_alone(fitted, tmp_path_factor
 
 
 def test_a_table_that_is_not_utf_8_is_refused(fitted, folder):
-    (folder / "labels.csv").write_bytes(
-        untidy_csv(answers()).decode().replace("note 3", "caf\xe9").encode("latin-1", "replace")
-    )
-    code, _, err = run_cli(["export", fitted / "run", "clean.csv", "--to", "csv", "--table", "labels.csv"])
-    assert (code, err.count("\n")) == (1, 1)
-    assert "byte 0xe9" in err
-    assert "save the file as UTF-8" in err
+    text = untidy_csv(answers()).decode().replace("note 3", "caf\xe9")
+    (folder / "labels.csv").write_bytes(text.encode("latin-1", "replace"))
+    with pytest.raises(DataError, match=r"byte 0xe9.*save the file as UTF-8"):
+        export_run(Run.open(fitted / "run"), "clean.csv", "csv", table="labels.csv")
     assert not (folder / "clean.csv").exists()
 
 

@@ -279,7 +279,8 @@ BAD = {
 LABELS = [None, -1, len(CLASSES), 0.0, "dog", True, 10**30, "given"]  # for a change
 FIELDS = [{name: value} for name, values in BAD.items() for value in values]
 FIELDS += [{"decision": "change", "label": label} for label in LABELS]
-BODIES = [json.dumps(GOOD | fields).encode() for fields in FIELDS]
+UNDO = [{"reviewer": "ann", "request": "r"} | fields for fields in FIELDS if {"reviewer", "request"} & {*fields}]
+BODIES = [json.dumps(body).encode() for body in [*(GOOD | fields for fields in FIELDS), *UNDO]]
 BODIES += [b"", b"{", b"[]", b"null", b"\xff", b"[" * 4000, b'{"row": 0}', b"{}"]
 
 

@@ -79,7 +79,6 @@ def export_run(
     edits = _edits(source, roles, run, changes)
     changes = _described(source, roles, changes[np.array([edit is not None for edit in edits], bool)])
     made = [edit for edit in edits if edit is not None]
-    file = source.file
     listed = changes
     if "table_row" in run.predictions.frame:
         listed = changes.assign(row=run.predictions.frame["table_row"].to_numpy()[changes["row"]])
@@ -87,23 +86,23 @@ def export_run(
         write_csv(listed, listing)
         if to == "hf":
             write_dataset(run, _long(source, roles, run, changes), changes, out)
-        elif not isinstance(file, _SAME[to]):
-            with replacing(out) as temporary:
-                _write_frame(_long(source, roles, run, changes), temporary, to)
         else:
-            _write_edited(file, made, out)
+            with replacing(out) as temporary:
+                if isinstance(source.file, _SAME[to]):
+                    _write_edited(source.file, made, temporary)
+                else:
+                    _write_frame(_long(source, roles, run, changes), temporary, to)
     return listed
 
 
-def _write_edited(file: Source, made: list[Edit], out: Path) -> None:
+def _write_edited(file: Source, edits: list[Edit], out: Path) -> None:
     """Write the file with single cells changed."""
-    with replacing(out) as temporary:
-        if isinstance(file, ParquetFile):
-            _write_parquet(file, made, temporary)
-        elif isinstance(file, CsvFile):
-            edit_csv(Path(file.name), temporary, file.columns, file.delimiter, made)
-        else:
-            edit_json_lines(Path(file.name), temporary, made)
+    if isinstance(file, ParquetFile):
+        _write_parquet(file, edits, out)
+    elif isinstance(file, CsvFile):
+        edit_csv(Path(file.name), out, file.columns, file.delimiter, edits)
+    else:
+        edit_json_lines(Path(file.name), out, edits)
 
 
 def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:

@@ -140,7 +140,11 @@ class Suspects:
         shown = mask if wanted.show == "all" else mask & ((self.state > 0) == (wanted.show == "decided"))
         free = shown.copy()
         free[taken] = False
-        for open_ in (*self._first(wanted, taken), free, shown):
+        first = np.zeros(len(self), bool)
+        if self.sample is not None and wanted == Filter():
+            first[self.sample] = self.state[self.sample] == 0  # what nobody has decided on or looks at
+            first[taken] = False
+        for open_ in (first, free, shown):
             parts = (open_[:start][::-1], open_[start:][::-1]) if back else (open_[start:], open_[:start])
             for part, offset in zip(parts, (start - 1, len(self) - 1) if back else (start, 0), strict=True):
                 if len(part) and part[at := int(part.argmax())]:
@@ -193,15 +197,6 @@ class Suspects:
     def item_name(self, position: int) -> str:
         """Return the name of the item of a label."""
         return str(self.texts[position]["item"])
-
-    def _first(self, wanted: Filter, taken: list[int]) -> list[Mask]:
-        """Return the places of the sample that nobody has decided on or looks at, where nothing is filtered."""
-        if self.sample is None or wanted != Filter():
-            return []
-        mask = np.zeros(len(self), bool)
-        mask[self.sample] = self.state[self.sample] == 0
-        mask[taken] = False
-        return [mask]
 
     def find_people(self, text: str) -> list[str]:
         """List annotators whose names hold this text."""
