@@ -53,7 +53,9 @@ def overview(summary):
     """Accuracy and AUC of every method on every dataset, after the last epoch."""
     rows = summary[summary["variant"].isin(["", CLEAN])]
     values = zip(rows["last_accuracy"], rows["last_auc"], strict=True)
-    cells = [f"{accuracy:.1f}" + ("" if pd.isna(auc) else f" / {auc:.2f}".replace("0.", ".")) for accuracy, auc in values]
+    cells = [
+        f"{accuracy:.1f}" + ("" if pd.isna(auc) else f" / {auc:.2f}".replace("0.", ".")) for accuracy, auc in values
+    ]
     names = [", ".join(filter(None, pair)) for pair in zip(rows["method"], rows["variant"], strict=True)]
     wide = rows.assign(cell=cells, name=names).pivot_table(
         index="name", columns="dataset", values="cell", aggfunc="first", sort=False
@@ -248,7 +250,7 @@ def all_pages():
     others = {DOCS / name: made for name, made in site_tables.pages(detection).items()}
     others[DOCS / "settings.md"] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
     moved = ("detection scores", "detection lists", "detection methods")
-    every = tables() | {name: detection[name] for name in moved}
+    every = tables() | {name: detection[name] for name in moved} | site_tables.long_tables()
     detection = {name: made for name, made in detection.items() if name not in moved}
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     return ours | others

@@ -42,7 +42,7 @@ def test_crowds():
         f"on {' and '.join(str(change['crowds_five_points_lower']) for change in changes)} of the 40 crowds",
         f"at most {-100 * min(change['worst'] for change in changes):.0f}",
     ]
-    assert missing("crowds.md", phrases) == []
+    assert missing("evidence.md", phrases) == []
 
 
 def real_crowds():
@@ -57,7 +57,7 @@ def test_labelme_by_the_command_line():
     figures = f"accuracy {100 * accuracy:.1f}, AUC {auc:.3f}, consensus {100 * consensus:.1f}"
     columns = [("test_accuracy", 100, 1), ("detection_auc", 1, 3), ("consensus_accuracy", 100, 1)]
     errors = [f"{scale * row[f'{name}_std'] / 10**0.5:.{digits}f}"[1:] for name, scale, digits in columns]
-    assert missing("crowds.md", [f"{figures} (standard errors {', '.join(errors)};"]) == []
+    assert missing("evidence.md", [f"{figures} (standard errors {', '.join(errors)};"]) == []
 
 
 def test_language_models():
