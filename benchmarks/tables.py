@@ -54,9 +54,7 @@ def overview(summary):
     """Accuracy and AUC of every method on every dataset, after the last epoch."""
     rows = summary[summary["variant"].isin(["", CLEAN])]
     values = zip(rows["last_accuracy"], rows["last_auc"], strict=True)
-    cells = [
-        f"{accuracy:.1f}" + ("" if pd.isna(auc) else f" / {auc:.2f}".replace("0.", ".")) for accuracy, auc in values
-    ]
+    cells = [f"{right:.1f}" + ("" if pd.isna(auc) else f" / {auc:.2f}".replace("0.", ".")) for right, auc in values]
     names = [", ".join(filter(None, pair)) for pair in zip(rows["method"], rows["variant"], strict=True)]
     wide = rows.assign(cell=cells, name=names).pivot_table(
         index="name", columns="dataset", values="cell", aggfunc="first", sort=False
