@@ -6,6 +6,7 @@ from paper_table import markdown
 
 ORDERS = {"worst": "the worst", "spread": "spread over the list"}
 DATA = {"labelme": "LabelMe", "cifar10s": "CIFAR-10S", "cifar100_sm500": "CIFAR-100 SM500"}
+SHOWN = (100, 500, 1000)  # labels looked at: columns on the page
 NAMES = {"ours": "ours", "cleanlab": "cleanlab", "crowdlab": "CROWDLAB", "activelab": "ActiveLab", "random": "random"}
 
 
@@ -43,13 +44,17 @@ def points(off):
     return f"{100 * np.abs(off).mean():.1f}"
 
 
-def order_table(rows):
-    """Wrong labels among the first so many looked at."""
+def order_table(rows, shown=None):
+    """Wrong labels among the first so many looked at, for all such numbers or for those in `shown`."""
     lines = []
     for row in rows:
         if row["part"] == "order":
             ahead = "" if row["order"] == "ours" else behind(row)
-            found = {f"{n:,}": f"{value:.0f}" for n, value in zip(row["looked_at"], row["found"], strict=True)}
+            found = {
+                f"{n:,}": f"{value:.0f}"
+                for n, value in zip(row["looked_at"], row["found"], strict=True)
+                if shown is None or n in shown
+            }
             lines.append({"set": DATA[row["data"]], "order": NAMES[row["order"]], **found, "ours is behind": ahead})
     return markdown(pd.DataFrame(lines))
 
@@ -61,13 +66,15 @@ def behind(row):
     return f"by at most {-row['least_ahead']} (at {row['least_ahead_at']:,})"
 
 
-def retrain_table(rows):
-    """Accuracy with decisions and without."""
+def retrain_table(rows, only=None):
+    """Accuracy with decisions and without, for every number of decisions or for `only` this one."""
     lines = []
     for row in rows:
         if row["part"] != "retrain":
             continue
         for at, n in enumerate(row["step"]):
+            if only not in (None, n):
+                continue
             lines.append(
                 {
                     "set": DATA[row["data"]],
@@ -99,7 +106,12 @@ def tables(rows):
     """Every table of the page by name."""
     return {
         "calibration": calibration_table([row for row in rows if row["part"] == "calibrate"]),
-        "review orders": order_table(rows),
-        "review retraining": retrain_table(rows),
+        "review orders": order_table(rows, SHOWN),
+        "review retraining": retrain_table(rows, 400),
         "review asking": ask_table(rows),
     }
+
+
+def long_tables(rows):
+    """Those of results/tables.md, of which the page has parts."""
+    return {"every review order": order_table(rows), "every review retraining": retrain_table(rows)}

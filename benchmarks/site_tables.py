@@ -38,7 +38,6 @@ def pages(detection):
     crowds = load("crowds")
     main = {"compared crowds": compared_crowds(crowds), "compared lists": compared_lists(detection["detection"])}
     return {
-        "crowds.md": {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds)},
         "judge.md": {"judge detect": judge_table(load("judge")["detect"], detection["detection counts"])},
         "compared.md": {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {"evidence crowds": accuracy_table(crowds), "evidence methods": methods_table()} | main,
@@ -46,6 +45,12 @@ def pages(detection):
         "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
         **method_results(crowds),
     }
+
+
+def long_tables():
+    """Those of results/tables.md that are of crowds."""
+    crowds = load("crowds")
+    return {"crowds": crowds_table(crowds), "crowds made up": made_up_table(crowds)}
 
 
 def load(name):

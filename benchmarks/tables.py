@@ -38,6 +38,7 @@ SHORT = {  # datasets of the recipes, as in the columns of a table
     "cifar10s": "CIFAR-10S",
     "labelme:test": "LabelMe",
 }
+MOVED = ("detection scores", "detection lists", "detection methods")  # from docs/detection.md to results/tables.md
 PERCENT = ("selected_accuracy", "last_accuracy")
 MADE = ("date", "commit", "hardware", "torch")
 
@@ -235,6 +236,13 @@ def loop_tables():
     return loop_table.tables(read_rows(RESULTS / "simulate_review.jsonl"))
 
 
+def long_tables():
+    """Those of results/tables.md that are not of the paper's comparisons."""
+    detection = detection_tables()
+    moved = {name: detection[name] for name in MOVED}
+    return moved | site_tables.long_tables() | loop_table.long_tables(read_rows(RESULTS / "simulate_review.jsonl"))
+
+
 def fill(page, made):
     """The page with its tables replaced."""
     for name, table in made.items():
@@ -247,9 +255,8 @@ def all_pages():
     detection = detection_tables()
     others = {DOCS / name: made for name, made in site_tables.pages(detection).items()}
     others[DOCS / "settings.md"] |= choices_table.tables(read_rows(RESULTS / "closed_form_choices.jsonl"))
-    moved = ("detection scores", "detection lists", "detection methods")
-    every = tables() | {name: detection[name] for name in moved}
-    detection = {name: made for name, made in detection.items() if name not in moved}
+    every = tables() | long_tables()
+    detection = {name: made for name, made in detection.items() if name not in MOVED}
     ours = {PAGE: short_tables(every), EVERY_TABLE: every, DETECTION_PAGE: detection, LOOP_PAGE: loop_tables()}
     return ours | others
 
