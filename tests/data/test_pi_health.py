@@ -7,7 +7,7 @@ import pytest
 from pidual.data import AnnotationTable, no_inputs
 from pidual.data.pi import PIEncoder
 from pidual.data.pi.health import find_pi_problems, find_sentinel, is_row_id
-from pidual.detect.informative import Answers
+from pidual.detect.informative import WrongAnswers
 from pidual.fit.effects import ends, spread, with_uncertainty
 from pidual.fit.notes import collected_warnings
 from pidual.fit.options import FitOptions
@@ -168,7 +168,7 @@ def test_spread_by_plain_loops():
     high = ~low & (rng.random(300) < 0.4)
     off = wrong - np.array([wrong[who == person].mean() for person in range(6)])[who]
     expected = sum(sum(off[g & (item == i)].sum() ** 2 for i in range(100)) / g.sum() ** 2 for g in (low, high))
-    assert spread(Answers.of(wrong, who, item), low, high) == pytest.approx(np.sqrt(expected))
+    assert spread(WrongAnswers.of(wrong, who, item), low, high) == pytest.approx(np.sqrt(expected))
 
 
 @pytest.mark.parametrize("as_text", [False, True])

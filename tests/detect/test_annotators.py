@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import beta
 from test_items import crowd
 
-from pidual.detect import annotators_table, describe_annotator_classes, describe_annotators
+from pidual.detect import describe_annotator_classes, describe_annotators
 from pidual.detect.class_accuracy import ClassAccuracy
 from pidual.detect.counts import Counts
 from pidual.detect.items import Truth
@@ -17,7 +17,15 @@ def describe(who, given, right, consensus, sure, issue=None, classes="abcd", peo
     """The annotators table by name."""
     issue = np.zeros(len(who), bool) if issue is None else issue
     names = [f"a-{j}" for j in range((max(who) + 1) if people is None else people)]
-    return annotators_table(who, names, given, right, consensus, sure, issue, list(classes), gate=gate)
+    frame = pd.DataFrame(
+        {
+            "item": pd.Categorical(np.arange(len(who))),
+            "label": pd.Categorical.from_codes(given, list(classes)),
+            "annotator": pd.Categorical.from_codes(who, names),
+        }
+    )
+    how = {"predicted": consensus, "predicted_probability": sure, "label_quality": right, "gate": gate}
+    return describe_annotators(Predictions.build(frame, list(classes), **how).with_issues(issue), right)
 
 
 def test_annotators_by_plain_loops():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pidual.detect import copies
-from pidual.detect.copies import Answers, clusters, copied_by, find_copies, find_open_pair
+from pidual.detect.copies import LatentClassModel, clusters, copied_by, find_copies, find_open_pair
 from pidual.detect.sentences import describe_copies
 
 
@@ -123,7 +123,7 @@ def test_the_latent_class_model_by_plain_loops(monkeypatch):
     item, who, given, _ = crowd(3, [0.9, 0.7, 0.6], n=12, per_item=2)
     weight = np.where(who == 1, 0.5, 1.0)
     monkeypatch.setattr(copies, "ROUNDS", 2000)
-    q, likelihood = Answers(item, who, given, weight).fit((12, 3), 3)
+    q, likelihood = LatentClassModel(item, who, given, weight).fit((12, 3), 3)
     accuracy, confusion = np.zeros(3), np.full((3, 3), 1 / 3)
     for voter in range(3):
         of = np.flatnonzero(who == voter)

@@ -1,10 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from pidual.detect import Posteriors, items_table
+from pidual.detect import Posteriors, describe_items
 from pidual.detect.items import LEAST_LIKELY, Truth, largest
 from pidual.errors import UsageError
-from pidual.run.predictions import read_frame, write_frame
+from pidual.run.predictions import Predictions, read_frame, write_frame
 
 
 def crowd(k=4, n=600, n_items=150, people=12, seed=0):
@@ -20,6 +21,16 @@ def put(q, chunks=3):
     for items in np.array_split(np.random.default_rng(0).permutation(len(q)), chunks):
         found.put(items, q[items])
     return found
+
+
+def items_table(item, names, given, predicted, posteriors, classes):
+    """The table of items of answers."""
+    frame = pd.DataFrame(
+        {"item": pd.Categorical.from_codes(item, names), "label": pd.Categorical.from_codes(given, classes)}
+    )
+    sure = np.full(len(frame), 0.5)
+    how = {"predicted": predicted, "predicted_probability": sure, "label_quality": sure}
+    return describe_items(Predictions.build(frame, classes, **how), posteriors)
 
 
 def test_items_by_plain_loops():

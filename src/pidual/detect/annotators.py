@@ -16,59 +16,33 @@ from .copies import copied_by
 from .counts import Counts
 from .drift import Drift, find_drift
 from .intervals import beta_interval, shrunk_share
-from .items import Truth
 from .timing import median_of, order_column, seconds_column
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def annotators_table(
-    annotator: npt.ArrayLike,
-    names: Sequence[Any] | pd.Index,
-    given: npt.ArrayLike,
+def describe_annotators(
+    predictions: Predictions,
     right: npt.ArrayLike,
-    consensus: npt.ArrayLike,
-    consensus_quality: npt.ArrayLike,
-    is_issue: npt.ArrayLike,
-    classes: Sequence[Any],
-    *,
     counts: Counts | None = None,
-    item: npt.ArrayLike | None = None,
-    order: "pd.Series[Any] | None" = None,
-    seconds: npt.ArrayLike | None = None,
-    gate: npt.ArrayLike | None = None,
-) -> pd.DataFrame:
-    """Build a table with one row per annotator who gave labels, those who do most harm first.
+    copies: Iterable[Mapping[str, Any]] = (),
+) -> pd.DataFrame | None:
+    """Build the annotators table of marked predictions; None where annotators are not known.
 
     Parameters
     ----------
-    annotator : int array (N,)
-        Code of the annotator of every annotation.
-    names : sequence (A,)
-        Pseudonyms in the order of the codes.
-    given : int array (N,)
-        Codes of the given labels.
+    predictions : Predictions
     right : array (N,)
-        Probability that each of them is right.
-    consensus, consensus_quality : arrays (N,)
-        Code of the consensus label of the item, and its probability.
-    is_issue : bool array (N,)
-    classes : list
-        Class names in the order of their codes.
+        Probability that each label is right.
     counts : Counts, optional
         Answers by what their items may be; by default by the consensus.
-    item : int array (N,), optional
-        Codes of the items: annotators are then compared with each other.
-    order : Series (N,), optional
-        What says when a label was given, such as the trial; by default its row.
-    seconds : array (N,), optional
-        How long each answer took.
-    gate : array (N,), optional
+    copies : sequence of dict
+        Clusters of annotators who copy each other, by `Copies.describe`.
 
     Returns
     -------
-    pandas.DataFrame
+    DataFrame or None
         annotator
         annotator_quality
             Mean probability that their labels are right, in [0, 1], high = good; quality_low and quality_high are its
@@ -91,84 +65,49 @@ def annotators_table(
             "dog -> cat" where they give cat to items whose consensus is dog, and to which share of these: their most
             frequent one, of at least 2 items among 5 with that consensus; else missing.
         agreement
-            With items: kappa with the others, shrunk towards that of all; missing without an item in common.
+            Kappa with the others, shrunk towards that of all; missing without an item in common.
         median_seconds
-            With seconds.
+            With a PI column that says how long an answer took.
         drift, drift_at, accuracy_before, accuracy_after
             Whether their share of labels that are the consensus changes, beyond chance; when (trial, time, or which of
             their labels); and the shares before and after.
         mean_gate
             With a gate.
+        copies
+            The others of a cluster of annotators who copy each other.
     """
-    who, given, consensus = np.asarray(annotator).astype(np.int64), np.asarray(given), np.asarray(consensus)
-    sure = np.asarray(consensus_quality, np.float64)
-    size, k = len(names), len(classes)
-    by_consensus = Counts.of(who, given, Truth.by_consensus(consensus, sure), k)
+    if predictions.annotator is None:
+        return None
+    who, given, consensus = predictions.annotator.astype(np.int64), predictions.given, predictions.suggested
+    names, k = predictions.frame["annotator"].cat.categories, len(predictions.classes)
+    size, order, seconds, gate = len(names), order_column(predictions), seconds_column(predictions), predictions.gate
+    by_consensus = Counts.of_predictions(predictions)
     on_classes = ClassAccuracy.of(counts or by_consensus)
     columns: dict[str, Any] = {"annotator": names}
-    columns |= _quality(who, np.asarray(right, np.float64), np.asarray(is_issue), on_classes, size, k)
-    columns |= _habits(by_consensus, on_classes, size, classes)
-    if item is not None:
-        own = own_agreement(answer_pairs(item, who), who, given, k, size)
-        columns["agreement"] = np.clip(own, -1, 1).astype(np.float32)
+    columns |= _quality(who, np.asarray(right, np.float64), predictions.is_issue, on_classes, size, k)
+    columns |= _habits(by_consensus, on_classes, size, predictions.classes)
+    own = own_agreement(answer_pairs(predictions.item, who), who, given, k, size)
+    columns["agreement"] = np.clip(own, -1, 1).astype(np.float32)
     if seconds is not None:
-        columns["median_seconds"] = median_of(who, np.asarray(seconds, np.float64), size).astype(np.float32)
-    n_on_class, right_on_class = by_consensus.by_class()
-    expected = shrunk_share(right_on_class, n_on_class, right_on_class.sum() / max(n_on_class.sum(), 1e-12))[consensus]
-    columns |= _drift(
-        find_drift(who, given == consensus, expected, size, None if order is None else numbers(order)), order
-    )
+        columns["median_seconds"] = median_of(who, seconds, size).astype(np.float32)
+    n_of_class, right_of_class = by_consensus.by_class()
+    expected = shrunk_share(right_of_class, n_of_class, right_of_class.sum() / max(n_of_class.sum(), 1e-12))[consensus]
+    places = None if order is None else numbers(order)
+    columns |= _drift(find_drift(who, given == consensus, expected, size, places), order)
     n: Ints = columns["num_labelled"]
     if gate is not None:
-        mean = np.bincount(who, weights=np.asarray(gate), minlength=size) / np.maximum(n, 1)
-        columns["mean_gate"] = mean.astype(np.float32)
+        columns["mean_gate"] = (np.bincount(who, weights=gate, minlength=size) / np.maximum(n, 1)).astype(np.float32)
     frame: pd.DataFrame = pd.DataFrame(columns)[n > 0]
     by = ["harm", "annotator_quality", "num_labelled"]
     frame = frame.sort_values(by, ascending=[False, True, False], kind="stable", ignore_index=True)
+    others = pd.Series(copied_by(frame["annotator"], copies), dtype="str")
     # Categories in the order of the rows: what is read from the file and written again has the same bytes.
-    return frame.assign(annotator=label_column(np.arange(len(frame)), frame["annotator"].tolist()))
+    return frame.assign(annotator=label_column(np.arange(len(frame)), frame["annotator"].tolist()), copies=others)
 
 
-def describe_annotators(
-    predictions: Predictions,
-    right: npt.ArrayLike,
-    counts: Counts | None = None,
-    copies: Iterable[Mapping[str, Any]] = (),
-) -> pd.DataFrame | None:
-    """Build the annotators table of marked predictions; None where annotators are not known.
-
-    Parameters
-    ----------
-    predictions : Predictions
-    right : array (N,)
-        Probability that each label is right.
-    counts : Counts, optional
-        Answers by what their items may be; by default by the consensus.
-    copies : sequence of dict
-        Clusters of annotators who copy each other, by `Copies.describe`; the column `copies` names the others.
-    """
-    annotator = predictions.annotator
-    if annotator is None:
-        return None
-    table = annotators_table(
-        annotator,
-        predictions.frame["annotator"].cat.categories,
-        predictions.given,
-        right,
-        predictions.suggested,
-        predictions.suggested_probability,
-        predictions.is_issue,
-        predictions.classes,
-        counts=counts,
-        item=predictions.item,
-        order=order_column(predictions),
-        seconds=seconds_column(predictions),
-        gate=predictions.gate,
-    )
-    return table.assign(copies=pd.Series(copied_by(table["annotator"], copies), dtype="str"))
-
-
-def _quality(who: Ints, right: Floats, is_issue: Ints, found: ClassAccuracy, size: int, k: int) -> dict[str, Any]:
+def _quality(
+    who: Ints, right: Floats, is_issue: npt.NDArray[np.bool_], found: ClassAccuracy, size: int, k: int
+) -> dict[str, Any]:
     """Return the columns about how many of their labels are right."""
     n = np.bincount(who, minlength=size)
     rights = np.bincount(who, weights=right, minlength=size)

@@ -216,7 +216,7 @@ class Crowd:
         self.vote_item = votes // len(voter)
         says_something = np.ptp(self.favour, axis=0).max() > 1e-6
         seen = np.unique(item) if says_something else np.zeros(0, np.int64)
-        answers = Answers(
+        answers = LatentClassModel(
             np.concatenate([item, seen]),
             np.concatenate([voter[who], np.full(len(seen), len(voter))]),
             np.concatenate([given, p[seen].argmax(1)]),
@@ -260,8 +260,8 @@ class Crowd:
         return np.where(answer == label, 0.0, share)
 
 
-class Answers:
-    """Answers to items, and a latent class model of them: an accuracy for each voter, and confusions that all share."""
+class LatentClassModel:
+    """A latent class model of answers to items: an accuracy for each voter, and confusions that all share."""
 
     def __init__(self, item: Ints, voter: Ints, given: Ints, weight: Floats):
         order = np.argsort(item, kind="stable")

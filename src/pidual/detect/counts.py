@@ -88,8 +88,8 @@ class Counts:
         """Return the number of answers with these codes, 0 where there are none."""
         k = self.n_classes
         keys, wanted = ((a * k + b) * k + c for a, b, c in ((self.who, self.true, self.given), (who, true, given)))
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[place] == wanted, self.n[place], 0.0)
+        place = np.searchsorted(keys, wanted)
+        return np.where(np.append(keys, -1)[place] == wanted, np.append(self.n, 0.0)[place], 0.0)
 
     def by_class(self) -> tuple[Floats, Floats]:
         """Return answers to items of each class (K,), and right ones among them."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..metrics import detection_auc, finite_or_none, precision_recall, wilson_interval
 from ..run.predictions import Predictions
-from . import noise_rate
+from .noise import noise_rate
 
 CHECKED = 20  # items with a clean label, from which on these can contradict what is stated
 MARGIN = 0.02  # of no account, however many clean labels show it

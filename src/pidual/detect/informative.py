@@ -83,7 +83,7 @@ class InformativeColumn:
 
 
 @dataclass(frozen=True)
-class Answers:
+class WrongAnswers:
     """Which answers are wrong, who gave them and to what: what PI is compared with."""
 
     wrong: npt.NDArray[np.bool_]
@@ -95,7 +95,7 @@ class Answers:
     @classmethod
     def of(
         cls, wrong: npt.ArrayLike, annotator: npt.ArrayLike | None = None, item: npt.ArrayLike | None = None
-    ) -> "Answers":
+    ) -> "WrongAnswers":
         """Build from arrays (N,): whether wrong, and codes where they are known."""
         is_wrong = np.asarray(wrong, bool)
         rows = len(is_wrong)
@@ -138,8 +138,6 @@ def find_informative(
     wrong: npt.ArrayLike,
     annotator: npt.ArrayLike | None = None,
     item: npt.ArrayLike | None = None,
-    *,
-    chance: float = VALUE_CHANCE,
 ) -> list[InformativeColumn]:
     """Find which values of which PI columns indicate wrong answers.
 
@@ -151,14 +149,12 @@ def find_informative(
         Which answers are wrong.
     annotator, item : int array (N,), optional
         Codes.
-    chance : float
-        Highest probability that any value is called informative where none is.
     """
-    answers = Answers.of(wrong, annotator, item)
+    answers = WrongAnswers.of(wrong, annotator, item)
     found = [answers.test(str(name), pi[name]) for name in pi]
     tests = max(sum(int(np.count_nonzero(one.n >= MIN_SUPPORT)) for one in found), 1)
     for one in found:
-        bound = chance_excess(one.variance, chance / tests, one.cluster)
+        bound = chance_excess(one.variance, VALUE_CHANCE / tests, one.cluster)
         one.is_informative = (one.n >= MIN_SUPPORT) & (one.wrong - one.expected > bound) & (one.lift >= LIFT)
     return found
 

@@ -6,7 +6,6 @@ that answers that were left out are likely, without any clean label. So it is as
 surer than they agree; where most people make the same mistake, it makes that mistake too, and is sure of it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,28 +146,8 @@ class Truth:
         return cls(row, label[entry].astype(np.int64), posteriors.p[number, place][entry].astype(np.float64))
 
 
-def items_table(
-    item: npt.ArrayLike,
-    names: Sequence[Any] | pd.Index,
-    given: npt.ArrayLike,
-    predicted: npt.ArrayLike,
-    posteriors: Posteriors,
-    classes: Sequence[Any],
-) -> pd.DataFrame:
-    """Build a table with one row per item.
-
-    Parameters
-    ----------
-    item : int array (N,)
-        Code of the item of every annotation; every item has at least one.
-    names : sequence
-        Names of the items, in the order of their codes.
-    given, predicted : int array (N,)
-        Codes of the given and the predicted labels.
-    posteriors : Posteriors
-        Of the items, in the order of their codes.
-    classes : list
-        Class names in the order of their codes.
+def describe_items(predictions: Predictions, posteriors: Posteriors) -> pd.DataFrame:
+    """Build a table with one row per item, in the order of their codes, which that of the posteriors is too.
 
     Returns
     -------
@@ -178,12 +157,13 @@ def items_table(
         share of the item's labels that say the consensus label; p_<class>, the probability of every class, or with more
         than 20 classes top_1 ... top_5 and top_1_probability ... top_5_probability.
     """
-    code, given = np.asarray(item).astype(np.int64), np.asarray(given)
+    code, given, classes = predictions.item.astype(np.int64), predictions.given, predictions.classes
+    names = predictions.frame["item"].cat.categories
     n = np.bincount(code, minlength=len(names))
     if len(n) != len(posteriors.label) or not n.all():
         raise UsageError(f"{len(names):,} items need annotations, but only {np.count_nonzero(n):,} have one.")
     model = np.zeros(len(names), np.int64)
-    model[code] = np.asarray(predicted)
+    model[code] = predictions.predicted
     columns: dict[str, Any] = {
         "item": names,
         "consensus_label": label_column(posteriors.label, classes),

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ..data.pi import PIColumn, quantity
 from ..data.pi.kinds import is_moment, numbers
-from ..detect.informative import FEW_VALUES, TAILS, Answers, find_informative
-from ..learn.answers.model import AnswerModel
-from ..learn.answers.model import Answers as ModelAnswers
+from ..detect.informative import FEW_VALUES, TAILS, WrongAnswers, find_informative
+from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
 from ..learn.batch import Rows, Spec
 from ..metrics import NORMAL_95
@@ -119,7 +118,7 @@ def _right_with(
     changed, moved = all_codes[sample].copy(), all_numbers[sample].copy()
     changed[:, codes], moved[:, quantities] = all_codes[row, codes], all_numbers[row, quantities]
     n, k = len(sample), answers.n_classes
-    said = ModelAnswers.build(np.arange(n), truth, answers.design, changed, moved, n_items=n, n_classes=k)
+    said = Answers.build(np.arange(n), truth, answers.design, changed, moved, n_items=n, n_classes=k)
     log_p = model.log_likelihood(said)[np.arange(len(sample)), truth]
     return float(np.exp(log_p).mean())
 
@@ -144,7 +143,7 @@ def with_uncertainty(
     wrong = frame["label"].cat.codes.to_numpy() != truth
     who = frame["annotator"].cat.codes.to_numpy() if "annotator" in frame else None
     item = frame["item"].cat.codes.to_numpy()
-    answers = Answers.of(wrong, who, item)
+    answers = WrongAnswers.of(wrong, who, item)
     columns = [effect["column"] for effect in effects]
     informative = {
         one.name: bool(one.is_informative.any()) for one in find_informative(frame[columns], wrong, who, item)
@@ -172,7 +171,7 @@ def ends(column: "pd.Series[Any]", low: Any, high: Any) -> tuple[NDArray[np.bool
     return known <= first, known >= last
 
 
-def spread(answers: Answers, low: NDArray[np.bool_], high: NDArray[np.bool_]) -> float:
+def spread(answers: WrongAnswers, low: NDArray[np.bool_], high: NDArray[np.bool_]) -> float:
     """Standard error of the difference of two groups' shares of wrong answers."""
     off, total = answers.wrong - answers.rate, 0.0
     for group in (low, high):
