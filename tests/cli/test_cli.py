@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from command_line import environment, run_cli, write_crowd, write_pictures
+from msgspec.structs import replace
 
 from pidual.cli import cli
 from pidual.cli.common import command_line, in_percent, name_of
@@ -19,7 +20,8 @@ from pidual.cli.detect import describe_expected
 from pidual.cli.fit import describe_decisions, describe_precision
 from pidual.learn.methods import METHODS
 from pidual.run.predictions import read_frame
-from pidual.run.schemas import sealed
+from pidual.run.records.reading import seal
+from pidual.run.records.summary import Detection, FromRun
 
 RUN_FILES = {
     *("config.json", "metrics.jsonl", "model.safetensors", "model-last.safetensors", "model.json", "summary.json"),
@@ -468,24 +470,24 @@ def test_too_many_issues_is_exit_code_3(own_run):
     ("change", "why"),
     [
         ({"verdict": {"status": "failed", "reasons": ["It learned nothing."]}}, "It learned nothing"),
-        ({"guard": {"recovered": False, "collapsed": True, "events": []}}, "training collapsed"),
+        ({"verdict": {"status": "failed", "reasons": []}}, "training collapsed"),
     ],
 )
 def test_a_failed_fit_passes_no_gate(own_run, change, why):
     summary = read_json(own_run / "summary.json") | change
-    (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
+    (own_run / "summary.json").write_text(json.dumps(seal(summary)))
     code, out, err = run_cli(["detect", own_run, "--fail-over", "90%"])
     assert (code, out) == (1, "")
     assert err == f"Error: The fit in {own_run} failed ({why}), so its labels were not judged; fit again.\n"
     code, _, err = run_cli(["detect", own_run])
     assert code == 0
-    assert ("Warning: the fit failed: It learned nothing." in err) == ("verdict" in change)
+    assert ("Warning: the fit failed: It learned nothing." in err) == (why == "It learned nothing")
 
 
 def test_a_doubtful_fit_says_so(own_run):
     verdict = {"status": "doubtful", "reasons": ["Held-out labels contradict it."]}
     summary = read_json(own_run / "summary.json") | {"verdict": verdict}
-    (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
+    (own_run / "summary.json").write_text(json.dumps(seal(summary)))
     code, _, err = run_cli(["detect", own_run, "--fail-over", "90%"])
     assert code == 0
     assert "Warning: the fit is doubtful: Held-out labels contradict it." in err
@@ -604,14 +606,15 @@ def test_reading_a_long_table_is_said_at_once(crowd_files, monkeypatch):
 
 
 def test_the_first_line_of_a_fit_says_how_far_its_list_can_be_trusted():
-    found = {"expected_precision": 0.84, "precision_low": 0.61, "precision_high": 0.98}
-    assert describe_precision(found) == ", of which 84% are expected to be (61% to 98%)."
-    sure = {"expected_precision": 0.9987, "precision_low": 0.9926, "precision_high": 1.0}
+    assert describe_precision(Detection(0.84, 0.61, 0.98, [], [])) == ", of which 84% are expected to be (61% to 98%)."
+    sure = Detection(0.9987, 0.9926, 1.0, [], [])
     assert describe_precision(sure) == ", of which over 99% are expected to be (99% to 100%)."
-    level = {"expected_precision": 0.842, "precision_low": 0.838, "precision_high": 0.98}
-    assert describe_precision(level) == ", of which 84% are expected to be (84% to 98%)."
-    assert describe_precision(sure | {"precision_low": 0.9961}) == ", of which over 99% are expected to be."
-    assert describe_precision(dict.fromkeys(found)) == "."
+    assert (
+        describe_precision(Detection(0.842, 0.838, 0.98, [], [])) == ", of which 84% are expected to be (84% to 98%)."
+    )
+    sure = replace(sure, precision_low=0.9961)
+    assert describe_precision(sure) == ", of which over 99% are expected to be."
+    assert describe_precision(Detection(None, None, None, [], [])) == "."
 
 
 @pytest.mark.parametrize(
@@ -655,8 +658,7 @@ def test_a_run_is_named_after_its_table_or_folder(monkeypatch, tmp_path, table, 
     ],
 )
 def test_decisions_that_were_used_in_words(n, text):
-    counts = {"n_decisions": n, "n_unsure": 0, "n_consensus_changed": n, "n_others_changed": 0}
-    about = counts | {"run": "run", "n_issues": [5, 4], "noise_rate": [0.2, 0.1]}
+    about = FromRun("run", None, n, 0, 0, n, 0, (5, 4), (0.2, 0.1))
     assert describe_decisions(about) == [
         f"{text}, 0 of which nobody looked at; labels that look wrong 5 -> 4, estimated noise 20.0% -> 10.0%."
     ]

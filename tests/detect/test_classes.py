@@ -19,7 +19,7 @@ def crowd(confuse, people=10, n=6000, seed=0, k=5):
 
 def advice(confuse, *, annotators=True, **how):
     given, truth, who = crowd(confuse, **how)
-    return describe_classes(given, truth, NAMES[: how.get("k", 5)], who if annotators else None)["advice"]
+    return describe_classes(given, truth, NAMES[: how.get("k", 5)], who if annotators else None).advice
 
 
 def swap(rng, truth, given, share, a=0, b=1):
@@ -51,15 +51,15 @@ def test_transitions_by_plain_loops():
         expected[label, given[row]] += weight
     assert found.matrix() == pytest.approx(expected / expected.sum(1, keepdims=True))
     described = describe_classes(given, truth, ["a", "b", "c"])
-    assert described["names"] == ["a", "b", "c"]
-    assert np.array(described["transitions"]) == pytest.approx(found.matrix())
-    pairs = described["pairs"]
+    assert described.names == ["a", "b", "c"]
+    assert np.array(described.transitions) == pytest.approx(found.matrix())
+    pairs = described.pairs
     assert len(pairs) == 6
-    assert [pair["count"] for pair in pairs] == sorted((pair["count"] for pair in pairs), reverse=True)
+    assert [pair.count for pair in pairs] == sorted((pair.count for pair in pairs), reverse=True)
     for pair in pairs:
-        t, g = "abc".index(pair["true"]), "abc".index(pair["given"])
-        assert pair["count"] == pytest.approx(expected[t, g])
-        assert pair["share"] == pytest.approx(expected[t, g] / expected[t].sum())
+        t, g = "abc".index(pair.true), "abc".index(pair.given)
+        assert pair.count == pytest.approx(expected[t, g])
+        assert pair.share == pytest.approx(expected[t, g] / expected[t].sum())
 
 
 def test_of_many_classes_only_pairs_are_told():
@@ -67,9 +67,9 @@ def test_of_many_classes_only_pairs_are_told():
     truth = rng.integers(0, 30, 3000)
     given = np.where(rng.random(3000) < 0.5, truth, rng.integers(0, 30, 3000))
     described = describe_classes(given, Truth.by_consensus(truth, np.ones(3000)), list(range(30)))
-    assert "transitions" not in described
-    assert len(described["pairs"]) == 50
-    assert described["advice"] == []
+    assert described.transitions is None
+    assert len(described.pairs) == 50
+    assert described.advice == []
 
 
 def test_classes_that_most_confuse_both_ways():

@@ -182,7 +182,7 @@ def test_onnx_gives_our_probabilities(data, request, tmp_path):
     assert told["max_difference"] <= 1e-5
     session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
     model = Run.open(folder / "run").model
-    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == model["classes"]
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == model.classes
     x = np.load(folder / "x.npy").astype(np.float32) if data == "crowd" else pixels(folder)
     expected = ours(folder / "run", folder / ("x.npy" if data == "crowd" else "pictures"))
     for rows in (1, 7, len(x)):

@@ -23,6 +23,8 @@ from ..options.launcher import is_first_process as is_first_process
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..run.records.summary import Calibration, Rate
+
 
 def say(text: str) -> None:
     """A line for people, on stderr, from the first process only."""
@@ -181,19 +183,18 @@ def parse_value(text: str) -> Any:
         return None if text.lower() == "none" else text
 
 
-def describe_shares(found: dict[str, Any]) -> str:
+def describe_shares(found: "Calibration") -> str:
     """How many labels are wrong by decisions of reviewers, for people."""
-    parts = [f"{share_between(found['noise'], 1)} of all labels are wrong"]
-    if found["precision"] is not None:
-        parts.append(f"{share_between(found['precision'], 0)} of those that looked wrong")
-    parts.append(f"the consensus of {share_between(found['consensus'], 1)} of the items")
+    parts = [f"{share_between(found.noise, 1)} of all labels are wrong"]
+    if found.precision is not None:
+        parts.append(f"{share_between(found.precision, 0)} of those that looked wrong")
+    parts.append(f"the consensus of {share_between(found.consensus, 1)} of the items")
     return f"By the decisions: {', '.join(parts)}."
 
 
-def share_between(found: dict[str, float], digits: int) -> str:
+def share_between(found: "Rate", digits: int) -> str:
     """A share with its interval."""
-    rate, low, high = (f"{found[name]:.{digits}%}" for name in ("rate", "low", "high"))
-    return f"{rate} ({low} to {high})"
+    return f"{found.rate:.{digits}%} ({found.low:.{digits}%} to {found.high:.{digits}%})"
 
 
 def name_of(table: Path) -> str:

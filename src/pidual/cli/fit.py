@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,8 +23,11 @@ from .common import (
 )
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
+if TYPE_CHECKING:
+    from ..run.records.state import Event
+    from ..run.records.summary import Detection, FromRun, Verdict
+
 DEFAULT = "latent_truth"  # whose own scores nobody needs to know about
-NO_VERDICT = {"status": "ok", "reasons": []}  # of an older run
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
@@ -137,47 +140,44 @@ def fit(
         )
     if is_first_process():
         print_result(run, as_json=as_json)
-        if run.summary.get("verdict", NO_VERDICT)["status"] == "failed" and not keep_going:
+        if run.summary.verdict.status == "failed" and not keep_going:
             raise click.exceptions.Exit(1)
 
 
 def print_result(run: Any, *, as_json: bool) -> None:
     """What a run found, as JSON or for people."""
     if as_json:
-        click.echo(json.dumps({"run": str(run.path), **run.summary}, indent=2))
+        click.echo(json.dumps({"run": str(run.path), **run.summary.to_json()}, indent=2))
     else:
         print_summary(run)
 
 
 def print_summary(run: Any) -> None:
-    """What a run found, for people; an older one, whose end is resumed, may say less."""
+    """What a run found, for people."""
     from ..show.report.headline import describe_choice, describe_votes
 
-    summary, data = run.summary, run.config["data"]
-    precision = describe_precision(summary["detection"]) if "detection" in summary else "."
-    verdict = summary.get("verdict", NO_VERDICT)
-    restarts = describe_restarts(summary["guard"]["events"])
-    if verdict["status"] == "failed":
+    summary, data = run.summary, run.config.data
+    verdict, noise, consensus = summary.verdict, summary.noise, summary.consensus
+    restarts = describe_restarts(summary.guard.events)
+    if verdict.status == "failed":
         click.echo("\n".join([*describe_verdict(verdict), *restarts, f"Report: {run.path / 'report.html'}"]))
         return
     lines = [
         *describe_verdict(verdict),
-        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong{precision}",
+        f"{data.n_rows:,} labels of {data.n_items:,} items; {summary.n_issues:,} look wrong"
+        f"{describe_precision(summary.detection)}",
+        f"Estimated noise: {noise.rate:.1%} of the labels ({noise.low:.1%} to {noise.high:.1%}).",
+        f"Consensus: right for {consensus.accuracy:.1%} of the items ({consensus.low:.1%} to {consensus.high:.1%}).",
     ]
-    if noise := summary.get("noise"):
-        spread = f"{noise['low']:.1%} to {noise['high']:.1%}"
-        lines.append(f"Estimated noise: {noise['rate']:.1%} of the labels ({spread}).")
-    if consensus := summary.get("consensus"):
-        spread = f"{consensus['low']:.1%} to {consensus['high']:.1%}"
-        lines.append(f"Consensus: right for {consensus['accuracy']:.1%} of the items ({spread}).")
-    if summary.get("from_run"):
-        lines += describe_decisions(summary["from_run"])
-    if summary["valid_accuracy"] is not None:
-        lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
-    evaluation = summary["evaluation"] or {}
-    shown = {"test accuracy": evaluation.get("test_accuracy"), "detection AUC": evaluation.get("detection_auc")}
-    native = {} if run.config["method"] == DEFAULT else evaluation.get("score_auc", {})
-    shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in native.items()}
+    if summary.from_run is not None:
+        lines += describe_decisions(summary.from_run)
+    if summary.valid_accuracy is not None:
+        lines.append(f"Agreement with held-out noisy labels: {summary.valid_accuracy:.1%}.")
+    shown: dict[str, float | None] = {}
+    if (found := summary.evaluation) is not None:
+        native = {} if run.config.method == DEFAULT else found.score_auc
+        shown = {"test accuracy": found.test_accuracy, "detection AUC": found.detection_auc}
+        shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in native.items()}
     known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
     if known:
         lines.append(f"Against clean labels: {', '.join(known)}.")
@@ -186,44 +186,39 @@ def print_summary(run: Any) -> None:
     click.echo("\n".join(lines))
 
 
-def describe_precision(found: dict[str, Any]) -> str:
+def describe_precision(found: "Detection") -> str:
     """The share of the labels that look wrong that should be, for people; nothing where none does."""
-    if found["expected_precision"] is None:
+    if found.expected_precision is None:
         return "."
-    ends = ends_in_percent(found["precision_low"], found["precision_high"])
+    ends = ends_in_percent(found.precision_low, found.precision_high)
     interval = f" ({' to '.join(ends)})" if ends else ""
-    return f", of which {in_percent(found['expected_precision'])} are expected to be{interval}."
+    return f", of which {in_percent(found.expected_precision)} are expected to be{interval}."
 
 
-def describe_verdict(verdict: dict[str, Any]) -> list[str]:
+def describe_verdict(verdict: "Verdict") -> list[str]:
     """The verdict on the fit, for people: nothing where it is ok."""
     words = {"failed": "Do not use this result: the fit failed.", "doubtful": "Do not rely on this result alone."}
-    if verdict["status"] == "ok":
+    if verdict.status == "ok":
         return []
-    return [words[verdict["status"]], *(f"- {reason}" for reason in verdict["reasons"])]
+    return [words[verdict.status], *(f"- {reason}" for reason in verdict.reasons)]
 
 
-def describe_decisions(about: dict[str, Any]) -> list[str]:
+def describe_decisions(about: "FromRun") -> list[str]:
     """What decisions of reviewers have changed, for people."""
-    unsure = f" ({about['n_unsure']:,} undecided)" if about["n_unsure"] else ""
-    n, others = about["n_consensus_changed"], about["n_others_changed"]
-    (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
-    decisions, were = ("decision", "was") if about["n_decisions"] == 1 else ("decisions", "were")
+    unsure = f" ({about.n_unsure:,} undecided)" if about.n_unsure else ""
+    n, others = about.n_consensus_changed, about.n_others_changed
+    (issues, now), (rate, rate_now) = about.n_issues, about.noise_rate
+    decisions, were = ("decision", "was") if about.n_decisions == 1 else ("decisions", "were")
     used = (
-        f"{about['n_decisions']:,} {decisions} on {about['run']} {were} used{unsure}: the consensus of {n:,} "
+        f"{about.n_decisions:,} {decisions} on {about.run} {were} used{unsure}: the consensus of {n:,} "
         f"{'item' if n == 1 else 'items'} changed, {others:,} of which nobody looked at; labels that look wrong "
         f"{issues:,} -> {now:,}, estimated noise {rate:.1%} -> {rate_now:.1%}."
     )
-    calibration = about.get("calibration")
-    return [used] if calibration is None else [used, describe_shares(calibration)]
+    return [used] if about.calibration is None else [used, describe_shares(about.calibration)]
 
 
-def describe_restarts(events: list[dict[str, Any]]) -> list[str]:
-    """How often training had to begin again, and which networks were left out; the report says why."""
-    again = sum(event["action"].startswith("started again") for event in events)
+def describe_restarts(events: list["Event"]) -> list[str]:
+    """How often training had to begin again; the report says why."""
+    again = sum(event.action.startswith("started again") for event in events)
     times = "once" if again == 1 else f"{again} times"
-    others = [event for event in events if event["action"] == "left them out"]
-    return [
-        *([f"Training collapsed and was started again {times} with a smaller learning rate."] if again else []),
-        *(f"Training: {event['reason']}, and were left out." for event in others),
-    ]
+    return [f"Training collapsed and was started again {times} with a smaller learning rate."] if again else []

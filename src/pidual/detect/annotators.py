@@ -1,6 +1,6 @@
 """One row per annotator: how good, on what weak, with which habits, how fast, how steady; worst harm first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..data.pi.kinds import numbers, value_text
 from ..run.predictions import Predictions, label_column
+from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs, own_agreement
 from .bounds import beta_interval
 from .class_accuracy import ClassCounts, class_counts
@@ -130,7 +131,7 @@ def describe_annotators(
     predictions: Predictions,
     right: npt.ArrayLike,
     posteriors: Posteriors | None = None,
-    copies: Iterable[Mapping[str, Any]] = (),
+    copies: Iterable[CopyGroup] = (),
 ) -> pd.DataFrame | None:
     """The annotators table of marked predictions, those who do most harm first; None where annotators are not known.
 
@@ -141,7 +142,7 @@ def describe_annotators(
         Probability that each label is right.
     posteriors : Posteriors, optional
         Of the items: what they may be beside the consensus counts as well.
-    copies : sequence of dict
+    copies : sequence of CopyGroup
         Clusters of annotators who copy each other, by `Copies.describe`; the column `copies` names the others.
     """
     annotator = predictions.annotator

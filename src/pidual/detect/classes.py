@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.pi.kinds import short_name
+from ..run.records.summary import Classes, ConfusedPair
 from .bounds import chance_excess, sums
 from .habits import MIN_ANSWERS
 from .tables import ALL_CLASSES, Truth
@@ -67,8 +68,8 @@ class Transitions:
 
 def describe_classes(
     given: npt.ArrayLike, truth: Truth, classes: Sequence[Any], annotator: npt.ArrayLike | None = None
-) -> dict[str, Any]:
-    """How the crowd labels the classes, as JSON values.
+) -> Classes:
+    """Describe how the crowd labels the classes.
 
     Parameters
     ----------
@@ -79,26 +80,18 @@ def describe_classes(
     classes : list
     annotator : int array (N,), optional
         Codes.
-
-    Returns
-    -------
-    dict
-        names; transitions, P(given | true) as a list of rows, of up to 20 classes; pairs, the 50 most frequent
-        mistakes: true, given, count (expected number) and share (of the answers to items of the true class); advice,
-        sentences.
     """
     found = Transitions.count_answers(given, truth, len(classes))
     shown = found.confusions()[:SHOWN_PAIRS]
-    described: dict[str, Any] = {"names": [str(name) for name in classes]}
-    if len(classes) <= ALL_CLASSES:
-        described["transitions"] = found.matrix().tolist()
-    described["pairs"] = [
-        {"true": str(classes[true]), "given": str(classes[said]), "count": count, "share": share}
+    pairs = [
+        ConfusedPair(str(classes[true]), str(classes[said]), count, share)
         for true, said, count, share in zip(
             *(part[shown].tolist() for part in (found.true, found.given, found.count, found.share)), strict=True
         )
     ]
-    return described | {"advice": find_advice(found, given, truth, classes, annotator)}
+    advice = find_advice(found, given, truth, classes, annotator)
+    transitions = found.matrix().tolist() if len(classes) <= ALL_CLASSES else None
+    return Classes([str(name) for name in classes], pairs, advice, transitions)
 
 
 def find_advice(

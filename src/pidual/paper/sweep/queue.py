@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import optuna
+from msgspec import ValidationError, convert
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
@@ -23,7 +24,8 @@ from ...data.pi.random_pi import derive_seed
 from ...errors import RunError
 from ...files.locks import is_locked, lock
 from ...learn.engine import Interrupted
-from ...run.schemas import TRIAL, Check, FieldError
+from ...run.records.reading import describe_problem
+from .records import Trial
 from .space import Space
 from .study import study_errors
 
@@ -100,22 +102,24 @@ class Queue:
             trials = self.study.get_trials(deepcopy=False)
         kept = [trial for trial in trials if trial.state != TrialState.FAIL or "error" in trial.user_attrs]
         for trial in kept:
-            self.check(trial, TRIAL)
+            self.check(trial, Trial)
         return sorted(kept, key=lambda trial: trial.number)
 
-    def check(self, trial: FrozenTrial, schema: Check) -> None:
+    def check(self, trial: FrozenTrial, kind: type[Trial]) -> None:
         """Refuse a trial that no worker of this sweep can have made."""
         complete = trial.state == TrialState.COMPLETE
         found = {**trial.user_attrs, **({"valid_accuracy": trial.value} if complete else {})}
+        problem = ""
         try:
-            schema(found)
-            if found["point"] >= len(self.space):
-                raise FieldError(f"must be below {len(self.space)}", "point")
-        except FieldError as error:
+            if convert(found, kind).point >= len(self.space):
+                problem = f"point must be below {len(self.space)}"
+        except ValidationError as error:
+            problem = describe_problem(error, found)
+        if problem:
             raise RunError(
-                f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {error}; it is damaged "
-                "or was changed, so start over with another directory and study (--out, --study)."
-            ) from error
+                f"The study '{self.study.study_name}' cannot be used: in trial {trial.number}, {problem}; it is "
+                "damaged or was changed, so start over with another directory and study (--out, --study)."
+            )
 
     def take(self) -> optuna.Trial | None:
         """A trial of a point that no worker has, or None where there is none left to take."""

@@ -12,10 +12,11 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...files import replacing, write_json
 from ...files.spreadsheet import write_csv
-from ...run.schemas import COMPLETE_TRIAL, FORMAT
+from ...run.records.reading import FORMAT
 from ...show.report.figures import ALERT, CALM
 from ..plots import panel, write_svg
 from .queue import Queue, owners
+from .records import CompleteTrial
 from .space import Space, plain
 
 STATES = {
@@ -103,7 +104,7 @@ class Results:
         if not complete:
             return None
         for point in complete:
-            self.queue.check(trials[point], COMPLETE_TRIAL)
+            self.queue.check(trials[point], CompleteTrial)
         point = max(complete, key=merit)
         trial, space = trials[point], self.queue.space
         settings = [word for name, value in space.points[point].items() for word in ("--set", f"{name}={plain(value)}")]

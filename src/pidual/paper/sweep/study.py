@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import optuna
+from msgspec import convert
 from optuna.exceptions import DuplicatedStudyError, StorageInternalError
 from optuna.storages import RDBStorage
 from sqlalchemy.engine import make_url
@@ -19,7 +20,6 @@ from ...files import without_passwords
 from ...fit.prepare import Job
 from ...fit.record import describe
 from ...run.identity import find_changes, refuse_change
-from ...run.schemas import IDENTITY, STUDY
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -28,9 +28,9 @@ OPEN_TRIES = 8
 
 def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any]:
     """What must be the same in all workers of a sweep: data, search space, and the options at its first point."""
-    config = describe(job, {})
-    parts = {name: config[name] for name in IDENTITY}
-    data = {name: config["data"][name] for name in ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")}
+    config = describe(job)
+    parts, known = config.identity(), config.data.to_json()
+    data = {name: known[name] for name in ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")}
     parts |= {"data": data, "search": space.search, "sampler": sampler, "prune": prune}
     same: dict[str, Any] = json.loads(json.dumps(parts))
     return same
@@ -139,7 +139,7 @@ def open_study(
                 raise RunError(
                     f"The study '{name}' was not made by `pidual sweep`; give the study another name (--study)."
                 )
-            STUDY(known.get("pidual", same))
+            convert(known.get("pidual", same), dict[str, Any])
     except DuplicatedStudyError as error:
         raise RunError(
             f"There is a study '{name}' in the storage; join it with --resume, replace it with --force (resume=True or "

@@ -125,8 +125,6 @@ def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
     """
     items = run.items
     posterior = [name for name in items.columns if name.startswith(("p_", "top_"))]
-    if not posterior:
-        raise RunError(f"{run.path} has no posterior: an older pidual wrote it; fit again.")
     soft = items[["item", *posterior]]
     with replacing(Path(out)) as temporary:
         _write_frame(soft, temporary, to)
@@ -145,12 +143,12 @@ def snippet_path(out: Path) -> Path:
 
 def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
     """The table of a run, opened as the run read it, and which column is what; an error if it is not the same."""
-    about = run.config.get("source", {})
-    path, read = table or about.get("table"), about.get("read") or {}
+    source = run.config.source
+    path, read = table or source.table, {} if source.read is None else source.read.to_json()
     if path is None or not Path(path).exists():
         raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
     given = run.predictions.frame.set_index("row")["given_label"].sort_index()
-    found = reopen_table(path, read, given, run.config["data"]["n_rows"])
+    found = reopen_table(path, read, given, run.config.data.n_rows)
     if found is None:
         raise _other(path, run)
     return found

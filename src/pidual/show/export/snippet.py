@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from torch import Tensor
 
 from ...fit.load_model import FETCHING
 from ...learn.closed_form.kernels import CLIP, CONSTANT
 from ...run.files import CLOSED_FORM
+from ...run.records.model import InputSchema, Model, StoredNetwork
 
 BEGIN = '''\
 """Loads the prediction network of a pidual run from the weights beside this file; it needs {needs}.
@@ -104,48 +104,46 @@ FILL = """\
 """
 
 
-def stand_ins(inputs: Mapping[str, Any]) -> list[float]:
+def stand_ins(inputs: InputSchema) -> list[float]:
     """By column of x the number that stands for a missing one; NaN where none was missing in training."""
-    missing = inputs["missing"]
-    fill = dict(zip(missing["columns"], missing["medians"], strict=True))
-    return [fill.get(at, math.nan) for at in range(inputs["shape"][0] - len(fill))]
+    fill = {} if inputs.missing is None else dict(zip(inputs.missing.columns, inputs.missing.medians, strict=True))
+    return [fill.get(at, math.nan) for at in range(inputs.shape[0] - len(fill))]
 
 
-def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str) -> str:
+def snippet(model: Model, state: Mapping[str, Tensor], weights: str) -> str:
     """A program that loads the weights in the file called `weights`.
 
     Parameters
     ----------
-    model : dict
+    model : Model
         What model.json holds.
     state : dict of tensors
         The weights, as `network.plain_state` names them.
     weights : str
         The name of their file.
     """
-    network = model["network"]
-    own = network["name"] in ("mlp", CLOSED_FORM)
-    inputs = model["inputs"]
-    fill = stand_ins(inputs) if inputs.get("missing") else None
-    prepare = "" if fill is None else FILL.format(fill=_numbers(fill), columns=inputs["missing"]["columns"])
+    network, inputs = model.network, model.inputs
+    own = network.name in ("mlp", CLOSED_FORM)
+    fill = stand_ins(inputs) if inputs.missing else None
+    prepare = FILL.format(fill=_numbers(fill), columns=inputs.missing.columns) if inputs.missing and fill else ""
     return BEGIN.format(
         weights=weights,
         needs="torch alone" if own else "torch and pidual",
-        shape=", ".join(map(str, inputs["shape"] if fill is None else [len(fill)])),
-        n_classes=len(model["classes"]),
+        shape=", ".join(map(str, inputs.shape if fill is None else [len(fill)])),
+        n_classes=len(model.classes),
         imports="" if own else "\nfrom pidual.learn.nets import Standardize, build_network\n",
-        classes=repr(list(model["classes"])),
-        network=mixture(network, state, prepare) if network["name"] == CLOSED_FORM else members(model, state, prepare),
-        dtype=", dtype=torch.uint8" if inputs["kind"] == "images" else "",
+        classes=repr(list(model.classes)),
+        network=mixture(network, state, prepare) if network.name == CLOSED_FORM else members(model, state, prepare),
+        dtype=", dtype=torch.uint8" if inputs.kind == "images" else "",
     )
 
 
-def members(model: Mapping[str, Any], state: Mapping[str, Tensor], prepare: str) -> str:
+def members(model: Model, state: Mapping[str, Tensor], prepare: str) -> str:
     """Python for networks whose answers are averaged; `prepare` fills in what is missing."""
-    network, plain = model["network"], model["network"]["name"] == "mlp"
+    network, plain = model.network, model.network.name == "mlp"
     standardised = "mean" in state
     return MEMBERS.format(
-        member=layers(state) if plain else builder(network, len(model["classes"])),
+        member=layers(state) if plain else builder(network, len(model.classes)),
         n_members=len({name.split(".")[1] for name in state if name.startswith("members.")}),
         buffers=BUFFERS.format(size=len(state["mean"])) if standardised else "",
         prepare=prepare
@@ -154,10 +152,10 @@ def members(model: Mapping[str, Any], state: Mapping[str, Tensor], prepare: str)
     )
 
 
-def mixture(network: Mapping[str, Any], state: Mapping[str, Tensor], prepare: str) -> str:
+def mixture(network: StoredNetwork, state: Mapping[str, Tensor], prepare: str) -> str:
     """Python for a closed form."""
     return MIXTURE.format(
-        kernels=repr([tuple(kernel) for kernel in network["options"]["kernels"]]),
+        kernels=repr([tuple(kernel) for kernel in network.options["kernels"]]),
         shapes=repr({name: tuple(value.shape) for name, value in state.items()}),
         constant=CONSTANT,
         clip=CLIP,
@@ -177,11 +175,11 @@ def layers(state: Mapping[str, Tensor]) -> str:
     return f"nn.Sequential({', nn.ReLU(), '.join(linear)})"
 
 
-def builder(network: Mapping[str, Any], n_classes: int) -> str:
+def builder(network: StoredNetwork, n_classes: int) -> str:
     """Python for a member that is one of pidual's networks, or of a library's."""
-    size = network["standardize"]
-    given = [f"in_shape={tuple(network['in_shape'])}", f"n_classes={n_classes}"]
+    size = network.standardize
+    given = [f"in_shape={tuple(network.in_shape)}", f"n_classes={n_classes}"]
     given += [f"standardize=Standardize([0.0] * {size}, [1.0] * {size})"] if size else []
-    options = {name: value for name, value in network["options"].items() if name not in FETCHING}
+    options = {name: value for name, value in network.options.items() if name not in FETCHING}
     given += [f"**{options!r}"] if options else []
-    return f"build_network({network['name']!r}, {', '.join(given)})"
+    return f"build_network({network.name!r}, {', '.join(given)})"

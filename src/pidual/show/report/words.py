@@ -1,7 +1,7 @@
 """Values as the page shows them: counts, shares, scores, and text of limited length."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,26 +34,14 @@ def number(value: Any) -> float | None:
     return float(value) if known else None
 
 
-def section(summary: Mapping[str, Any], name: str) -> Context:
-    """An object of the summary; empty where an older run has none."""
-    value = summary.get(name)
-    return value if isinstance(value, dict) else {}
+def texts(values: Iterable[str]) -> list[str]:
+    """Texts of limited length."""
+    return [str(clean(value)) for value in values]
 
 
-def records(value: Any) -> list[Context]:
-    """The objects of a list in the summary; empty where an older run has none."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def texts(value: Any) -> list[str]:
-    """The texts of a list in the summary; empty where an older run has none."""
-    return [str(clean(str(entry))) for entry in value] if isinstance(value, list) else []
-
-
-def count(value: Any) -> str:
+def count(value: float | None) -> str:
     """A whole number."""
-    known = number(value)
-    return UNKNOWN if known is None else f"{round(known):,}"
+    return UNKNOWN if value is None or value != value else f"{round(value):,}"
 
 
 def percent(value: float | None) -> str:

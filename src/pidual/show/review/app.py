@@ -105,8 +105,7 @@ class Review:
         sizes = {"n_labels": len(suspects), "n_issues": int(suspects.issue.sum())}
         sizes["n_resting"] = int(suspects.resting.sum())
         known = {"has_annotators": suspects.people is not None, "has_inputs": suspects.has_inputs}
-        known |= {"classes": suspects.classes}
-        return JSONResponse({"run": self.name, **sizes, **known})
+        return JSONResponse({"run": self.name, **sizes, **known, "classes": suspects.classes})
 
     async def next(self, request: Request) -> Response:
         """The label at, after or before a place, by a filter."""
