@@ -5,17 +5,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..run.predictions import Predictions
+from ..run.records.summary import Cutoff, Verdict
 from .annotators import annotators_table, describe_annotators
 from .calibration import Calibration, calibrate, spread_sample
 from .class_accuracy import describe_annotator_classes
-from .cutoff import Cutoff, auto_cutoff, find_issues, fixed_cutoff, lowest
+from .cutoff import auto_cutoff, find_issues, fixed_cutoff, lowest
 from .items import Posteriors, items_table
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers
 from .noise import expected_findings, noise_rate
 from .reasons import find_reason_parts, reasons_for
 from .simulate_review import simulate_review
-from .verdict import Verdict
 
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
 
