@@ -19,6 +19,7 @@ from detection import Cache, load, ours
 from detection_sets import GROUPS
 
 from pidual.detect.calibration import calibrate, spread_sample
+from pidual.run.records.summary import Rate
 
 SIZES = (25, 50, 100)
 ORDERS = ("worst", "spread")
@@ -30,7 +31,7 @@ def qualities(name, cache):
     if data.frame["y"].isna().any():
         return None
     found = ours(name, "auto", data, 0, cache)
-    noise = {"rate": float(found.noise), "low": float(found.low), "high": float(found.high)}
+    noise = Rate(float(found.noise), float(found.low), float(found.high))
     return {
         "quality": np.asarray(found.quality, np.float64),
         "issue": found.issue,
@@ -51,8 +52,8 @@ def review(about, order, n):
         value
         for name, truth in truths.items()
         for value in (
-            round(float(found[name]["rate"] - truth), 3),
-            int(found[name]["low"] <= truth <= found[name]["high"]),
+            round(float(found[name].rate - truth), 3),
+            int(found[name].low <= truth <= found[name].high),
         )
     ]
 
@@ -61,8 +62,8 @@ def measure(name, about):
     """A row of the result: how far numbers are off, and whether intervals hold the truth, of noise and precision."""
     quality, issue, wrong, noise = (about[key] for key in ("quality", "issue", "wrong", "noise"))
     stated = [
-        round(noise["rate"] - float(wrong.mean()), 3),
-        int(noise["low"] <= wrong.mean() <= noise["high"]),
+        round(noise.rate - float(wrong.mean()), 3),
+        int(noise.low <= wrong.mean() <= noise.high),
         round(float((1 - quality[issue]).mean() - wrong[issue].mean()), 3),
     ]
     reviewed = {order: {str(n): review(about, order, n) for n in SIZES} for order in ORDERS}

@@ -109,20 +109,18 @@ def ours(name, method, data, seed, cache):
 
 def described(frame, summary, seconds):
     """What a summary says of its own list."""
-    noise = summary.get("noise") or {"rate": summary["estimated_noise_rate"]}
-    detection = summary.get("detection") or {}
-    verdict = summary.get("verdict")
+    noise, detection = summary.noise, summary.detection
     return Found(
         quality=frame["label_quality"].to_numpy(),
         issue=frame["is_label_issue"].to_numpy(bool),
-        noise=noise["rate"],
-        low=noise.get("low"),
-        high=noise.get("high"),
-        expected=detection.get("expected_precision"),
-        expected_low=detection.get("precision_low"),
-        expected_high=detection.get("precision_high"),
+        noise=noise.rate,
+        low=noise.low,
+        high=noise.high,
+        expected=detection.expected_precision,
+        expected_low=detection.precision_low,
+        expected_high=detection.precision_high,
         seconds=seconds,
-        more={"verdict": verdict["status"]} if verdict else {},
+        more={"verdict": summary.verdict.status},
     )
 
 

@@ -40,6 +40,7 @@ import numpy as np
 import pandas as pd
 import torch
 from golden_cases import CASES, inner, write_data
+from msgspec import Struct
 
 import pidual
 
@@ -175,6 +176,7 @@ class Case:
 
     def record(self, name: str, value) -> None:
         """Keep what a call gave."""
+        value = value.to_json() if isinstance(value, Struct) else value
         if isinstance(value, pd.DataFrame | pd.Series):
             parts = frame_parts(value.to_frame() if isinstance(value, pd.Series) else value)
         elif isinstance(value, np.ndarray):

@@ -56,7 +56,7 @@ FITS = {
 
 def told(job, fitted, fabric):
     """Whether a fit says that labels were memorised."""
-    warnings = assess(job, fitted, fabric).summary["warnings"]
+    warnings = assess(job, fitted, fabric).summary.warnings
     return {"told": any(text.startswith("Labels were memorised") for text in warnings)}
 
 

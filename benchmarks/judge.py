@@ -148,7 +148,12 @@ def compare(name, frame, p, given, y, pi):
     quality = np.zeros(len(y))
     quality[frame["item"][same]] = judged.predictions["label_quality"][same]
     consensus = judged.items.set_index(judged.items["item"].astype(int))["consensus_label"].astype(int).sort_index()
-    row = {"data": name, "pi": pi, "processor_seconds": seconds, "model_selection": judged.summary["model_selection"]}
+    row = {
+        "data": name,
+        "pi": pi,
+        "processor_seconds": seconds,
+        "model_selection": [choice.to_json() for choice in judged.summary.model_selection],
+    }
     row["auc"] = {
         "probabilities": detection_auc(p[items, given].astype(np.float64), wrong),
         "judged": detection_auc(quality, wrong),

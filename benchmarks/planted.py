@@ -78,23 +78,23 @@ def score(table, run):
     wrong = is_wrong(table, found["item"], found["given_label"])
     listed = found["is_label_issue"].to_numpy(bool)
     hits = int((wrong & listed).sum())
-    noise, verdict = summary["noise"], summary["verdict"]
+    noise, verdict = summary.noise, summary.verdict
     row = {
-        "noise": noise["rate"],
-        "low": noise["low"],
-        "high": noise["high"],
+        "noise": noise.rate,
+        "low": noise.low,
+        "high": noise.high,
         "flagged": int(listed.sum()),
         "precision": hits / int(listed.sum()) if listed.any() else None,
         "recall": hits / int(wrong.sum()) if wrong.any() else None,
-        "expected": summary["detection"]["expected_precision"],
+        "expected": summary.detection.expected_precision,
         "consensus": float(1 - is_wrong(table, items["item"], items["consensus_label"]).mean()),
         "consensus_stated": float(items["consensus_quality"].mean()),
         "bad_on_top": bad_on_top(table, run) if table.bad else None,
-        "verdict": verdict["status"],
-        "reasons": verdict["reasons"],
-        "warnings": summary["warnings"],
+        "verdict": verdict.status,
+        "reasons": verdict.reasons,
+        "warnings": summary.warnings,
     }
-    return row | {"wrong_with_ok": verdict["status"] == "ok" and bool(faults(row | {"wrong": float(wrong.mean())}))}
+    return row | {"wrong_with_ok": verdict.status == "ok" and bool(faults(row | {"wrong": float(wrong.mean())}))}
 
 
 def is_wrong(table, item, label):

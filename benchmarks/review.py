@@ -29,10 +29,13 @@ import numpy as np
 import pandas as pd
 import psutil
 from common import write_result
+from msgspec.structs import replace
 
 from pidual.api.run import Run
 from pidual.files import write_json
 from pidual.run.predictions import write_frame
+from pidual.run.records.config import Config
+from pidual.run.records.reading import read_record, seal
 
 FILTERS = {
     "all": {},
@@ -80,15 +83,15 @@ def make_run(folder, n, n_classes=1_000, n_annotators=200):
     table.assign(text=pd.Categorical.from_codes(frame["item"].cat.codes, texts)).to_csv(
         folder / "labels.csv", index=False
     )
-    config, summary, model = dict(run.config), dict(run.summary), dict(run.model)
+    config, model = run.config.to_json(), run.model.to_json()
     write_frame(run.path / "predictions.parquet", frame)
     spec = model["spec"] | {"n_classes": n_classes, "n_train": n}
     write_json(run.path / "model.json", model | {"classes": classes, "spec": spec})
     sizes = {"n_rows": n, "n_classes": n_classes, "n_train": n, "n_valid": 0, "n_test": 0}
     write_json(run.path / "config.json", config | {"data": config["data"] | sizes})
-    for name in ("digest", "digests", "run_id"):  # as in a run of an older pidual
-        summary.pop(name, None)
-    write_json(run.path / "summary.json", summary)
+    run_id = read_record(run.path / "config.json", Config).run_id
+    summary = replace(run.summary, digests=run.digests(), run_id=run_id)
+    write_json(run.path / "summary.json", seal(summary.to_json()))
     return run.path
 
 

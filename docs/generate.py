@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import click
+import msgspec
 
 from pidual import errors
 from pidual.cli import CONTEXT, cli
@@ -22,6 +23,10 @@ from pidual.learn.methods import METHODS
 from pidual.learn.nets import NETWORKS
 from pidual.options import KINDS, Training, defaults, signature
 from pidual.run.predictions import columns as tables
+from pidual.run.records.config import Config
+from pidual.run.records.reading import Record
+from pidual.run.records.state import Epoch
+from pidual.run.records.summary import Summary
 
 DOCS = Path(__file__).parent
 WIDTH = 110
@@ -167,79 +172,28 @@ def summary_of(kind: Callable[..., Any]) -> str:
 
 # --- files, exit codes, methods ---
 
+JSON_WORDS = {"int": "whole number", "float": "number", "str": "text", "list": "list"}
+
+
+def described(kind: type[Record]) -> tuple[str, dict[str, tuple[str, str]]]:
+    """What a record is, and of each field its name in the file, its type and what it means."""
+    meaning: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        meaning |= parameters(base.__doc__ or "")
+    rows = {}
+    for field in msgspec.structs.fields(kind):
+        found = msgspec.inspect.type_info(field.type)
+        options = found.types if isinstance(found, msgspec.inspect.UnionType) else [found]
+        word = type(options[0]).__name__.removesuffix("Type").lower()
+        rows[field.encode_name] = (JSON_WORDS.get(word, "object"), meaning[field.name])
+    return summary_of(kind), rows
+
+
 ORDINALS = ("most likely", "second most likely", "third most likely", "fourth most likely", "fifth most likely")
 OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
-    "summary.json": (
-        "The results, in one object. Fields that a run has no value for are null or left out.",
-        {
-            "verdict": ("object", "`status` (`ok`, `doubtful` or `failed`) and `reasons`, a list of sentences"),
-            "n_issues": ("whole number", "number of labels that look wrong"),
-            "consensus": (
-                "object",
-                "how often the consensus is right, `accuracy` from `low` to `high`, and how many `votes` the `answers` "
-                "to an item count as",
-            ),
-            "noise": ("object", "estimated share of wrong labels: `rate`, with its range `low` to `high`"),
-            "estimated_noise_rate": ("number", "the same as `noise.rate`"),
-            "detection": ("object", "expected precision of the list, of each class, and of the first n labels"),
-            "cutoff": ("object", "`kind` and `value` of the cut-off, and a `note` on how it was chosen"),
-            "pi_effects": ("list", "how the chance of a right answer depends on each PI column"),
-            "pi_health": ("list", "problems of PI columns: `column`, `problem`, `text`"),
-            "agreement": ("object", "Krippendorff's alpha and kappas of annotators"),
-            "copies": ("list", "clusters of annotators who copy each other, with items in common and same answers"),
-            "classes": ("object", "confusions of classes, and `advice`"),
-            "model_selection": ("list", "what held-out answers decided"),
-            "selected_epoch": ("whole number", "epoch of the weights that predict, counted from 0"),
-            "valid_accuracy": ("number", "agreement with noisy held-out labels"),
-            "evaluation": ("object", "accuracy, AUC and others by clean labels, if these were given"),
-            "from_run": ("object", "of `fit --from`: the decisions used and what they changed"),
-            "guard": ("object", "whether training collapsed and was restarted, with `events`"),
-            "warnings": ("list", "warnings of the run, as sentences"),
-            "seconds": ("number", "time of training"),
-            "seconds_total": ("number", "time of the whole run"),
-            "run_id": ("text", "digest of method, options and data"),
-            "digests": ("object", "digest of every other result file"),
-            "digest": ("text", "digest of this file"),
-            "format": ("whole number", "number of the file format"),
-        },
-    ),
-    "config.json": (
-        "The settings of the run, in one object.",
-        {
-            "pidual": ("text", "version of pidual"),
-            "created": ("text", "date and time"),
-            "method": ("text", "name of the method"),
-            "method_title": ("text", "its title"),
-            "method_choice": ("text", "why `auto` chose it"),
-            "setting": ("text", "`default` or `paper`"),
-            "seed": ("whole number", "random seed"),
-            "valid_fraction": ("number", "share of items held out"),
-            "pi_kinds": ("object", "kinds of PI columns that were requested"),
-            "splits": ("object", "how items were held out"),
-            "source": ("object", "files and options the data were read with, and the `command`"),
-            "data": ("object", "numbers of rows, items, annotators and classes; fingerprints; PI columns"),
-            "method_options": ("object", "[options of the method](options.md#methods)"),
-            "training": ("object", "[options of training](options.md#training)"),
-            "network": ("object", "name, input shape and [options of the network](options.md#networks)"),
-            "versions": ("object", "versions of Python and libraries"),
-            "hardware": ("object", "machine, system, number of threads"),
-            "format": ("whole number", "number of the file format"),
-        },
-    ),
-    "metrics.jsonl": (
-        "One line per epoch, each an object. Methods and callbacks may add numbers of their own.",
-        {
-            "epoch": ("whole number", "counted from 0"),
-            "attempt": ("whole number", "counted from 0; the guard starts a new one"),
-            "stage": ("text", "name of the stage, if a fit has several"),
-            "lr": ("number", "learning rate"),
-            "loss": ("number", "mean training loss"),
-            "valid_accuracy": ("number", "agreement with noisy held-out labels"),
-            "valid_loss": ("number", "loss on these"),
-            "seconds": ("number", "time of the epoch"),
-            "format": ("whole number", "number of the file format"),
-        },
-    ),
+    "summary.json": described(Summary),
+    "config.json": described(Config),
+    "metrics.jsonl": described(Epoch),
     "reviews.sqlite": (
         "The table `decisions` has one row per decision; rows are never changed.",
         {

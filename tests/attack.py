@@ -24,16 +24,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from command_line import run_cli, write_crowd, write_pictures
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from stored_state import read_state, write_state
 
 from pidual.api.fit import fit_table
 from pidual.data import load_inputs, read_table, table_inputs
+from pidual.errors import PidualError
 from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted
-from pidual.learn.engine.checkpoint import tensors_digest
+from pidual.run.files import NAMED_FILES
 from pidual.run.predictions import read_frame
-from pidual.run.schemas import NAMED_FILES, file_digest, run_id, sealed
+from pidual.run.records.config import Config
+from pidual.run.records.reading import file_digest, read_record, seal
 
 SECONDS, BYTES = 60, 3 << 30  # that a command may take here at most: no hang, no absurd amount of memory
 DEEP = json.loads("[" * 200 + "]" * 200)
@@ -292,9 +294,9 @@ def reseal(run):
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
         summary = json.loads(path.read_text())
         summary["digests"] = {name: file_digest(run / name) for name in NAMED_FILES if (run / name).is_file()}
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            summary["run_id"] = run_id(json.loads((run / "config.json").read_text()))
-        path.write_text(json.dumps(sealed(summary)))
+        with contextlib.suppress(PidualError):
+            summary["run_id"] = read_record(run / "config.json", Config).run_id
+        path.write_text(json.dumps(seal(summary)))
 
 
 def column_forgeries(table):
@@ -325,31 +327,30 @@ def column_forgeries(table):
         yield f"notes {what}", table.replace_schema_metadata({"pidual": json.dumps(changed)})
 
 
-def tensor_forgeries(tensors, values):
-    """Tensors and values that differ in one place."""
+def tensor_forgeries(tensors):
+    """Tensors that differ in one place."""
     for name in list(tensors)[:: max(1, len(tensors) // 8)]:
         value = tensors[name]
-        yield f"without {name}", {n: t for n, t in tensors.items() if n != name}, values
-        yield f"{name} longer", tensors | {name: torch.cat([value.reshape(-1), value.reshape(-1)])}, values
-        yield f"{name} scalar", tensors | {name: torch.zeros(())}, values
-        yield f"{name} empty", tensors | {name: torch.zeros(0)}, values
+        yield f"without {name}", {n: t for n, t in tensors.items() if n != name}
+        yield f"{name} longer", tensors | {name: torch.cat([value.reshape(-1), value.reshape(-1)])}
+        yield f"{name} scalar", tensors | {name: torch.zeros(())}
+        yield f"{name} empty", tensors | {name: torch.zeros(0)}
         if value.is_floating_point():
-            yield f"{name} NaN", tensors | {name: torch.full_like(value, math.nan)}, values
-        yield f"{name} int8", tensors | {name: value.to(torch.int8)}, values
-    yield "none", {}, values
-    yield "one more", tensors | {"zz": torch.zeros(2)}, values
-    yield "one more inside", tensors | {"method.zz": torch.zeros(2), "optimizer.9.9.x": torch.zeros(2)}, values
+            yield f"{name} NaN", tensors | {name: torch.full_like(value, math.nan)}
+        yield f"{name} int8", tensors | {name: value.to(torch.int8)}
+    yield "none", {}
+    yield "one more", tensors | {"zz": torch.zeros(2)}
+    yield "one more inside", tensors | {"method.zz": torch.zeros(2), "optimizer.9.9.x": torch.zeros(2)}
 
 
 def forged_tensors(name, tensors, values):
     """A change that writes such a file, with a digest that fits."""
 
     def change(run):
-        text = values
-        if isinstance(values, dict):
-            text = {key: value for key, value in values.items() if key != "digest"}
-            text["digest"] = tensors_digest(tensors, text)
-        save_file({n: t.contiguous() for n, t in tensors.items()}, run / name, metadata={"values": json.dumps(text)})
+        if values is None:
+            save_file({n: t.contiguous() for n, t in tensors.items()}, run / name)
+        else:
+            write_state(run / name, tensors, values)
         reseal(run)
 
     return change
@@ -413,13 +414,11 @@ def forgeries(path, name):
         for what, table in column_forgeries(pq.read_table(path)):
             yield what, lambda run, table=table: (pq.write_table(table, run / name), reseal(run))
     elif path.suffix == ".safetensors":
-        with safe_open(path, framework="pt") as file:
-            values = json.loads(file.metadata()["values"])
-        tensors = load_file(path)
-        for what, changed, text in tensor_forgeries(tensors, values):
-            yield what, forged_tensors(name, changed, text)
-        for what, text in json_forgeries(values, 1):
-            yield f"values {what}", forged_tensors(name, tensors, text)
+        tensors, values = read_state(path) if "state" in name else (load_file(path), None)
+        for what, changed in tensor_forgeries(tensors):
+            yield what, forged_tensors(name, changed, values)
+        for what, forged in json_forgeries(values, 1) if values else ():
+            yield f"state {what}", forged_tensors(name, tensors, forged)
 
 
 def sample(cases, size, seed=0):

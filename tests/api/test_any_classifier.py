@@ -51,7 +51,7 @@ def test_it_beats_the_classifier_on_votes(crowd, fitted):
     wrong = crowd.frame["label"].to_numpy() != crowd.frame["y"].to_numpy()
     assert detection_auc(found["label_quality"].to_numpy(), wrong) > 0.9
     assert set(fitted.annotators_["annotator"]) == set(crowd.frame["annotator"])
-    assert fitted.summary_["model_selection"]
+    assert fitted.summary_.model_selection
 
 
 def test_a_label_does_not_reach_the_classifier_that_judges_it():

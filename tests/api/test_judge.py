@@ -77,8 +77,8 @@ def test_fit_with_probabilities_writes_a_run_that_predicts(files):
     summary = json.loads(out)
     assert summary["evaluation"]["detection_auc"] > 0.95
     run = pidual.Run(files / "run")
-    assert run.config["method"] == "latent_truth"
-    assert run.config["network"]["name"] == "given"
+    assert run.config.method == "latent_truth"
+    assert run.config.network.name == "given"
     assert len(read_frame(files / "run" / "items.parquet")) == 60
     code, _, err = run_cli(["predict", files / "run", files / "p.npy", "--out", files / "new.csv"])
     assert code in (0, None), err
@@ -107,8 +107,8 @@ def test_what_was_learned_about_answers_is_in_the_run(files, options, monkeypatc
     monkeypatch.chdir(files)
     assert fit(files, *options)[0] == 0
     learned = pidual.Run(files / "run").load().learned
-    (record,) = pidual.Run(files / "run").summary["model_selection"]
-    assert (learned.temper.tau, learned.temper.sharpness) == (record["tau"], record["sharpness"])
+    (record,) = pidual.Run(files / "run").summary.model_selection
+    assert (learned.temper.tau, learned.temper.sharpness) == (record.tau, record.sharpness)
     assert np.exp(learned.log_share).sum() == pytest.approx(1)
     assert learned.model.skill.std() > 0.1  # some of these people guess
     before = (files / "run" / "predictions.parquet").read_bytes()
@@ -145,8 +145,8 @@ def test_judge_gives_what_a_run_holds(files):
     assert len(judged.items) == 200
     assert len(judged.predictions) == len(frame)
     assert set(judged.annotators["annotator"]) == set(frame["annotator"])
-    (record,) = judged.summary["model_selection"]
-    assert record["tau"] > 0
+    (record,) = judged.summary.model_selection
+    assert record.tau > 0
     again = pidual.judge(AnnotationTable.from_frame(frame, keep_ids=True))
     np.testing.assert_array_equal(again.predictions["label_quality"], judged.predictions["label_quality"])
 
@@ -218,7 +218,7 @@ def test_probabilities_of_other_items_are_not_used(files):
     p = make_probabilities(y)
     more = np.concatenate([p, np.full((7, 3), 1 / 3, np.float32)])
     judged = pidual.judge(frame, more)
-    assert any("7 of 57 rows of pred_probs have no annotation" in text for text in judged.summary["warnings"])
+    assert any("7 of 57 rows of pred_probs have no annotation" in text for text in judged.summary.warnings)
     expected = pidual.judge(frame, p)
     np.testing.assert_array_equal(judged.predictions["label_quality"], expected.predictions["label_quality"])
 
@@ -313,7 +313,7 @@ def test_annotators_with_one_answer_are_judged_alike():
     frame, y = make_answers(n_items=60)
     frame["annotator"] = [f"w{row}" for row in range(len(frame))]
     judged = pidual.judge(frame, make_probabilities(y))
-    assert any("one answer" in text for text in judged.summary["warnings"])
+    assert any("one answer" in text for text in judged.summary.warnings)
     assert np.isfinite(judged.predictions["label_quality"]).all()
 
 
@@ -427,7 +427,7 @@ def test_items_that_mislead_are_said_to_and_the_probabilities_count_there(tmp_pa
     p = np.eye(k)[np.where(rng.random(n) < 0.05, rng.integers(0, k, n), y)] * 0.9 + 0.1 / k
     table = pd.DataFrame({"item": item, "label": label})
     judged = pidual.judge(table, p)
-    assert judged.summary["model_selection"][0]["misleading_rate"] in (0.15, 0.2, 0.3)
+    assert judged.summary.model_selection[0].misleading_rate in (0.15, 0.2, 0.3)
     consensus = judged.items.set_index(judged.items["item"].astype(int))["consensus_label"].astype(int)
     right = (consensus.sort_index().to_numpy() == y)[misled].mean()
     vote = np.stack([np.bincount(row, minlength=k) for row in label.reshape(n, each)]).argmax(1)
@@ -451,4 +451,4 @@ def test_no_item_misleads_where_no_input_says_otherwise(given):
         right = rng.random(n * each) < rng.uniform(0.6, 0.95, 8)[who]
         frame = pd.DataFrame({"item": item, "label": np.where(right, y[item], rng.integers(0, k, n * each))})
         judged = pidual.judge(frame.assign(annotator=who), rng.dirichlet(np.full(k, 3.0), n) if given else None)
-        assert "misleading_rate" not in judged.summary["model_selection"][0]
+        assert judged.summary.model_selection[0].misleading_rate is None

@@ -39,7 +39,7 @@ def test_run(crowd, tmp_path):
     assert repr(run) == f"Run({str(tmp_path / '<b>')!r})"
     shown = run._repr_html_()
     assert "<b>" not in shown
-    assert f"<td>{run.summary['n_issues']:,}</td>" in shown
+    assert f"<td>{run.summary.n_issues:,}</td>" in shown
 
 
 def test_datasets(crowd):
@@ -62,7 +62,7 @@ def test_a_run_is_named_by_text_and_has_two_sets_of_weights(crowd, tmp_path):
     inputs = load_inputs(crowd.x.astype(np.float32))
     fit_table(table, inputs, tmp_path / "run", FitOptions("ce", options={"epochs": 1}))
     run = Run(str(tmp_path / "run"))
-    assert run.config["method"] == "ce"
+    assert run.config.method == "ce"
     with pytest.raises(UsageError, match="weights must be one of selected, last, not 'best'"):
         run.load("best")
     with pytest.raises(UsageError, match="The cut-off 'x' is not between 0 and 1"):

@@ -17,7 +17,7 @@ from pidual.cli import cli
 from pidual.cli.common import command_line, name_of
 from pidual.learn.methods import METHODS
 from pidual.run.predictions import read_frame
-from pidual.run.schemas import sealed
+from pidual.run.records.reading import seal
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
 
@@ -468,24 +468,24 @@ def test_too_many_issues_is_exit_code_3(own_run):
     ("change", "why"),
     [
         ({"verdict": {"status": "failed", "reasons": ["It learned nothing."]}}, "It learned nothing"),
-        ({"guard": {"recovered": False, "collapsed": True, "events": []}}, "training collapsed"),
+        ({"verdict": {"status": "failed", "reasons": []}}, "training collapsed"),
     ],
 )
 def test_a_failed_fit_passes_no_gate(own_run, change, why):
     summary = read_json(own_run / "summary.json") | change
-    (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
+    (own_run / "summary.json").write_text(json.dumps(seal(summary)))
     code, out, err = run_cli(["detect", own_run, "--fail-over", "90%"])
     assert (code, out) == (1, "")
     assert err == f"Error: The fit in {own_run} failed ({why}), so its labels were not judged; fit again.\n"
     code, _, err = run_cli(["detect", own_run])
     assert code == 0
-    assert ("Warning: the fit failed: It learned nothing." in err) == ("verdict" in change)
+    assert ("Warning: the fit failed: It learned nothing." in err) == (why == "It learned nothing")
 
 
 def test_a_doubtful_fit_says_so(own_run):
     verdict = {"status": "doubtful", "reasons": ["Held-out labels contradict it."]}
     summary = read_json(own_run / "summary.json") | {"verdict": verdict}
-    (own_run / "summary.json").write_text(json.dumps(sealed(summary)))
+    (own_run / "summary.json").write_text(json.dumps(seal(summary)))
     code, _, err = run_cli(["detect", own_run, "--fail-over", "90%"])
     assert code == 0
     assert "Warning: the fit is doubtful: Held-out labels contradict it." in err

@@ -144,8 +144,8 @@ def test_fit_an_export(folder):
     assert "Input: export.json (text). PI: annotator, seconds, trial, hour.\n" in err
     assert "6 cancelled" in err
     run = Run(folder / "run")
-    assert run.config["data"]["n_rows"] == 180
-    assert run.summary["evaluation"]["detection_auc"] is not None
+    assert run.config.data.n_rows == 180
+    assert run.summary.evaluation.detection_auc is not None
     assert len(run.predictions) == 180
     write_json(folder / "new.json", [task(n, [], text=text) for n, text in ((7, "love great"), (9, "sad awful"))])
     code, out, err = run_cli(["predict", "run", "new.json"])
@@ -163,7 +163,7 @@ def test_fit_takes_what_is_given_before_what_is_guessed(folder):
     assert code == 0, err
     run = Run(folder / "run")
     assert set(pd.read_parquet("run/predictions.parquet")["given_label"]) == {"x", "y"}
-    assert run.config["source"]["x"] == "export.json (title)"
+    assert run.config.source.x == "export.json (title)"
 
 
 def test_fit_images_of_an_export(folder):
@@ -192,7 +192,7 @@ def test_fit_vectors_of_an_export(folder):
     for words in (["export.json"], ["table.csv", "--x-columns", "embedding_*"]):
         code, _, err = run_cli(["fit", *words, "--out", words[0][:-4], *FEW])
         assert code == 0, err
-        assert Run(folder / words[0][:-4]).config["data"]["x_shape"] == [24, 2]
+        assert Run(folder / words[0][:-4]).config.data.x_shape == [24, 2]
 
 
 def test_fit_a_wide_table(folder):

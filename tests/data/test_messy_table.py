@@ -81,12 +81,12 @@ def test_a_spreadsheet_is_fitted_at_the_first_try(fitted):
         "belege.csv: 5 of 40 values of the input column Betrag are missing",
     ):
         assert said in err
-        assert any(said in note for note in run.summary["warnings"])
+        assert any(said in note for note in run.summary.warnings)
     assert run.predictions.classes == ["Rückfrage", "ok"]
-    assert run.config["source"]["read"]["same"] == {"o.k.": "ok"}
-    assert [(column["name"], column["kind"]) for column in run.config["data"]["pi"]][2] == ("Datum", "number")
-    assert run.config["data"]["pi"][2]["first"].startswith("2026-05-")
-    assert run.model["inputs"]["missing"]["columns"] == [0]
+    assert run.config.source.read.same == {"o.k.": "ok"}
+    assert [(column.name, column.kind) for column in run.config.data.pi][2] == ("Datum", "number")
+    assert run.config.data.pi[2].first.startswith("2026-05-")
+    assert run.model.inputs.missing.columns == [0]
     rows = run.predictions.frame["table_row"].to_numpy()
     written = [row[2].strip() for row in cells(folder / "belege.csv")]
     assert [written[row] for row in rows] == [one for one in written if one]
@@ -138,8 +138,8 @@ def test_a_missing_number_is_predicted_like_one_in_training(folder):
     run = Run.open("run")
     x = np.array([[np.nan, 3], [1.5, 2]])
     p = run.predict(x)[["p_Rückfrage", "p_ok"]].to_numpy()
-    model = run.model["inputs"]
-    filled = np.array([[model["missing"]["medians"][0], 3, 1], [1.5, 2, 0]], np.float32)
+    model = run.model.inputs
+    filled = np.array([[model.missing.medians[0], 3, 1], [1.5, 2, 0]], np.float32)
     with torch.inference_mode():
         np.testing.assert_allclose(run.load().logits(torch.from_numpy(filled)).softmax(1).numpy(), p, atol=1e-6)
         exported = Probabilities(load_network(run), model).eval()

@@ -138,8 +138,8 @@ def test_own_agreement_by_plain_loops():
 def test_agreement_is_described_in_json_values():
     item, who, given = answers(people=12)
     found = describe_agreement(item, who, [f"p{i}" for i in range(12)], given, 3)
-    assert found["alpha_low"] < found["alpha"] < found["alpha_high"]
-    assert len(found["pairs"]) == 50
-    assert {*found["pairs"][0]} == {"a", "b", "kappa", "items"}
-    assert describe_agreement(item, None, None, given, 3)["pairs"] == []
+    assert found.alpha_low < found.alpha < found.alpha_high
+    assert len(found.pairs) == 50
+    assert (found.pairs[0].items > 0, found.pairs[0].kappa <= 1) == (True, True)
+    assert describe_agreement(item, None, None, given, 3).pairs == []
     assert describe_agreement(np.arange(len(item)), who, list("abcdefghijkl"), given, 3) is None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pidual.detect.calibration import SD_A, SD_LOG_B, Calibration, calibrate, logit_of, spread_sample
+from pidual.run.records.summary import Rate
 
 
 def draw(n, a, b, seed):
@@ -16,7 +17,7 @@ def draw(n, a, b, seed):
 
 def stated(quality, factor=2.0):
     rate = float(1 - quality.mean())
-    return {"rate": rate, "low": rate / factor, "high": min(0.95, rate * factor)}
+    return Rate(rate, rate / factor, min(0.95, rate * factor))
 
 
 def review(quality, wrong, rows):
@@ -29,14 +30,14 @@ def test_the_posterior_is_prior_times_likelihood():
     quality, wrong = draw(400, -1, 1.3, 0)
     noise = stated(quality)
     found = Calibration.fit(quality[:30], wrong[:30], quality, noise)
-    sd = (logit_of(noise["high"]) - logit_of(noise["low"])) / (2 * 1.6448536269514722)
+    sd = (logit_of(noise.high) - logit_of(noise.low)) / (2 * 1.6448536269514722)
     expected = []
     for a, b in zip(found.a[::7], found.b[::7], strict=True):
         p = [1 / (1 + np.exp(-(a + b * np.log((1 - q) / q)))) for q in quality]
         rate = sum(p) / len(p)
         log_p = -0.5 * (a / SD_A) ** 2 - 0.5 * (np.log(b) / SD_LOG_B) ** 2
         log_p += sum(np.log(p[i] if wrong[i] else 1 - p[i]) for i in range(30))
-        log_p -= 0.5 * ((np.log(rate / (1 - rate)) - np.log(noise["rate"] / (1 - noise["rate"]))) / sd) ** 2
+        log_p -= 0.5 * ((np.log(rate / (1 - rate)) - np.log(noise.rate / (1 - noise.rate))) / sd) ** 2
         expected.append(log_p)
     expected = np.exp(np.array(expected) - max(expected))
     got = found.weight[::7]
@@ -48,14 +49,14 @@ def test_without_evidence_nothing_changes():
     found = Calibration.fit(quality[:0], np.zeros(0, bool), quality, stated(quality, 1.05))
     nothing = np.zeros(len(quality), bool)
     noise = found.share_of_wrong(quality, nothing, nothing)
-    assert noise["rate"] == pytest.approx(1 - quality.mean(), abs=0.01)
+    assert noise.rate == pytest.approx(1 - quality.mean(), abs=0.01)
     assert calibrate(quality, quality < 0.5, nothing, nothing, stated(quality)) is None
 
 
 def test_with_everything_decided_nothing_is_left_to_estimate():
     quality, wrong = draw(300, 0.5, 1, 2)
     _, found = review(quality, wrong, np.arange(300))
-    assert found["noise"] == dict.fromkeys(("rate", "low", "high"), wrong.mean())
+    assert found["noise"] == Rate(*[wrong.mean()] * 3)
     assert (found["n_decisions"], found["n_wrong"]) == (300, wrong.sum())
 
 
@@ -82,8 +83,8 @@ def test_fifty_decisions_over_the_list_bring_shares_closer_and_intervals_hold_th
             (found["precision"], wrong[listed].mean(), 1 - quality[listed].mean()),
         ):
             before.append(abs(old - truth))
-            after.append(abs(share["rate"] - truth))
-            held.append(share["low"] <= truth <= share["high"])
+            after.append(abs(share.rate - truth))
+            held.append(share.low <= truth <= share.high)
     assert np.mean(held) > 0.85  # of 90%
     if (a, b) != (0.0, 1.0):
         assert np.mean(after) < 0.75 * np.mean(before)

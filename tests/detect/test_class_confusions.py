@@ -23,7 +23,7 @@ def crowd(confuse, people=10, n=6000, seed=0, k=5):
 def advice(confuse, *, annotators=True, **how):
     given, truth, who = crowd(confuse, **how)
     names = NAMES[: how.get("k", 5)]
-    return describe_classes(Counts.of(who, given, truth, len(names)), names, people=annotators)["advice"]
+    return describe_classes(Counts.of(who, given, truth, len(names)), names, people=annotators).advice
 
 
 def swap(rng, truth, given, share, a=0, b=1):
@@ -55,15 +55,15 @@ def test_transitions_by_plain_loops():
         expected[label, given[row]] += weight
     assert found.matrix() == pytest.approx(expected / expected.sum(1, keepdims=True))
     described = describe_classes(Counts.of(None, given, truth, 3), ["a", "b", "c"], people=False)
-    assert described["names"] == ["a", "b", "c"]
-    assert np.array(described["transitions"]) == pytest.approx(found.matrix())
-    pairs = described["pairs"]
+    assert described.names == ["a", "b", "c"]
+    assert np.array(described.transitions) == pytest.approx(found.matrix())
+    pairs = described.pairs
     assert len(pairs) == 6
-    assert [pair["count"] for pair in pairs] == sorted((pair["count"] for pair in pairs), reverse=True)
+    assert [pair.count for pair in pairs] == sorted((pair.count for pair in pairs), reverse=True)
     for pair in pairs:
-        t, g = "abc".index(pair["true"]), "abc".index(pair["given"])
-        assert pair["count"] == pytest.approx(expected[t, g])
-        assert pair["share"] == pytest.approx(expected[t, g] / expected[t].sum())
+        t, g = "abc".index(pair.true), "abc".index(pair.given)
+        assert pair.count == pytest.approx(expected[t, g])
+        assert pair.share == pytest.approx(expected[t, g] / expected[t].sum())
 
 
 def test_of_many_classes_only_pairs_are_told():
@@ -72,9 +72,9 @@ def test_of_many_classes_only_pairs_are_told():
     given = np.where(rng.random(3000) < 0.5, truth, rng.integers(0, 30, 3000))
     counts = Counts.of(None, given, Truth.by_consensus(truth, np.ones(3000)), 30)
     described = describe_classes(counts, list(range(30)), people=False)
-    assert "transitions" not in described
-    assert len(described["pairs"]) == 50
-    assert described["advice"] == []
+    assert described.transitions is None
+    assert len(described.pairs) == 50
+    assert described.advice == []
 
 
 def test_classes_that_most_confuse_both_ways():

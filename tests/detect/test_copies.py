@@ -6,6 +6,7 @@ import pytest
 from pidual.detect import copies
 from pidual.detect.copies import LatentClassModel, clusters, copied_by, find_copies, find_open_pair
 from pidual.detect.sentences import describe_copies
+from pidual.run.records.summary import CopyGroup
 
 
 def crowd(seed, right, *, copied=(), n=300, k=3, by_input=0.9, per_item=None, misled=0.0, kept=1.0):
@@ -107,12 +108,12 @@ def test_too_few_answers_say_nothing():
 def test_clusters_are_described():
     found, _ = find_copies(*crowd(1, [0.65] * 5, copied=[(0, 2), (0, 3)], kept=0.97))
     (record,) = found.describe(list("abcde"))
-    assert record["annotators"] == ["a", "c", "d"]
-    assert record["same"] / record["items"] == min(found.same / found.items)
+    assert record.annotators == ["a", "c", "d"]
+    assert record.same / record.items == min(found.same / found.items)
     assert describe_copies(record).startswith(
-        f"a, c, d gave the same answers, wrong ones too, to at least {record['same']}"
+        f"a, c, d gave the same answers, wrong ones too, to at least {record.same}"
     )
-    assert describe_copies({"annotators": ["x", "y"], "items": 1200, "same": 1100}) == (
+    assert describe_copies(CopyGroup(["x", "y"], 1200, 1100)) == (
         "x and y gave the same answers, wrong ones too, to 1,100 of 1,200 items in common; they count as one voter."
     )
     assert copied_by(["d", "b", "a"], [record]) == ["a, c", None, "c, d"]

@@ -132,9 +132,8 @@ def test_names_that_are_not_there():
 
 def test_expected_precision():
     quality = np.array([0.1, 0.2, 0.3])
-    assert expected_precision(quality, {}) == pytest.approx((0.9 + 0.8 + 0.7) / 3)
-    assert expected_precision(quality, {"label_quality": "confidence"}) is None
-    assert expected_precision([], {}) is None
+    assert expected_precision(quality) == pytest.approx((0.9 + 0.8 + 0.7) / 3)
+    assert expected_precision([]) is None
 
 
 def test_of_very_many_issues_the_worst_have_a_reason_and_a_list_tells_it_for_the_others(monkeypatch):

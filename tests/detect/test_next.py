@@ -49,7 +49,7 @@ def test_the_gain_is_that_of_the_run_s_own_numbers(folder):
     items = run.items.set_index(run.items["item"].astype(str))
     on_class = run.annotator_classes.astype({"annotator": str, "true_class": str})
     on_class = on_class.set_index(["annotator", "true_class"])["accuracy"]
-    transitions = np.array(run.summary["classes"]["transitions"])
+    transitions = np.array(run.summary.classes.transitions)
     for row in listed.itertuples():
         p = items.loc[str(row.item), ["p_cat", "p_dog", "p_owl"]].to_numpy(float)
         p /= p.sum()
@@ -197,7 +197,7 @@ def spend_by_hand(run, cost, budget):
     items, done = run.items, pairs(run)
     on_class = run.annotator_classes.astype({"annotator": str, "true_class": str})
     on_class = on_class.set_index(["annotator", "true_class"])["accuracy"]
-    transitions = np.array(run.summary["classes"]["transitions"])
+    transitions = np.array(run.summary.classes.transitions)
     options = []
     for item, *p in items[["item", "p_cat", "p_dog", "p_owl"]].astype({"item": str}).itertuples(index=False):
         p = np.array(p, float) / sum(p)

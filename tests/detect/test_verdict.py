@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from pidual import find_label_issues, judge
 from pidual.data import AnnotationTable, load_inputs
@@ -18,6 +19,7 @@ from pidual.fit.prepare import prepare
 from pidual.learn.engine import Session, make_fabric
 from pidual.metrics import detection_auc
 from pidual.run.predictions import Predictions
+from pidual.run.records.summary import ClassFindings, Consensus, Detection
 
 RNG = np.random.default_rng(0)
 
@@ -113,11 +115,11 @@ def test_held_out_labels_contradict(share, rate, answers, found):
 
 
 def test_a_consensus_that_is_open_too_often_is_doubtful():
-    found = {"accuracy": 0.879, "low": 0.5, "high": 0.95, "votes": 1.66, "answers": 3.0}
+    found = Consensus(accuracy=0.879, low=0.5, high=0.95, votes=1.66, answers=3.0)
     assert verdict.find_unsure_consensus(found).startswith(
         "Counted as 1.7 votes an item, the answers leave the consensus right for 88%; mistakes that answers share"
     )
-    assert verdict.find_unsure_consensus(found | {"accuracy": 0.88}) is None
+    assert verdict.find_unsure_consensus(replace(found, accuracy=0.88)) is None
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.6, "doubtful"), (0.95, "ok")])
@@ -126,19 +128,20 @@ def test_answers_that_leave_the_consensus_open_make_a_run_doubtful(share, status
     item, y = np.repeat(np.arange(300), 3), rng.integers(0, 3, 300)
     label = np.where(rng.random(900) < share, y[item], rng.integers(0, 3, 900))
     summary = judge(pd.DataFrame({"item": item, "label": label})).summary
-    assert (summary["consensus"]["accuracy"] < 0.88) == (status == "doubtful")
-    assert summary["verdict"]["status"] == status
-    reasons = summary["verdict"]["reasons"]
+    assert (summary.consensus.accuracy < 0.88) == (status == "doubtful")
+    assert summary.verdict.status == status
+    reasons = summary.verdict.reasons
     assert any("leave the consensus right for" in text for text in reasons) == (status == "doubtful")
 
 
 def test_a_whole_class_is_named():
-    records = [{"class": "ok", "given": 900, "issues": 20}, {"class": "fraud", "given": 40, "issues": 38}]
-    assert "38 of the 40 labels 'fraud'" in verdict.find_whole_class({"classes": records})
-    records[1]["issues"] = 30
-    assert verdict.find_whole_class({"classes": records}) is None
-    records[1] |= {"given": 5, "issues": 5}
-    assert verdict.find_whole_class({"classes": records}) is None
+    def found(given, issues):
+        classes = [ClassFindings("ok", 900, 20, 18.0), ClassFindings("fraud", given, issues, 0.9 * issues)]
+        return verdict.find_whole_class(Detection(0.9, 0.8, 1.0, [], classes))
+
+    assert "38 of the 40 labels 'fraud'" in found(40, 38)
+    assert found(40, 30) is None
+    assert found(5, 5) is None
 
 
 def spelled(given, consensus, classes, is_issue=None, predicted=None):
@@ -202,16 +205,16 @@ def test_a_run_with_two_spellings_of_a_class_is_doubtful(spellings, status):
     answers = pd.DataFrame({"item": np.repeat(np.arange(150), 3), "label": label, "annotator": list("abc") * 150})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of the table, about the same
-        found = judge(answers).summary["verdict"]
-    assert found["status"] == status
-    assert not found["reasons"] or ["differ in spelling alone" in reason for reason in found["reasons"]] == [True]
+        found = judge(answers).summary.verdict
+    assert found.status == status
+    assert not found.reasons or ["differ in spelling alone" in reason for reason in found.reasons] == [True]
 
 
 def test_a_list_that_is_mostly_right_is_doubtful():
-    found = {"expected_precision": 0.6, "precision_low": 0.3, "precision_high": 0.7}
+    found = Detection(0.6, 0.3, 0.7, [], [])
     assert "60% are expected to be (30% to 70%)" in verdict.find_low_precision(found)
-    assert verdict.find_low_precision(found | {"precision_low": 0.37}) is None
-    assert verdict.find_low_precision(dict.fromkeys(found)) is None
+    assert verdict.find_low_precision(replace(found, precision_low=0.37)) is None
+    assert verdict.find_low_precision(Detection(None, None, None, [], [])) is None
 
 
 def test_a_noise_network_that_answers_the_class_frequencies_is_named():
@@ -245,26 +248,26 @@ def crowd(n=600, noise=0.2):
 
 def test_probabilities_of_other_rows_make_a_fit_that_failed():
     labels, p = crowd()
-    assert judge(pd.DataFrame({"label": labels}), p).summary["verdict"] == {"status": "ok", "reasons": []}
-    found = judge(pd.DataFrame({"label": labels}), p[::-1]).summary["verdict"]
-    assert found["status"] == "failed"
-    assert "same order" in found["reasons"][0]
+    assert judge(pd.DataFrame({"label": labels}), p).summary.verdict == Verdict("ok", [])
+    found = judge(pd.DataFrame({"label": labels}), p[::-1]).summary.verdict
+    assert found.status == "failed"
+    assert "same order" in found.reasons[0]
 
 
 def test_probabilities_of_a_model_that_has_seen_the_labels_are_doubtful():
     labels, _ = crowd()
     p = np.full((len(labels), 3), 0.01)
     p[np.arange(len(labels)), labels] = 0.98
-    found = judge(pd.DataFrame({"label": labels}), p).summary["verdict"]
-    assert found["status"] == "doubtful"
-    assert f"favour {len(labels):,} of {len(labels):,} given labels" in found["reasons"][0]
+    found = judge(pd.DataFrame({"label": labels}), p).summary.verdict
+    assert found.status == "doubtful"
+    assert f"favour {len(labels):,} of {len(labels):,} given labels" in found.reasons[0]
     with pytest.warns(DataWarning, match="cross_val_predict"):
         assert not find_label_issues(labels, p).any()
     many = np.repeat(labels, 3)
     answers = pd.DataFrame({"label": many, "item": np.repeat(np.arange(len(labels)), 3)})
-    assert judge(answers, p).summary["verdict"]["status"] == "ok"  # a good model of items that all agree on
+    assert judge(answers, p).summary.verdict.status == "ok"  # a good model of items that all agree on
     p[:10] = p[:10, [1, 2, 0]]
-    assert judge(pd.DataFrame({"label": labels}), p).summary["verdict"]["status"] == "ok"
+    assert judge(pd.DataFrame({"label": labels}), p).summary.verdict.status == "ok"
 
 
 def test_x_that_gives_nearly_every_label_back_is_doubtful():
@@ -294,7 +297,7 @@ def fitted_verdict(frame, x, pi=("annotator",), **options):
     epochs = {"epochs": 2} if "method" in options and options["method"] != "auto" else {}
     job = prepare(table, load_inputs(x.astype(np.float32)), FitOptions(options=epochs, **options))
     fabric = make_fabric("cpu")
-    return assess(job, train(job, Session(fabric)), fabric).summary["verdict"]
+    return assess(job, train(job, Session(fabric)), fabric).summary.verdict
 
 
 @pytest.mark.parametrize(("method", "answers"), [("auto", 1), ("ce", 1), ("auto", 3)])
@@ -306,8 +309,8 @@ def test_x_that_holds_the_given_label_or_the_majority_is_never_ok(method, answer
     most = frame.groupby("item")["label"].agg(lambda given: given.mode()[0])
     x = np.c_[3 * np.eye(3)[y] + rng.normal(size=(200, 3)), 4 * np.eye(3)[most]]
     found = fitted_verdict(frame, x, method=method)
-    assert found["status"] == "doubtful"
-    assert any(text.startswith("Columns 3, 4, 5 of x (counted from 0)") for text in found["reasons"])
+    assert found.status == "doubtful"
+    assert any(text.startswith("Columns 3, 4, 5 of x (counted from 0)") for text in found.reasons)
 
 
 def test_pi_that_nearly_gives_the_label_away_is_never_ok():
@@ -316,9 +319,9 @@ def test_pi_that_nearly_gives_the_label_away_is_never_ok():
     hint = np.where(rng.random(400) < 0.006, rng.random(400), label + rng.normal(0, 0.05, 400))
     frame = pd.DataFrame({"label": label, "annotator": rng.integers(0, 8, 400), "hint": hint})
     found = fitted_verdict(frame, x, pi=("annotator", "hint"))
-    assert found["status"] != "ok"
-    assert any(text.startswith("PI column 'hint' gives the label away") for text in found["reasons"])
-    assert not any("PI column" in text for text in fitted_verdict(frame, x, method="ce")["reasons"])
+    assert found.status != "ok"
+    assert any(text.startswith("PI column 'hint' gives the label away") for text in found.reasons)
+    assert not any("PI column" in text for text in fitted_verdict(frame, x, method="ce").reasons)
 
 
 def test_a_failure_names_the_order_of_rows_before_the_learning_rate():
@@ -328,15 +331,15 @@ def test_a_failure_names_the_order_of_rows_before_the_learning_rate():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"label": rng.integers(0, 3, 300), "annotator": 0})
     found = fitted_verdict(frame, np.ones((300, 3)))
-    assert found["status"] == "failed"
-    assert "check that inputs and labels are in the same order" in found["reasons"][0]
+    assert found.status == "failed"
+    assert "check that inputs and labels are in the same order" in found.reasons[0]
 
 
 def test_few_labels_are_doubtful():
     labels, p = crowd(20, noise=0.0)
-    found = judge(pd.DataFrame({"label": labels}), p).summary["verdict"]
-    assert found["status"] == "doubtful"
-    assert "only 20 labels" in found["reasons"][0]
+    found = judge(pd.DataFrame({"label": labels}), p).summary.verdict
+    assert found.status == "doubtful"
+    assert "only 20 labels" in found.reasons[0]
 
 
 @pytest.mark.parametrize(("others", "found"), [(3, True), (9, True), (10, False)])

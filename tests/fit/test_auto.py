@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from command_line import run_cli, write_crowd, write_key
+from stored_state import read_state, write_state
 
 from pidual import PiDualClassifier
 from pidual.api.fit import fit_table
@@ -18,8 +19,9 @@ from pidual.errors import RunError
 from pidual.fit.load_model import load_method, method_of, sizes_of
 from pidual.fit.splits import assign_folds
 from pidual.learn.engine import Interrupted, Progress
-from pidual.learn.engine.checkpoint import load_tensors, save_tensors
 from pidual.run.predictions import read_frame
+from pidual.run.records.model import Model
+from pidual.run.records.reading import as_record
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -104,7 +106,7 @@ def test_the_estimator_has_the_same_default():
     x, y = rng.normal(size=(30, 3)), np.arange(30) % 2
     model = PiDualClassifier().fit(x, y)
     assert type(model.method_).__name__ == "FittedTruth"
-    assert sum(model.model_selection_[0]["kernels"].values()) == pytest.approx(1)
+    assert sum(model.model_selection_[0].kernels.values()) == pytest.approx(1)
 
 
 # --- what it writes ---
@@ -123,7 +125,7 @@ def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
     assert predictions["gate"].between(0, 1).all()
     assert "noise_label" not in predictions
     (selection,) = read_json(crowd / "run" / "summary.json")["model_selection"]
-    assert sum(selection["kernels"].values()) == pytest.approx(1)
+    assert sum(selection.kernels.values()) == pytest.approx(1)
     assert 0 < selection["explained"] < 1
     assert "The inputs explain" in (crowd / "stdout").read_text()
     votes = read_json(crowd / "run" / "summary.json")["consensus"]["votes"]
@@ -147,7 +149,7 @@ def test_a_run_is_read_back(crowd, tmp_path):
     table, inputs = read_table(crowd / "split.csv", pi=["annotator", "seconds"]), load_inputs(crowd / "x.npy")
     run = fit_table(table, inputs, tmp_path / "run")
     method, _ = load_method(run)
-    assert method.learned.temper.tau == run.summary["model_selection"][0]["tau"]
+    assert method.learned.temper.tau == run.summary.model_selection[0].tau
     assert method.design.n_annotators >= 6
     selected, last = (run.predict(inputs.array, weights=which) for which in ("selected", "last"))
     pd.testing.assert_frame_equal(selected, last)
@@ -155,9 +157,10 @@ def test_a_run_is_read_back(crowd, tmp_path):
 
 
 def test_a_damaged_run_takes_no_memory_for_what_it_claims(crowd):
-    model = read_json(crowd / "run" / "model.json")
+    path = crowd / "run" / "model.json"
+    model = read_json(path)
     model["network"]["options"]["n_landmarks"] = 900_000
-    build = method_of(crowd / "run" / "model.json", model, 1_000_000)
+    build = method_of(path, as_record("model", model, Model), 1_000_000)
     assert sizes_of(build, 1_000, of_library=False)["f.landmarks"][0] == 900_000  # counted, not made
 
 
@@ -182,7 +185,7 @@ def test_a_state_that_is_not_of_this_fit_is_refused_in_a_sentence(crowd, tmp_pat
     with pytest.raises(Interrupted):
         fit_table(table, inputs, tmp_path / "run", stop=lambda: True)
     path = tmp_path / "run" / "state" / "state.safetensors"
-    tensors, values = load_tensors(path)
+    tensors, values = read_state(path)
     position = values["position"]
     if damage == "another shape":
         tensors["q"] = tensors["q"][1:]
@@ -193,7 +196,7 @@ def test_a_state_that_is_not_of_this_fit_is_refused_in_a_sentence(crowd, tmp_pat
     else:
         position["history"] = [position["history"][0] | {"epoch": epoch} for epoch in range(8)]
         position["epoch"], tensors["likelihoods"] = 8, torch.zeros(8, dtype=torch.float64)
-    save_tensors(path, tensors, values)
+    write_state(path, tensors, values)
     with pytest.raises(RunError, match=r"state\.safetensors does not fit this run: .*; the state is damaged"):
         fit_table(table, inputs, tmp_path / "run", resume=True)
 
@@ -305,21 +308,21 @@ def test_an_item_with_rows_in_two_splits_is_judged_by_members_that_have_not_seen
 
 
 def test_shares_and_likelihoods_are_in_their_range(crowd):
-    summary = read_json(crowd / "run" / "summary.json")
-    for record in summary["model_selection"]:
-        assert record["answer_log_likelihood"] <= 1e-6
-    assert summary["consensus"]["low"] <= summary["consensus"]["accuracy"] <= summary["consensus"]["high"]
+    summary = Run.open(crowd / "run").summary
+    for record in summary.model_selection:
+        assert record.answer_log_likelihood <= 1e-6
+    assert summary.consensus.low <= summary.consensus.accuracy <= summary.consensus.high
     frame = read_frame(crowd / "run" / "predictions.parquet")
     for name in ("label_quality", "consensus_quality", "gate"):
         assert frame[name].between(0, 1).all()
-    assert summary["estimated_noise_rate"] == pytest.approx(1 - frame["label_quality"].mean(), abs=1e-5)
+    assert summary.estimated_noise_rate == pytest.approx(1 - frame["label_quality"].mean(), abs=1e-5)
     low, confirmed = (
-        frame["label_quality"] < summary["cutoff"]["value"],
+        frame["label_quality"] < summary.cutoff.value,
         frame["consensus_label"] == frame["given_label"],
     )
     assert (frame["is_label_issue"] == (low & ~confirmed)).all()
     assert (frame["rests_on_own_answer"] == (low & confirmed)).all()
-    assert summary["cutoff"]["value"] <= 2 / 3
+    assert summary.cutoff.value <= 2 / 3
 
 
 def test_a_crowd_of_mostly_one_label_has_not_collapsed(tmp_path):

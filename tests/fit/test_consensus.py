@@ -146,11 +146,11 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
     frame = results.predictions.frame
     joined = frame[["item", "consensus_label", "consensus_quality"]].astype({"item": str}).drop_duplicates()
     assert joined.merge(items.astype({"item": str}), on=["item", "consensus_quality"]).shape[0] == 300
-    assert results.summary["evaluation"]["consensus_accuracy"] == pytest.approx(right)
-    assert (frame["label_quality"][frame["is_label_issue"]] < results.summary["cutoff"]["value"]).all()
-    (effect,) = results.summary["pi_effects"]
-    assert (effect["column"], effect["low"] < effect["high"]) == ("seconds", True)
-    assert effect["right_at_low"] < effect["right_at_high"]  # quick answers are wrong ones
+    assert results.summary.evaluation.consensus_accuracy == pytest.approx(right)
+    assert (frame["label_quality"][frame["is_label_issue"]] < results.summary.cutoff.value).all()
+    (effect,) = results.summary.pi_effects
+    assert (effect.column, effect.low < effect.high) == ("seconds", True)
+    assert effect.right_at_low < effect.right_at_high  # quick answers are wrong ones
     people = results.annotators.set_index("annotator")
     assert (
         (people["quality_low"] <= people["annotator_quality"]) & (people["annotator_quality"] <= people["quality_high"])
@@ -159,7 +159,7 @@ def test_the_consensus_of_a_small_crowd(crowd, method, monkeypatch):
     in_full = posterior[np.arange(900), frame["given_label"].cat.codes]
     assert (frame["label_quality"] <= in_full + 1e-5).mean() > 0.8  # most speak for themselves, half as much
     assert np.corrcoef(frame["label_quality"], in_full)[0, 1] > 0.9
-    assert results.summary["noise"]["low"] <= results.summary["noise"]["rate"] <= results.summary["noise"]["high"]
+    assert results.summary.noise.low <= results.summary.noise.rate <= results.summary.noise.high
     if method != "latent_truth":
         monkeypatch.setattr(
             "pidual.fit.predict.KEPT_NUMBERS", 600
@@ -202,7 +202,7 @@ def test_answers_of_test_rows_do_not_touch_predictions(tmp_path, method):
         results = assess(job, fit, fabric)
         frames.append(results.predictions.frame)
         right = (frames[-1]["predicted_label"].astype(int) == frames[-1]["y"].astype(int))[test]
-        assert results.summary["evaluation"]["test_accuracy"] == pytest.approx(right.mean())
+        assert results.summary.evaluation.test_accuracy == pytest.approx(right.mean())
     first, second = (frame.sort_values("row") for frame in frames)
     assert (first["predicted_label"].astype(str) == second["predicted_label"].astype(str)).all()
     test = first["split"] == "test"
@@ -239,10 +239,10 @@ def test_effects_of_categories_and_constants(tmp_path):
     job, fit, fabric = fitted(
         (table, Inputs(crowd.x, None, "array", {}, source="x"), crowd), "ce", options={"epochs": 15}
     )
-    effects = {effect["column"]: effect for effect in assess(job, fit, fabric).summary["pi_effects"]}
+    effects = {effect.column: effect for effect in assess(job, fit, fabric).summary.pi_effects}
     assert {*effects} == {"tool", "day"}
     tool = effects["tool"]
-    assert (tool["low"], tool["high"]) == ("phone", "web")
-    assert tool["right_at_low"] < 0.5 < tool["right_at_high"]
-    assert effects["day"]["low"].startswith("2026-01-01")
-    assert abs(effects["day"]["right_at_low"] - effects["day"]["right_at_high"]) < 0.15
+    assert (tool.low, tool.high) == ("phone", "web")
+    assert tool.right_at_low < 0.5 < tool.right_at_high
+    assert effects["day"].low.startswith("2026-01-01")
+    assert abs(effects["day"].right_at_low - effects["day"].right_at_high) < 0.15

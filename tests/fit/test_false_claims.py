@@ -87,8 +87,8 @@ def test_judges_whom_some_items_fool_are_doubtful_with_gold_and_train_as_without
     wrong = RNG.random(n * judges) < np.where(fools[item], 0.75, 0.1)
     frame = pd.DataFrame({"item": item, "label": truth[item] ^ wrong, "annotator": who})
     without = judge(frame)
-    assert without.summary["verdict"]["status"] == "ok"  # which nobody can know
+    assert without.summary.verdict.status == "ok"  # which nobody can know
     gold = judge(frame.assign(y=np.where(item < 80, truth[item], np.nan)))
-    assert gold.summary["verdict"]["status"] == "doubtful"
-    assert gold.summary["verdict"]["reasons"][0].startswith("Of the 80 items with a clean label the consensus is right")
+    assert gold.summary.verdict.status == "doubtful"
+    assert gold.summary.verdict.reasons[0].startswith("Of the 80 items with a clean label the consensus is right")
     assert gold.items["consensus_quality"].equals(without.items["consensus_quality"])  # y is not learned from

@@ -107,24 +107,24 @@ def test_what_was_decided_is_known_and_the_rest_is_as_before(folder):
     y = before.predictions.frame.drop_duplicates("item").set_index("item")["y"].astype(str)
     decided = before.predictions.frame["item"].iloc[before.reviews["row"]].astype(str).unique()
     assert (items.loc[decided, "consensus_label"].astype(str) == y.rename(index=str).loc[decided]).all()
-    assert run.config["data"]["n_known_items"] == len(decided)
+    assert run.config.data.n_known_items == len(decided)
     same = ("method", "setting", "seed", "method_options", "network", "pi_kinds", "splits")
-    assert {name: run.config[name] for name in same} == {name: before.config[name] for name in same}
-    assert run.config["source"]["warm_start"]
-    assert run.config["training"] == before.config["training"]
-    about = run.summary["from_run"]
-    assert (about["n_decisions"], about["n_unsure"], about["run"]) == (30, 0, "run")
-    assert about["n_issues"] == [before.summary["n_issues"], run.summary["n_issues"]]
+    assert [getattr(run.config, name) for name in same] == [getattr(before.config, name) for name in same]
+    assert run.config.source.warm_start
+    assert run.config.training == before.config.training
+    about = run.summary.from_run
+    assert (about.n_decisions, about.n_unsure, about.run) == (30, 0, "run")
+    assert about.n_issues == (before.summary.n_issues, run.summary.n_issues)
     assert "30 decisions on run were used: the consensus of " in out
     pd.testing.assert_frame_equal(run.reviews, before.reviews)
     told, wrong = before.calibration, (before.predictions.given != before.predictions.y).mean()
-    assert told["noise"]["low"] <= wrong <= told["noise"]["high"]
-    assert told["consensus"]["low"] <= told["consensus"]["rate"] <= told["consensus"]["high"] < 0.5
-    assert about["calibration"] == told
+    assert told.noise.low <= wrong <= told.noise.high
+    assert told.consensus.low <= told.consensus.rate <= told.consensus.high < 0.5
+    assert about.calibration == told
     assert run.calibration is None  # it was told all there is
     assert "By the decisions: " in out
     code, out, err = run_cli(["detect", "run", "--cutoff", "reviewed"])
-    assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told["cutoff"]).sum())
+    assert (code, out.count("\n") - 1) == (0, (before.predictions.label_quality < told.cutoff).sum())
     assert "30 decisions; --cutoff reviewed lists" in err
     assert (
         "--cutoff reviewed needs a RUN with decisions on at least ten"
@@ -157,8 +157,8 @@ def test_it_can_be_stopped_and_resumed_and_the_next_one_knows_as_much(folder):
     parts = fit_table(table, inputs, "parts", from_run="run", resume=True)
     pd.testing.assert_frame_equal(parts.predictions.frame, whole.predictions.frame)
     third = fit_table(table, inputs, "third", from_run="whole")
-    assert third.config["data"]["n_known_items"] == whole.config["data"]["n_known_items"]
-    assert third.config["source"]["warm_start"]
+    assert third.config.data.n_known_items == whole.config.data.n_known_items
+    assert third.config.source.warm_start
     frame = Run.open("run").predictions.frame
     decided = frame["item"].isin(frame["item"].iloc[Run.open("run").reviews["row"]])
     review("run", [(int(frame["row"][~decided].iloc[-1]), "change", "cat")])
@@ -173,9 +173,9 @@ def test_a_run_with_a_truth_file_keeps_what_it_was_told(folder):
     assert run_cli([*words, "told", "--truth", "truth.csv", "-q"])[0] == 0
     review("told", [(0, "keep", Run.open("told").predictions.frame["given_label"].astype(str)[0])])
     assert run_cli(["fit", "--from", "told", "-q"])[0] == 0
-    assert Run.open("told-2").config["data"]["n_known_items"] == 6
+    assert Run.open("told-2").config.data.n_known_items == 6
     assert run_cli(["fit", "--from", "told-2", "-q"])[0] == 0
-    assert Run.open("told-3").config["data"]["n_known_items"] == 6
+    assert Run.open("told-3").config.data.n_known_items == 6
 
 
 @pytest.mark.parametrize("words", [["--x", "x.npy"], ["--no-x"], ["--probs", "p.npy"]])
@@ -199,7 +199,7 @@ def test_the_answer_model_begins_where_that_of_the_run_before_ended(folder, monk
     (start,) = began
     for name, value in vars(Run.open("first").load().learned.model).items():
         np.testing.assert_array_equal(getattr(start, name), value)
-    assert Run.open("first-2").config["source"]["warm_start"]
+    assert Run.open("first-2").config.source.warm_start
 
 
 def test_what_was_known_of_other_people_is_not_where_to_begin(folder):
@@ -217,9 +217,9 @@ def test_networks_start_over(folder):
     run = fit_table(table, inputs, "trained", TRAINED)
     review_first("trained", 5)
     again = fit_table(table, inputs, "again", from_run=run)
-    assert again.config["training"] == run.config["training"]
-    assert again.config["network"]["name"] == "mlp"
-    assert not again.config["source"]["warm_start"]
+    assert again.config.training == run.config.training
+    assert again.config.network.name == "mlp"
+    assert not again.config.source.warm_start
 
 
 def test_nothing_is_to_be_set_in_a_second_fit_of_what_is_worked_out(folder):
@@ -259,11 +259,15 @@ def test_other_data_is_refused(folder):
         ({}, {"asked": {"key_file": "/dev/zero"}}, "/dev/zero is not a regular file"),
         ({}, {"asked": {"key_file": "victim/fifo"}}, "victim/fifo is not a regular file"),
         ({}, {"asked": {"key_file": "victim/labels.csv"}}, "victim/labels.csv is not a key file"),
-        ({}, {"asked": {"key_file": 5}}, "config.json cannot be used: source.asked.key_file must be text, not 5"),
+        (
+            {},
+            {"asked": {"key_file": 5}},
+            "config.json cannot be used: source.asked.key_file must be text or null, not 5",
+        ),
         ({}, {"asked": ["key_file"]}, "config.json cannot be used: source.asked must be an object"),
         ({}, {"read": {"annotators": "ab"}}, "config.json cannot be used: source.read.annotators must be a list"),
         ({}, {"table": "victim/fifo"}, "victim/fifo is not a regular file"),
-        ({}, {"table": None}, "config.json cannot be used: source.table must be text"),
+        ({}, {"table": 5}, "config.json cannot be used: source.table must be text"),
         ({}, {"truth": "/dev/zero"}, "/dev/zero is not a regular file"),
     ],
 )

@@ -70,7 +70,7 @@ def paper_job(method="pi_dual", images=True, **options):
 def test_the_papers_setting_on_images_is_that_of_cifar_n():
     """METHODS 1.1, 1.3, 3.1 and 4.2: network, share held out, width, a code for every annotator, times as they are."""
     job = paper_job()
-    assert job.network["name"] == "wrn_28_10"
+    assert job.network.name == "wrn_28_10"
     with torch.device("meta"):
         assert sum(p.numel() for p in WideResNet(10).parameters()) == 36_479_194
     assert int((job.split == 1).sum()) == 0.02 * 400
@@ -97,7 +97,7 @@ def test_pi_dual_plus_has_the_papers_schedule():
 def test_the_papers_setting_on_images_gives_way_to_what_is_asked_for():
     asked = {"network": "small_cnn", "valid_fraction": 0.25, "pi_min_count": 2}
     job = paper_job(pi_kinds={"seconds": "duration"}, options={"width": 16, "network.width": 4}, **asked)
-    assert (job.network["name"], job.network["options"]) == ("small_cnn", {"width": 4})
+    assert (job.network.name, job.network.options) == ("small_cnn", {"width": 4})
     assert int((job.split == 1).sum()) == 100
     assert job.method_options["width"] == 16
     assert [column.kind for column in job.encoder.columns_] == ["category", "duration"]
@@ -106,7 +106,7 @@ def test_the_papers_setting_on_images_gives_way_to_what_is_asked_for():
 
 def test_the_papers_setting_on_vectors_has_our_network_and_encoding():
     job = paper_job(images=False)
-    assert (job.network["name"], job.method_options["width"]) == ("mlp", 1024)
+    assert (job.network.name, job.method_options["width"]) == ("mlp", 1024)
     assert int((job.split == 1).sum()) == 40
     assert [column.kind for column in job.encoder.columns_] == ["category", "duration"]
     assert job.encoder.columns_[0].other

@@ -43,9 +43,9 @@ def test_known_classes_are_the_consensus_and_say_which_labels_are_right(folder):
     of_known = frame["item"].astype(int).isin(known).to_numpy()
     right = (frame["given_label"].astype(str) == frame["y"].astype(str)).to_numpy()
     np.testing.assert_allclose(frame["label_quality"][of_known], right[of_known], atol=1e-6)
-    assert told.config["data"]["n_known_items"] == 40
-    assert told.config["source"]["truth"] == "truth.csv"
-    assert "n_known_items" not in untold.config["data"]
+    assert told.config.data.n_known_items == 40
+    assert told.config.source.truth == "truth.csv"
+    assert untold.config.data.n_known_items is None
 
 
 def test_what_is_known_of_some_items_tells_of_the_others(tmp_path):

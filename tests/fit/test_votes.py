@@ -22,6 +22,7 @@ from pidual.learn.answers.judging import fit_judge
 from pidual.learn.answers.rows import AnswerRows
 from pidual.learn.batch import Rows
 from pidual.learn.engine import Interrupted
+from pidual.run.records.summary import CopyGroup
 
 
 def judged(frame, p=None):
@@ -48,17 +49,17 @@ def test_copies_change_nothing_that_is_stated(crowd, plain, share):
     some = frame.sample(frac=share, random_state=0)
     found = judged(pd.concat([frame, some, some, some]), p)
     n, more = len(frame), 3 * len(some)
-    assert found.summary["warnings"][0] == (
+    assert found.summary.warnings[0] == (
         f"{more} of {n + more} rows repeat an answer of the same person to the same item; together they count as one "
         "answer."
     )
     for name in ("rate", "low", "high"):
-        assert found.summary["noise"][name] == pytest.approx(plain.summary["noise"][name], abs=0.01)
-    expected, curve = plain.summary["detection"], found.summary["detection"]["curve"]
-    assert found.summary["detection"]["expected_precision"] == pytest.approx(expected["expected_precision"], abs=0.01)
-    assert curve[-1]["n"] == n
-    assert found.summary["verdict"] == plain.summary["verdict"]
-    assert found.summary["agreement"]["alpha"] == pytest.approx(plain.summary["agreement"]["alpha"])
+        assert getattr(found.summary.noise, name) == pytest.approx(getattr(plain.summary.noise, name), abs=0.01)
+    expected, curve = plain.summary.detection, found.summary.detection.curve
+    assert found.summary.detection.expected_precision == pytest.approx(expected.expected_precision, abs=0.01)
+    assert curve[-1].n == n
+    assert found.summary.verdict == plain.summary.verdict
+    assert found.summary.agreement.alpha == pytest.approx(plain.summary.agreement.alpha)
     assert found.items["num_annotations"].tolist() == plain.items["num_annotations"].tolist()
     assert np.abs(found.items["consensus_quality"] - plain.items["consensus_quality"]).max() < 0.02
     both = found.annotators.merge(plain.annotators, on="annotator")
@@ -117,23 +118,23 @@ def copied():
 def test_copies_count_as_one_voter(copied):
     frame, y, p = copied
     found = judged(frame, p)
-    assert found.summary["copies"] == [{"annotators": ["ann", "bob"], "items": 300, "same": 300}]
+    assert found.summary.copies == [CopyGroup(["ann", "bob"], 300, 300)]
     wrong = float((frame["label"].to_numpy() != np.tile(y, 3)).mean())
-    assert found.summary["noise"]["low"] < wrong < found.summary["noise"]["high"]
-    assert found.summary["noise"]["rate"] == pytest.approx(wrong, abs=0.04)
+    assert found.summary.noise.low < wrong < found.summary.noise.high
+    assert found.summary.noise.rate == pytest.approx(wrong, abs=0.04)
     assert (found.items["consensus_label"] == y).mean() > 0.85
     assert dict(found.annotators.set_index("annotator")["copies"].dropna()) == {"ann": "bob", "bob": "ann"}
     alone = judged(frame[frame["annotator"] != "bob"], p)
     assert np.abs(found.items["consensus_quality"] - alone.items["consensus_quality"]).mean() < 0.02
-    assert "copies" not in alone.summary
+    assert alone.summary.copies == []
     assert alone.annotators["copies"].isna().all()
 
 
 def test_without_inputs_the_verdict_says_that_nothing_is_known(copied):
     found = judged(copied[0])
-    assert "copies" not in found.summary
-    assert found.summary["verdict"]["status"] == "doubtful"
-    assert "whether they know or copy" in found.summary["verdict"]["reasons"][-1]
+    assert found.summary.copies == []
+    assert found.summary.verdict.status == "doubtful"
+    assert "whether they know or copy" in found.summary.verdict.reasons[-1]
 
 
 def test_a_killed_second_fit_is_continued(copied, tmp_path):
@@ -147,7 +148,7 @@ def test_a_killed_second_fit_is_continued(copied, tmp_path):
         fit_table(table, inputs, tmp_path / "run", options, save_every=0, stop=lambda: second.exists())
     assert second.exists()
     run = fit_table(table, inputs, tmp_path / "run", options, resume=True)
-    assert run.summary["copies"] == whole.summary["copies"]
+    assert run.summary.copies == whole.summary.copies
     pd.testing.assert_frame_equal(run.predictions.frame, whole.predictions.frame)
     assert "ann and bob gave the same answers, wrong ones too" in (run.path / "report.html").read_text()
 
@@ -158,9 +159,9 @@ def test_a_pickle_does_not_name_those_who_copy(copied):
     model = pidual.PiDualClassifier(estimator=LogisticRegression(), random_state=0)
     with pytest.warns(DataWarning, match="ann and bob gave the same answers"):
         model.fit(np.tile(x, (3, 1)), frame["label"], pi=frame[["annotator"]])
-    assert model.summary_["copies"][0]["annotators"] == ["ann", "bob"]
+    assert model.summary_.copies[0].annotators == ["ann", "bob"]
     text = pickle.dumps(model)
     assert not any(name in text for name in (b"ann\x94", b"bob", b"ann and"))
     again = pickle.loads(text)
-    names = again.summary_["copies"][0]["annotators"]
+    names = again.summary_.copies[0].annotators
     assert dict(again.annotators_.set_index("annotator")["copies"].dropna()) == {names[0]: names[1], names[1]: names[0]}

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import pidual
-from pidual.run.schemas import AGREEMENT, CLASSES, PI_EFFECT, PI_PROBLEM
+from pidual.run.records.reading import as_record
+from pidual.run.records.summary import Summary
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -40,18 +41,13 @@ def test_who_misses_frauds_is_among_the_first_two(judged):
 
 def test_the_summary_holds_what_readers_expect(judged):
     summary = judged.summary
-    AGREEMENT(summary["agreement"])
-    CLASSES(summary["classes"])
-    for effect in summary["pi_effects"]:
-        PI_EFFECT(effect)
-    for problem in summary["pi_health"]:
-        PI_PROBLEM(problem)
-    assert len(summary["agreement"]["pairs"]) == 6
-    transitions = np.array(summary["classes"]["transitions"])
+    assert as_record("summary", summary.to_json(), Summary) == summary
+    assert len(summary.agreement.pairs) == 6
+    transitions = np.array(summary.classes.transitions)
     assert transitions.sum(1) == pytest.approx([1, 1])
     assert transitions[0, 1] > 10 * transitions[1, 0]  # frauds are missed, and hardly ever made up
-    assert [(one["column"], one["problem"]) for one in summary["pi_health"]] == [("age", "sentinel")]
-    assert {effect["column"]: effect["tells"] for effect in summary["pi_effects"]} == {"seconds": True, "age": False}
+    assert [(one.column, one.problem) for one in summary.pi_health] == [("age", "sentinel")]
+    assert {effect.column: effect.tells for effect in summary.pi_effects} == {"seconds": True, "age": False}
 
 
 def test_reasons_have_numbers_and_differ(judged):
@@ -64,4 +60,4 @@ def test_reasons_have_numbers_and_differ(judged):
 
 
 def test_the_advice_is_to_look_at_the_one_annotator_who_misses_frauds(judged):
-    assert any("one annotator" in text for text in judged.summary["classes"]["advice"])
+    assert any("one annotator" in text for text in judged.summary.classes.advice)

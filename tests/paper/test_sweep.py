@@ -7,7 +7,6 @@ import shlex
 import sys
 import threading
 import time
-from dataclasses import asdict
 from itertools import count
 from unittest import mock
 
@@ -26,13 +25,12 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted, Progress
-from pidual.options import Training
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
 from pidual.paper.sweep import choose_search, plain, recipe_search, run_sweep
 from pidual.paper.sweep.results import Sweep
 from pidual.paper.sweep.space import Space
-from pidual.paper.sweep.study import check_same, opened
+from pidual.paper.sweep.study import opened
 from pidual.paper.sweep.worker import Worker
 from pidual.run.lifecycle import remove_sweep
 
@@ -529,14 +527,6 @@ def test_a_sweep_is_joined_from_another_directory(folder, tmp_path):
     assert "taken before: 1\n" in err
     assert len(pd.read_csv(tmp_path / "two" / "trials.csv")) == 3
     assert not (tmp_path / "two" / "study.sqlite").exists()
-
-
-def test_a_sweep_from_before_an_option_was_added_can_be_joined():
-    now = {"training": json.loads(json.dumps(asdict(Training())))}
-    old = {"training": {name: value for name, value in now["training"].items() if name != "nesterov"}}
-    check_same("The sweep", old, now)
-    with pytest.raises(RunError, match="nesterov = True, and now it is False"):
-        check_same("The sweep", old, {"training": now["training"] | {"nesterov": False}})
 
 
 def test_passwords_are_not_written(data, tmp_path, monkeypatch):

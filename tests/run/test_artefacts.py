@@ -7,13 +7,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from attack import Answer, Range, all_cases, forged_tensors, reseal, sample, write_any
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from stored_state import read_state
 
 from pidual.api.run import Run
 from pidual.errors import RunError
@@ -23,14 +22,14 @@ from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import Standardize, build_network
 from pidual.options import defaults
-from pidual.run.predictions import read_frame
-from pidual.run.schemas import NAMED_FILES
+from pidual.run.files import NAMED_FILES
+from pidual.run.predictions import read_frame, write_frame
+from pidual.run.records.model import Model
+from pidual.run.records.reading import FORMAT, as_record
 
 pytestmark = pytest.mark.shapes_unchecked
 
 OF_MEMBERS = ("fold", "decay", "train_tau", "input_dropout")  # a number for each member, as the options have them
-READERS = {"predict": "finished", "detect": "finished", "list": "finished", "report": "finished", "resume": "finished"}
-READERS |= {"predict-text": "text", "predict-images": "images"}
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +78,6 @@ def contents(path):
     return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
 
 
-def values_of(path):
-    """The JSON beside the tensors of a file."""
-    with safe_open(path, framework="pt") as file:
-        return file.metadata()["values"]
-
-
 # --- everything at once ---
 
 
@@ -115,71 +108,36 @@ def test_all_damaged_and_forged_files(targets, tmp_path):
 
 def test_every_file_has_a_format(targets, run):
     for name in ("config.json", "summary.json", "model.json"):
-        assert json.loads((run.path / name).read_text())["format"] == 1
+        assert json.loads((run.path / name).read_text())["format"] == FORMAT
     for line in (run.path / "metrics.jsonl").read_text().splitlines():
-        assert json.loads(line)["format"] == 1
+        assert json.loads(line)["format"] == FORMAT
     for path in run.path.glob("*.parquet"):
-        assert json.loads(pq.read_schema(path).metadata[b"pidual"])["format"] == 1
+        assert json.loads(pq.read_schema(path).metadata[b"pidual"])["format"] == FORMAT
     for name in ("sweep.json", "best.json"):
-        assert json.loads((targets.folder / "sweep" / name).read_text())["format"] == 1
+        assert json.loads((targets.folder / "sweep" / name).read_text())["format"] == FORMAT
 
 
 @pytest.mark.parametrize(
     ("name", "command"),
     [("config.json", "resume"), ("summary.json", "detect"), ("model.json", "predict"), ("metrics.jsonl", "report")],
 )
-def test_a_file_of_a_newer_pidual(targets, run, name, command):
+def test_a_file_of_another_pidual(targets, run, name, command):
     path = run.path / name
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    whole = path.read_text()
+    path.write_text(whole.replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
     reseal(run.path)
-    refused(targets.answer(command, run.path), path, "written by a newer pidual (format 2", "update pidual")
-
-
-def as_before_formats(path):
-    """Take out of a run what earlier versions did not write."""
-    for name in ("config.json", "summary.json"):
-        change_json(path / name, format=None, run_id=None, digests=None, digest=None)
-    spec = json.loads((path / "model.json").read_text())["spec"]
-    assert spec.pop("n_items") > 0
-    change_json(path / "model.json", spec=spec)
-    metrics = (path / "metrics.jsonl").read_text()
-    (path / "metrics.jsonl").write_text(metrics.replace(', "format": 1', ""))
-    for file in path.glob("*.parquet"):
-        table = pq.read_table(file)
-        notes = json.loads(table.schema.metadata[b"pidual"])
-        del notes["format"]
-        pq.write_table(table.replace_schema_metadata({"pidual": json.dumps(notes)}), file)
-    for file in path.glob("*.safetensors"):
-        save_file(load_file(file), file, metadata={"values": "{}"})
-    return path
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_a_run_from_before_there_were_formats_is_read(targets, tmp_path, command):
-    targets.fresh(READERS[command], tmp_path / "run")
-    expected = targets.answer(command, tmp_path / "run")
-    targets.fresh(READERS[command], tmp_path / "run")
-    assert targets.answer(command, as_before_formats(tmp_path / "run")) == expected
-    assert expected.code == 0
-
-
-def test_a_state_from_before_there_were_digests_is_continued(targets, tmp_path):
-    targets.fresh("elr-unfinished", tmp_path / "run")
-    change_json(tmp_path / "run" / "config.json", format=None)
-    path = tmp_path / "run" / "state" / "state.safetensors"
-    values = json.loads(values_of(path))
-    old = {name: values[name] for name in ("position", "optimizer", "memories")}
-    save_file(load_file(path), path, metadata={"values": json.dumps(old)})
-    assert targets.answer("resume-elr", tmp_path / "run").code == 0
-    assert read_frame(tmp_path / "run" / "predictions.parquet").equals(targets.whole["elr-unfinished"])
+    refused(targets.answer(command, run.path), path, f"newer pidual (format {FORMAT + 1}", "update pidual")
+    path.write_text(whole.replace(f'"format": {FORMAT}', '"format": 1'))
+    reseal(run.path)
+    refused(targets.answer(command, run.path), path, "older pidual (format 1", "fit again")
 
 
 # --- digests ---
 
 
 def test_a_summary_has_the_digests_of_all_results(run):
-    assert {*run.summary["digests"]} == {*NAMED_FILES}
-    assert run.digests() == run.summary["digests"]
+    assert {*run.summary.digests} == {*NAMED_FILES}
+    assert run.digests() == run.summary.digests
 
 
 @pytest.mark.parametrize(
@@ -205,8 +163,8 @@ def test_the_state_of_another_run(targets, tmp_path):
     state = tmp_path / "run" / "state" / "state.safetensors"
     shutil.copy(targets.folder / "other" / "state" / "state.safetensors", state)
     refused(targets.answer("resume", tmp_path / "run"), state, "the state of another run", "--force")
-    tensors = load_file(targets.folder / "other" / "state" / "state.safetensors")
-    values = json.loads(values_of(targets.folder / "unfinished" / "state" / "state.safetensors"))
+    tensors, _ = read_state(targets.folder / "other" / "state" / "state.safetensors")
+    _, values = read_state(targets.folder / "unfinished" / "state" / "state.safetensors")
     forged_tensors("state.safetensors", tensors, values)(state.parent)
     refused(targets.answer("resume", tmp_path / "run"), state, "does not fit this run", "shape", "--force")
 
@@ -217,8 +175,6 @@ def test_bit_flips_in_the_weights_are_noticed(targets, run):
     data[-50] ^= 1
     path.write_bytes(data)
     refused(targets.answer("predict", run.path), path, "contents have changed")
-    change_json(run.path / "summary.json", digests=None, digest=None)  # the file itself knows, too
-    refused(targets.answer("predict", run.path), path, "its contents have changed since it was written")
 
 
 @pytest.mark.parametrize("command", ["predict", "detect", "report", "resume"])
@@ -287,7 +243,7 @@ def test_weights_that_are_not_finite(targets, run, value):
     path = run.path / "model.safetensors"
     tensors = load_file(path)
     tensors["method.f.head.weight"][0, 0] = value
-    forged_tensors(path.name, tensors, {})(run.path)
+    forged_tensors(path.name, tensors, None)(run.path)
     refused(targets.answer("predict", run.path), path, "not finite in method.f.head.weight")
 
 
@@ -305,8 +261,8 @@ def test_inputs_too_large_for_an_answer(targets, run, tmp_path, monkeypatch):
 
 def test_a_run_names_no_place_to_fetch_a_network_from(run):
     for name in ("timm:hf-hub:someone/net", "torchvision:../net", "timm:local-dir:/etc"):
-        change_json(run.path / "model.json", network=run.model["network"] | {"name": name})
-        change_json(run.path / "config.json", network=run.config["network"] | {"name": name})
+        change_json(run.path / "model.json", network=run.model.network.to_json() | {"name": name})
+        change_json(run.path / "config.json", network=run.config.network.to_json() | {"name": name})
         reseal(run.path)
         run.forget()
         with pytest.raises(RunError, match=r"model\.json names the network .*not a name of a network"):
@@ -314,18 +270,18 @@ def test_a_run_names_no_place_to_fetch_a_network_from(run):
 
 
 def test_networks_of_other_libraries_fetch_nothing(run, monkeypatch):
-    asked = {}
+    asked = []
 
     def network_maker(network, n_classes, standardize):
-        asked.update(network)
+        asked.append(network)
         return lambda: build_network("mlp", in_shape=(4,), n_classes=n_classes, width=8)
 
     monkeypatch.setattr("pidual.fit.load_model.network_maker", network_maker)
     options = {"pretrained": True, "checkpoint_path": "/etc/passwd", "weights": "DEFAULT", "drop": 0.1}
-    model = run.model
-    model["network"] |= {"name": "timm:resnet18.a1_in1k", "options": options}
-    method_of(run.path / "model.json", model, 1000)()
-    assert asked["options"] == {"drop": 0.1}
+    values = run.model.to_json()
+    values["network"] |= {"name": "timm:resnet18.a1_in1k", "options": options}
+    method_of(run.path / "model.json", as_record("model", values, Model), 1000)()
+    assert asked[0].options == {"drop": 0.1}
 
 
 def test_a_network_that_computes_when_it_is_made():
@@ -369,54 +325,11 @@ def test_a_full_disk_when_the_report_is_written(targets, run, monkeypatch):
     refused(targets.answer("report", run.path), run.path / "report.html", "No space left on device")
 
 
-def test_a_run_from_before_there_was_a_consensus_is_read(targets, run):
-    without = {
-        "predictions": ["consensus_label", "consensus_quality", "given_probability", "given_margin"],
-        "annotators": ["favourite_label", "favourite_excess", "worst_confusion", "worst_confusion_share"],
-        "items": [name for name in run.items if name.startswith("p_")],
-    }
-    for name, columns in without.items():
-        path = run.path / f"{name}.parquet"
-        table = pq.read_table(path)
-        pq.write_table(table.drop_columns(columns), path)
-    evaluation = run.summary["evaluation"]
-    del evaluation["consensus_accuracy"]
-    new = dict.fromkeys(["pi_effects", "model_selection", "verdict", "noise", "detection", "consensus"])
-    change_json(run.path / "summary.json", evaluation=evaluation, **new)
-    reseal(run.path)
-    run.forget()
-    assert not {*without["items"]} & {*run.items}
-    assert (run.predictions.suggested == run.predictions.predicted).all()
-    issues = run.detect(cutoff=0.9)
-    assert len(issues)
-    assert (issues["label_quality"] < 0.9).all()
-    differs = issues["given_label"] != issues["predicted_label"]
-    said = issues["is_label_issue"] | issues["rests_on_own_answer"]  # with a reason from when the run was made
-    assert issues["reason"][differs & ~said].str.startswith("The model says").all()
-    page = run.report().read_text()
-    assert "Model says" in page
-    assert "Consensus" not in page
-
-
-def test_a_pi_column_called_as_the_consensus_in_an_older_run(run):
-    path = run.path / "predictions.parquet"
-    table = pq.read_table(path).drop_columns(["consensus_label", "consensus_quality"])
-    notes = json.loads(table.schema.metadata[b"pidual"])
-    notes |= {"pi_columns": [*notes["pi_columns"], "consensus_label"], "categories": notes["categories"]}
-    notes["categories"]["consensus_label"] = ["x", "y"]
-    values = pa.array(["x", "y"] * (len(table) // 2)).dictionary_encode()
-    table = table.append_column("consensus_label", values)
-    pq.write_table(table.replace_schema_metadata({"pidual": json.dumps(notes)}), path)
-    reseal(run.path)
-    assert run.predictions.frame["consensus_label"].tolist()[:2] == ["x", "y"]
-    assert (run.predictions.suggested == run.predictions.predicted).all()
-
-
 def test_all_that_a_run_holds_is_checked_from_python(targets, run):
     assert len(run.items) == 40
     frame = read_frame(run.path / "items.parquet")
     frame["consensus_quality"] = 2.0
-    frame.astype({"item": str, "consensus_label": str}).to_parquet(run.path / "items.parquet")
+    write_frame(run.path / "items.parquet", frame)
     run.forget()
     with pytest.raises(RunError, match=r"items\.parquet is not the file"):
         _ = run.items

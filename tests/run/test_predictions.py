@@ -4,7 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pidual.errors import RunError, UsageError
-from pidual.run.predictions import OWN_COLUMNS, REASON_PARTS, Predictions, read_frame, write_frame
+from pidual.run.predictions import REASON_PARTS, Predictions, read_frame, write_frame
+from pidual.run.predictions.columns import PREDICTIONS_COLUMNS
 
 
 def table(classes, **more) -> pd.DataFrame:
@@ -55,7 +56,7 @@ def test_columns_are_compact_and_in_order():
     )
     absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality", *REASON_PARTS)
     absent += ("table_row", "given_probability", "given_margin")
-    own = [name for name in OWN_COLUMNS if name not in absent]
+    own = [name for name in PREDICTIONS_COLUMNS if name not in absent]
     assert list(made.frame) == [*own, "tool", "pi_gate", "reason"]
     assert made.pi_columns == ["tool", "pi_gate"]
     assert made.frame["label_quality"].dtype == np.float32

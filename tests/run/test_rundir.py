@@ -1,6 +1,5 @@
 import html
 import io
-import json
 import re
 import shlex
 import shutil
@@ -19,7 +18,6 @@ from pidual.data import load_inputs, read_table
 from pidual.detect.evaluate import evaluate_issues
 from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
-from pidual.run.schemas import sealed
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -52,14 +50,14 @@ def times(path):
 def test_a_run_is_read_again(finished):
     run = Run.open(str(finished.path))
     assert run == Run(finished.path)
-    assert (run.config["network"]["name"], run.config["network"]["options"]) == ("closed_form", {})
-    assert run.model["network"]["options"]["n_landmarks"] == 60
-    assert run.model["classes"] == ["cat", "dog", "owl"]
+    assert (run.config.network.name, run.config.network.options) == ("closed_form", {})
+    assert run.model.network.options["n_landmarks"] == 60
+    assert run.model.classes == ["cat", "dog", "owl"]
     assert len(run.predictions) == 180
     assert run.predictions.pi_columns == ["seconds"]
     assert len(run.items) == 60
     assert len(run.annotators) == 6
-    assert run.summary["n_issues"] == run.predictions.n_issues
+    assert run.summary.n_issues == run.predictions.n_issues
 
 
 def test_files_are_read_once_until_they_change(run):
@@ -141,7 +139,7 @@ def test_detect_lists_what_the_run_calls_issues(run):
     issues = run.detect()
     assert issues["row"].tolist() == run.predictions.issues()["row"].tolist()
     assert issues["reason"].tolist() == run.predictions.issues()["reason"].tolist()
-    assert len(issues) == run.summary["n_issues"]
+    assert len(issues) == run.summary.n_issues
 
 
 def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_path, monkeypatch):
@@ -158,14 +156,6 @@ def test_the_command_in_the_report_lists_what_the_report_shows(finished, tmp_pat
     assert read["row"].tolist() == listed["row"].tolist()
     np.testing.assert_allclose(read["label_quality"], listed["label_quality"], atol=5.1e-5)
     assert not re.search(r",\d(\.\d+)?e-\d", out)
-
-
-def test_a_summary_without_a_cutoff_is_read(run):
-    summary = run.summary
-    del summary["cutoff"]
-    (run.path / "summary.json").write_text(json.dumps(sealed(summary)))
-    assert len(run.detect()) == summary["n_issues"]
-    run.report()
 
 
 def test_issues_are_evaluated_where_the_truth_is_known_and_not_on_test_rows(finished):

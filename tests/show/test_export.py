@@ -110,7 +110,7 @@ def cells(path):
 
 def test_a_csv_file_differs_in_the_changed_cells_alone(fitted, folder):
     out, changes = export(fitted, fitted / "labels.csv", "clean.csv", "--to", "csv")
-    n_issues = Run.open(fitted / "run").summary["n_issues"]
+    n_issues = Run.open(fitted / "run").summary.n_issues
     assert (
         out
         == f"clean.csv: {n_issues} of {n_issues} labels that look wrong changed\nclean.changes.csv: list of changes\n"
@@ -240,7 +240,7 @@ def test_a_wide_table_stays_wide(fitted_wide, folder, ending):
 def test_the_run_of_a_wide_table_names_nobody(fitted_wide):
     files = [path for path in (fitted_wide / "run").rglob("*") if path.is_file()]
     assert [path for path in files if b"@example.org" in path.read_bytes()] == []
-    assert "--annotators ..." in Run.open(fitted_wide / "run").config["source"]["command"]
+    assert "--annotators ..." in Run.open(fitted_wide / "run").config.source.command
 
 
 def test_names_of_annotators(fitted, folder):

@@ -167,7 +167,7 @@ def test_onnx_gives_our_probabilities(pictures, tmp_path):
     assert told["max_difference"] <= 1e-5
     session = runtime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
     model = Run.open(pictures / "run").model
-    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == model["classes"]
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == model.classes
     x, expected = pixels(pictures), ours(pictures / "run", pictures / "pictures")
     for rows in (1, 7, len(x)):
         (p,) = session.run(["probabilities"], {"x": x[:rows]})

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
+from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -32,6 +33,7 @@ from ..learn.engine import Callback, Fitted, Progress, Session, make_fabric, pre
 from ..learn.engine.predict import predict_probabilities
 from ..options import option_names
 from ..run.predictions import Predictions
+from ..run.records.summary import Summary
 from .any_classifier import fit_any, probabilities
 from .checks import (
     as_input,
@@ -45,7 +47,7 @@ from .checks import (
     row_index,
     warn_of_order,
 )
-from .folder import classifier_of_run, load_classifier, made_by, save_classifier
+from .folder import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
 from .people import index_without_ids, items_in_order, make_table, numbered, summary_without_ids
 from .run import Run
 
@@ -120,10 +122,10 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         One row per annotator, worst first, if `pi` has a column "annotator".
     history_ : list of dict
         One record per epoch, or round of what is worked out.
-    model_selection_ : list of dict
+    model_selection_ : list of AnswerChoice
         Choices made by held-out answers: one record per setting of the population; empty for other methods.
-    summary_ : dict
-        Noise estimate, selected epoch, warnings, actions of the guard.
+    summary_ : Summary
+        As that of a run (`Run.summary`): noise estimate, selected epoch, warnings, actions of the guard.
     method_ : Method
         The trained method; its `f` is the prediction network (with `estimator`: what recalibrates its probabilities).
     estimator_ : scikit-learn classifier
@@ -139,6 +141,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     >>> list(model.find_label_issues().columns[:4])
     ['is_label_issue', 'label_quality', 'given_label', 'predicted_label']
     """
+
+    summary_: Summary
 
     def __init__(
         self,
@@ -241,7 +245,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             fitted, answers = fit_and_predict(job, lambda _: train(job, session), fabric)
             assert answers is not None
             self._keep(job, fitted, judge(job, fitted, answers), index)
-        self._warn(job, self.summary_["warnings"])
+        self._warn(job, self.summary_.warnings)
         return self
 
     def _fit_any(
@@ -271,9 +275,9 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             results = assess(found.job, found.fitted, make_fabric("cpu"))
         self._keep(found.job, found.fitted, results, index)
         self.estimator_ = found.estimator
-        self._warn(found.job, results.summary["warnings"])
+        self._warn(found.job, results.summary.warnings)
         if found.note:
-            self.summary_["warnings"] = [*self.summary_["warnings"], found.note]
+            self.summary_ = replace(self.summary_, warnings=[*self.summary_.warnings, found.note])
             warnings.warn(found.note, DataWarning, stacklevel=3)
         return self
 
@@ -298,8 +302,8 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
         if hasattr(self, "estimator_"):
             return probabilities(self.estimator_, x.reshape(len(x), -1), len(self.classes_))
-        if "missing" in self._model["inputs"] or np.isnan(x).any():
-            x = np.asarray(Inputs.from_array(x, source="X", schema=self._model["inputs"]).array)
+        if self._model.inputs.missing is not None or np.isnan(x).any():
+            x = np.asarray(Inputs.from_array(x, source="X", schema=self._model.inputs.to_json()).array)
         fabric = predicting_fabric(self.accelerator)
         p = np.concatenate(list(predict_probabilities(self.method_, as_storage(x), fabric)))
         if fabric.device.type != "cpu":
@@ -462,7 +466,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             del self.estimator_
         self._own_module = self.module is not None
         self.method_ = fitted.method.cpu()
-        self._model = describe_model(job, fitted.method) | {"classes": list(range(len(self.classes_))), "pi": []}
+        self._model = numbered_classes(describe_model(job, fitted.method))
         self.items_ = items_in_order(results.items, job.table, self.classes_, index)
         self.history_ = fitted.history
         self.model_selection_ = fitted.selection
@@ -486,10 +490,10 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Pass on what the user should know about the data and of the fit."""
         for text in (*texts, *map(describe_copies, job.copies)) if job.table.pi_columns else ():
             warnings.warn(text, DataWarning, stacklevel=3)
-        guard = self.summary_["guard"]
-        if guard["collapsed"]:
+        guard = self.summary_.guard
+        if guard.collapsed:
             warnings.warn(
-                f"The fit collapsed: {guard['events'][-1]['reason']}; the labels may have nothing to do with X, else "
+                f"The fit collapsed: {guard.events[-1].reason}; the labels may have nothing to do with X, else "
                 "try a smaller lr.",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -67,7 +67,7 @@ def fit_table(
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """
-    fit_into(
+    made = fit_into(
         table,
         inputs,
         Path(out),
@@ -85,4 +85,4 @@ def fit_table(
         stop=stop,
         write_report=build_report,
     )
-    return Run(Path(out))
+    return Run.holding(made.path, **made.known)

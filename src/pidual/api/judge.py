@@ -29,6 +29,7 @@ from ..fit.prepare import Job, prepare
 from ..fit.voters import fit_and_predict
 from ..learn.answers.judging import log_of
 from ..learn.engine import Fitted, Session, make_fabric
+from ..run.records.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,14 @@ class Judgement:
         One row per annotation, in the order of the table: label_quality, whether it looks wrong, and why.
     annotators : DataFrame or None
         One row per annotator, where annotators are known.
-    summary : dict
-        Noise estimate, what held-out answers decided (`model_selection`), warnings.
+    summary : Summary
+        As that of a run (`Run.summary`): noise estimate, what held-out answers decided (`model_selection`), warnings.
     """
 
     items: pd.DataFrame
     predictions: pd.DataFrame
     annotators: pd.DataFrame | None
-    summary: dict[str, Any]
+    summary: Summary
 
     def __repr__(self) -> str:
         issues = int(self.predictions["is_label_issue"].sum())

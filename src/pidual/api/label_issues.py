@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from ..data import AnnotationTable, Inputs
 from ..data.given import Given, read_given
 from ..data.probabilities import as_floats, check_probabilities, checked_parts, spaced_rows
-from ..detect import Verdict, expected_findings, mark_issues, noise_rate, verdict
+from ..detect import expected_findings, mark_issues, noise_rate, verdict
 from ..errors import DataWarning, UsageError
 from ..learn.answers.one_label import LEAST, Said, fit_one_label
 from ..run.predictions import Predictions
+from ..run.records.summary import Detection, Judged, Rate, Verdict
 
 RANKINGS = ("label_quality", "self_confidence", "normalized_margin", "confidence_weighted_entropy")
 FIT_ROWS, FIT_NUMBERS = 20_000, 2**22  # rows that the model is fitted to: not more than these, nor rows x classes
@@ -105,7 +106,7 @@ def find_label_issues(
         raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
     given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
     predictions, summary = judge_given(given)
-    warn_of_verdict(summary["verdict"])
+    warn_of_verdict(summary.verdict)
     chosen = choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
     if as_frame:
         return as_cleanlab(given, predictions.with_issues(chosen))
@@ -117,7 +118,7 @@ def find_label_issues(
     return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
 
 
-def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
+def judge_given(given: Given) -> tuple[Predictions, Judged]:
     """What is said about every label, with those marked that look wrong, and a summary as that of a run."""
     label = pd.Categorical.from_codes(given.codes, pd.Index(given.classes))
     if given.annotators is not None:
@@ -136,9 +137,8 @@ def judge_given(given: Given) -> tuple[Predictions, dict[str, Any]]:
     predictions, cutoff = mark_issues(predictions)
     noise = noise_rate(given.row, said.quality, np.stack([said.unaided, said.full]))
     findings = expected_findings(predictions, said.full, said.unaided)
-    summary = {"n_issues": predictions.n_issues, "cutoff": cutoff.to_json(), "noise": noise, "detection": findings}
     found = find_verdict(predictions, seen, noise, findings)
-    return predictions, summary | {"estimated_noise_rate": noise["rate"], "verdict": found.to_json()}
+    return predictions, Judged(predictions.n_issues, cutoff, found, noise, noise.rate, findings)
 
 
 class Seen(NamedTuple):
@@ -174,7 +174,7 @@ def judge_labels(given: Given) -> tuple[Seen, Said]:
     return Seen(*map(np.concatenate, zip(*seen, strict=True))), Said(*map(np.concatenate, zip(*said, strict=True)))
 
 
-def find_verdict(predictions: Predictions, seen: Seen, noise: dict[str, float], findings: dict[str, Any]) -> Verdict:
+def find_verdict(predictions: Predictions, seen: Seen, noise: Rate, findings: Detection) -> Verdict:
     """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
     given, shuffled = predictions.given, (seen.shuffled, seen.shuffled_labels)
     chance, _ = verdict.find_chance(seen.confidence, given, *shuffled, answers_alone=False, what="probabilities")
@@ -185,20 +185,20 @@ def find_verdict(predictions: Predictions, seen: Seen, noise: dict[str, float], 
             verdict.find_given_back(seen.predicted == given, 1.0),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
-            verdict.find_contradiction(seen.predicted != given, noise["rate"], 1.0),
+            verdict.find_contradiction(seen.predicted != given, noise.rate, 1.0),
         ],
     )
 
 
-def warn_of_verdict(found: Mapping[str, Any]) -> None:
+def warn_of_verdict(found: Verdict) -> None:
     """Warn if the issues should not be used, or not alone."""
     words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
-    if found["status"] in words:
-        text = f"{words[found['status']]}. {' '.join(found['reasons'])}"
+    if found.status in words:
+        text = f"{words[found.status]}. {' '.join(found.reasons)}"
         warnings.warn(text, DataWarning, stacklevel=3)
 
 
-def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, dict[str, Any]]:
+def _judge_answers(given: Given, label: pd.Categorical) -> tuple[Predictions, Judged]:
     """The same, where it is known who gave each label."""
     from .judge import judge_inputs
 

@@ -1,11 +1,12 @@
 """The table of a fit, and what a copy of the fitted classifier may hold of people: numbers in place of ids."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable
@@ -13,6 +14,7 @@ from ..data.in_memory import in_order
 from ..data.people import has_address, holds_people, is_address, people_in, refuse_people_as_columns
 from ..detect.copies import copied_by
 from ..errors import DataError
+from ..run.records.summary import Summary
 
 
 def make_table(
@@ -62,23 +64,21 @@ def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
     return pd.Index([f"{name or 'row'}-{code + 1}" for code in pd.factorize(index)[0]], name=index.name)
 
 
-def summary_without_ids(summary: dict[str, Any], annotators: pd.DataFrame | None) -> dict[str, Any]:
+def summary_without_ids(summary: Summary, annotators: pd.DataFrame | None) -> Summary:
     """A summary with the numbers of `numbered` in place of annotators' ids."""
-    agreement = summary.get("agreement")
+    agreement = summary.agreement
     if agreement is None or annotators is None:
         return summary
     names = {str(name): f"annotator-{i}" for i, name in enumerate(annotators["annotator"], 1)}
-    pairs = [pair | {who: names[pair[who]] for who in ("a", "b")} for pair in agreement["pairs"]]
-    found = summary | {"agreement": agreement | {"pairs": pairs}}
-    if "copies" in summary:
-        found["copies"] = [one | {"annotators": [names[who] for who in one["annotators"]]} for one in summary["copies"]]
-    return found
+    pairs = [structs.replace(pair, a=names[pair.a], b=names[pair.b]) for pair in agreement.pairs]
+    copies = [structs.replace(one, annotators=[names[who] for who in one.annotators]) for one in summary.copies]
+    return structs.replace(summary, agreement=structs.replace(agreement, pairs=pairs), copies=copies)
 
 
-def numbered(annotators: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+def numbered(annotators: pd.DataFrame, summary: Summary) -> pd.DataFrame:
     """The annotators' table with numbers in place of ids; the summary has them already."""
     names = [f"annotator-{i}" for i in range(1, len(annotators) + 1)]
-    copies = pd.Series(copied_by(names, summary.get("copies", ())), dtype="str")
+    copies = pd.Series(copied_by(names, summary.copies), dtype="str")
     return annotators.assign(annotator=pd.Categorical(names), copies=copies)
 
 

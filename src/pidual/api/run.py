@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..data.pi.kinds import value_text
@@ -32,7 +33,8 @@ from ..run.decisions import read_decisions
 from ..run.files import RunFiles
 from ..run.lifecycle import locked
 from ..run.predictions import write_frame
-from ..run.schemas import file_digest, sealed
+from ..run.records.reading import file_digest, seal
+from ..run.records.summary import Calibration
 from ..show.report import build_report
 
 if TYPE_CHECKING:
@@ -55,14 +57,13 @@ class Run(RunFiles):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the run in a few numbers."""
-        about, found = self.config, self.summary if (self.path / "summary.json").exists() else {}
-        rate = found.get("estimated_noise_rate")
+        about, found = self.config, self.summary if (self.path / "summary.json").exists() else None
         numbers = {
-            "method": about["method"],
-            "annotations": f"{about['data']['n_rows']:,}",
-            "items": f"{about['data']['n_items']:,}",
-            "labels that look wrong": f"{found['n_issues']:,}" if found else "not finished",
-            "estimated noise rate": f"{rate:.1%}" if rate is not None else "unknown",
+            "method": about.method,
+            "annotations": f"{about.data.n_rows:,}",
+            "items": f"{about.data.n_items:,}",
+            "labels that look wrong": "not finished" if found is None else f"{found.n_issues:,}",
+            "estimated noise rate": "unknown" if found is None else f"{found.estimated_noise_rate:.1%}",
         }
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in numbers.items())
         return f"<p>{escape(repr(self))}</p><table>{cells}</table>"
@@ -142,20 +143,20 @@ class Run(RunFiles):
         return read_decisions(self)
 
     @property
-    def calibration(self) -> dict[str, Any] | None:
+    def calibration(self) -> Calibration | None:
         """Estimates for all labels from decisions of reviewers: how many are wrong, with intervals, and which to list.
 
-        See `run.decisions.calibrate_run`. None if fewer than ten labels were decided.
+        None if fewer than ten labels were decided.
         """
         return calibrate_run(self)
 
     def write_thumbnails(self, pictures: pd.DataFrame) -> None:
         """Replace the pictures in the report: item, png."""
-        name, summary = "thumbnails.parquet", dict(self.summary)
+        name, summary = "thumbnails.parquet", self.summary
         with self.writing(name):
             write_frame(self.path / name, pictures)
-            summary["digests"] = summary.get("digests", {}) | {name: file_digest(self.path / name)}
-            write_json(self.path / "summary.json", sealed(summary))
+            digests = summary.digests | {name: file_digest(self.path / name)}
+            write_json(self.path / "summary.json", seal(replace(summary, digests=digests).to_json()))
         self.forget()
 
     @contextlib.contextmanager

@@ -7,11 +7,13 @@ label_issues.parquet   one row per training row; items.parquet; annotators.parqu
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Meta
+from msgspec.structs import asdict, replace
 from torch import nn
 
 from ..data.inputs import shape_as_given
@@ -21,69 +23,58 @@ from ..files import replacing_folder, write_json
 from ..fit.load_model import build_trained
 from ..fit.makers import method_maker
 from ..learn.batch import Spec
-from ..learn.engine.checkpoint import load_tensors, save_tensors, shape_mismatch
+from ..learn.engine.checkpoint import load_tensors, readable, save_tensors, shape_mismatch
 from ..learn.methods import Method
-from ..run.schemas import (
-    FORMAT,
-    MODEL,
-    FieldError,
-    Record,
-    flag,
-    list_of,
-    logged,
-    mapping,
-    maybe,
-    plain,
-    read_record,
-    record,
-    shape,
-    text,
-    whole,
-)
+from ..run.records.model import Model
+from ..run.records.reading import Options, Positive, Record, Shape, file_digest, read_record
+from ..run.records.summary import AnswerChoice, Summary
 
 DESCRIBED, WEIGHTS = "estimator.json", "model.safetensors"
 FRAMES = ("label_issues", "items", "annotators")
 
 
-def _class(value: Any) -> None:
-    """A class: text, a number, or true or false."""
-    if isinstance(value, list | dict) or value is None:
-        raise FieldError("must be text, a number, or true or false")
-    plain(value)
+class SavedClasses(Record, frozen=True):
+    """The classes of a classifier, and the type of the array that holds them."""
+
+    dtype: str
+    values: Annotated[list[str | int | float | bool], Meta(min_length=1)]
 
 
-def _saved_rule(saved: Record) -> None:
-    if len(saved["classes"]["values"]) != saved["model"]["spec"]["n_classes"]:
-        raise FieldError("must be as many as model.spec.n_classes says", "classes.values")
-    learned = saved["learned"]
-    if learned["in_shape_"] != shape_as_given(saved["model"]["inputs"]):
-        raise FieldError("must be the same as model.inputs.shape", "learned.in_shape_")
-    if learned["n_features_in_"] != learned["in_shape_"][0]:
-        raise FieldError("must be the first number of in_shape_", "learned.n_features_in_")
-    if learned["feature_names_in_"] is not None and len(learned["feature_names_in_"]) != learned["n_features_in_"]:
-        raise FieldError("must have n_features_in_ names", "learned.feature_names_in_")
+class Learned(Record, frozen=True, forbid_unknown_fields=True):
+    """What a classifier has learned, by the names of its attributes."""
+
+    n_features_in_: Positive
+    feature_names_in_: list[str] | None
+    in_shape_: Shape
+    summary_: Summary
+    history_: list[dict[str, Any]]
+    model_selection_: list[AnswerChoice]
+
+    def __post_init__(self) -> None:
+        names = self.feature_names_in_
+        if self.n_features_in_ != self.in_shape_[0] or (names is not None and len(names) != self.n_features_in_):
+            raise ValueError("must have as many features as in_shape_ says")
 
 
-SAVED = record(
-    {
-        "parameters": mapping(plain),
-        "own_module": flag,
-        "classes": record({"dtype": text, "values": list_of(_class, least=1, unique=True)}),
-        "model": MODEL,
-        "learned": record(
-            {
-                "n_features_in_": whole(1),
-                "feature_names_in_": maybe(list_of(text)),
-                "in_shape_": shape,
-                "summary_": mapping(logged),
-                "history_": list_of(mapping(logged)),
-                "model_selection_": list_of(mapping(logged)),
-            },
-            more=None,
-        ),
-    },
-    rule=_saved_rule,
-)
+class SavedClassifier(Record, frozen=True):
+    """What estimator.json holds; `digest` is that of the weights."""
+
+    format: int
+    parameters: Options
+    own_module: bool
+    classes: SavedClasses
+    model: Model
+    learned: Learned
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        classes = {(type(value), value) for value in self.classes.values}  # noqa: PD011
+        if not len(classes) == len(self.classes.values) == self.model.spec.n_classes:
+            raise ValueError("must have as many classes as model.spec.n_classes says, each once")
+        if self.learned.in_shape_ != shape_as_given(self.model.inputs.to_json()):
+            raise ValueError("must have in_shape_ as model.inputs.shape says")
+
+
 SAVE_AGAIN = "save the classifier again"
 
 
@@ -93,13 +84,13 @@ class Saved(NamedTuple):
     `described` is estimator.json; frames that the classifier did not have are missing.
     """
 
-    described: dict[str, Any]
+    described: SavedClassifier
     method: Method
     frames: dict[str, pd.DataFrame]
 
 
 def save_fitted(
-    folder: Path, described: Mapping[str, Any], method: Method, frames: Mapping[str, pd.DataFrame | None]
+    folder: Path, described: SavedClassifier, method: Method, frames: Mapping[str, pd.DataFrame | None]
 ) -> None:
     """Write a folder; an earlier one of its kind is replaced when the new one is complete."""
     if folder.exists() and not (folder.is_dir() and ((folder / DESCRIBED).exists() or not any(folder.iterdir()))):
@@ -108,11 +99,11 @@ def save_fitted(
         raise UsageError("A classifier needs a folder of its own, not the one you are in; name one to be made.")
     try:
         with replacing_folder(folder) as new:
-            save_tensors(new / WEIGHTS, {f"method.{name}": value for name, value in method.state_dict().items()}, {})
+            save_tensors(new / WEIGHTS, {f"method.{name}": value for name, value in method.state_dict().items()})
             for name, frame in frames.items():
                 if frame is not None:
                     write_with_index(new / f"{name}.parquet", frame)
-            write_json(new / DESCRIBED, {"format": FORMAT, **described})
+            write_json(new / DESCRIBED, replace(described, digest=file_digest(new / WEIGHTS)).to_json())
     except OSError as error:
         raise RunError(f"Cannot write {folder} ({error.strerror or error}); choose another place.") from error
 
@@ -141,16 +132,17 @@ def read_with_index(path: Path) -> pd.DataFrame:
 
 def load_fitted(folder: Path, make: Callable[[], nn.Module] | None = None) -> Saved:
     """Read a folder; `make` makes the network, where it was a module of the user's own."""
-    described = read_record(folder / DESCRIBED, SAVED, way_out=SAVE_AGAIN)
-    model = described["model"]
+    described = read_record(folder / DESCRIBED, SavedClassifier, way_out=SAVE_AGAIN)
+    model = described.model
+    with readable(folder / WEIGHTS):
+        if file_digest(folder / WEIGHTS) != described.digest:
+            raise ValueError("its contents have changed since it was written")
     if make is None:
         method, _ = build_trained(folder / DESCRIBED, model, folder / WEIGHTS)
     else:
-        sizes: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in model["spec"].items()
-        }
-        method = method_maker(model["method"], model["method_options"], Spec(**sizes), make, twice=True)()
-        tensors, _ = load_tensors(folder / WEIGHTS)
+        spec = Spec(**asdict(model.spec))
+        method = method_maker(model.method, model.method_options, spec, make, twice=True)()
+        tensors = load_tensors(folder / WEIGHTS)
         weights = {name.removeprefix("method."): value for name, value in tensors.items()}
         if wrong := shape_mismatch(method.state_dict(), weights):
             raise UsageError(f"The module is not the one that {folder} was saved with: {wrong}; give that one.")

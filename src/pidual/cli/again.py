@@ -13,10 +13,11 @@ from .job import ASKED, NAMED, given_training
 if TYPE_CHECKING:
     from ..api.run import Run
     from ..fit.options import FitOptions
+    from ..run.records.config import Read
 
 MOVED = ("x", "probs", "key_file")  # files that may be elsewhere now
 FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")
-READ = ("format", "item", "label", "annotator", "y", "split", "same")
+READ = ("format", "item", "label", "annotator", "y", "split", "same", "exact_labels")
 
 
 def given(name: str) -> bool:
@@ -30,31 +31,31 @@ def data_again(run: "Run", table: Path | None, options: dict[str, Any]) -> Path:
     for name in options:
         if name not in FREE and given(name):
             raise UsageError(f"--{name.replace('_', '-')} is that of the run with --from; leave it out.")
-    source, about = run.config["source"], run.config["data"]
-    asked, read = source.get("asked"), source.get("read")
-    if asked is None or read is None or "table" not in source:
+    source = run.config.source
+    asked, read = source.asked, source.read
+    if asked is None or read is None or source.table is None:
         raise UsageError(
             f"{run.path} does not say how its data was read: it was made in Python, where fit_table(..., from_run=...) "
-            "takes it, or by an older pidual; fit its table again, with --truth."
+            "takes it; or fit its table again, with --truth."
         )
-    options |= {name: asked.get(name) for name in ASKED if not (name in MOVED and given(name))}
-    options |= {name: read.get(name) for name in READ} | {"keep_ids": about.get("keep_ids", False), "new_key": False}
-    options["exact_labels"] = read.get("exact_labels", True)  # as all runs were that do not say
-    table = table or Path(source["table"])
+    options |= {name: getattr(asked, name) for name in ASKED if not (name in MOVED and given(name))}
+    options |= {name: getattr(read, name) for name in READ}
+    options |= {"keep_ids": run.config.data.keep_ids, "new_key": False}
+    table = table or Path(source.table)
     if options["key_file"] is not None:
         options["key_file"] = Path(options["key_file"])
     options["annotators"] = annotators_again(table, read)
     return table
 
 
-def annotators_again(table: Path, read: dict[str, Any]) -> list[str] | None:
+def annotators_again(table: Path, read: "Read") -> list[str] | None:
     """The columns of a wide table that hold answers, as --annotators names them."""
     from ..data import open_source
 
-    if not read.get("annotators"):
+    if not read.annotators:
         return None
-    columns = open_source(table, format=read.get("format")).columns
-    names = [columns[number] for number in read["annotators"] if number < len(columns)]
+    columns = open_source(table, format=read.format).columns
+    names = [columns[number] for number in read.annotators if number < len(columns)]
     return [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ..detect import Choice
     from ..run.predictions import Predictions
+    from ..run.records.summary import Calibration, Judged
 
 
 @click.command()
@@ -136,23 +137,23 @@ class Found:
     Parameters
     ----------
     predictions : Predictions
-    summary : mapping
+    summary : Judged
         As that of a run.
     what : str
         What the verdict is about: a fit, or a judgement without one.
     failure : str, optional
         Why the labels must not be counted.
-    calibration : dict, optional
+    calibration : Calibration, optional
         Estimates from decisions of reviewers.
     about : Series of text, optional
         What items are about, by row.
     """
 
     predictions: "Predictions"
-    summary: Mapping[str, Any]
+    summary: "Judged"
     what: str
     failure: str | None
-    calibration: dict[str, Any] | None = None
+    calibration: "Calibration | None" = None
     about: "pd.Series[str] | None" = None
 
 
@@ -175,9 +176,9 @@ def of_run(path: Path) -> Found:
     from ..api.run import Run
 
     run, failure = Run.open(path), None
-    verdict, guard = run.summary.get("verdict") or {}, run.summary["guard"]
-    if verdict.get("status") == "failed" or guard.get("collapsed"):
-        why = [*verdict.get("reasons", []), "training collapsed"][0]
+    verdict = run.summary.verdict
+    if verdict.status == "failed":
+        why = verdict.reasons[0] if verdict.reasons else "training collapsed"
         failure = f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again."
     return Found(run.predictions, run.summary, "fit", failure, run.calibration, run.about_items)
 
@@ -196,8 +197,8 @@ def of_files(labels: str, probs: str, annotator: str | None, items: str | None, 
         source=labels,
     )
     predictions, summary = judge_given(given)
-    failed = summary["verdict"]["status"] == "failed"
-    failure = f"{labels} cannot be judged by {probs}. {summary['verdict']['reasons'][0]}" if failed else None
+    failed = summary.verdict.status == "failed"
+    failure = f"{labels} cannot be judged by {probs}. {summary.verdict.reasons[0]}" if failed else None
     return Found(predictions, summary, "judgement", failure)
 
 
@@ -207,19 +208,20 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     from ..detect.sentences import describe_calibration, describe_list
 
     summary, n = found.summary, len(found.predictions)
-    stated = (summary.get("detection") or {}) if choice == type(choice)() else {}  # of the labels that look wrong
-    precision = stated.get("expected_precision", expected_precision(listed["label_quality"], summary))
+    stated = summary.detection if choice == type(choice)() else None  # of the labels that look wrong
+    precision = expected_precision(listed["label_quality"]) if stated is None else stated.expected_precision
     if as_json:
         known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
-        told = {} if found.calibration is None else {"reviewed": found.calibration}
-        click.echo(json.dumps(counts | {name: summary.get(name) for name in known} | told, indent=2))
+        told = {} if found.calibration is None else {"reviewed": found.calibration.to_json()}
+        values = summary.to_json()
+        click.echo(json.dumps(counts | {name: values[name] for name in known} | told, indent=2))
         return
-    verdict = summary.get("verdict") or {}
-    if verdict.get("status", "ok") != "ok":
-        how = "failed" if verdict["status"] == "failed" else f"is {verdict['status']}"
-        say(f"Warning: the {found.what} {how}: {' '.join(verdict.get('reasons', []))}")
-    expected = None if verdict.get("status") == "failed" else precision
+    verdict = summary.verdict
+    if verdict.status != "ok":
+        how = "failed" if verdict.status == "failed" else f"is {verdict.status}"
+        say(f"Warning: the {found.what} {how}: {' '.join(verdict.reasons)}")
+    expected = None if verdict.status == "failed" else precision
     if text := describe_list(len(listed), expected, stated, resting=choice.resting):
         say(text)
     if found.calibration is not None:
@@ -244,7 +246,7 @@ def reviewed_cutoff(path: Path | None) -> float:
     found = None if path is None else Run.open(path).calibration
     if found is None:
         raise UsageError("--cutoff reviewed needs a RUN with decisions on at least ten labels (`pidual review`).")
-    return float(found["cutoff"])
+    return found.cutoff
 
 
 def parse_per_class(text: str | None) -> float | None:

@@ -55,9 +55,9 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
                     "method": method,
                     "seed": seed,
                     "test_accuracy": float((predicted.to_numpy() == data.y_test).mean()),
-                    "detection_auc": summary["evaluation"]["detection_auc"],
-                    "gate_auc": summary["evaluation"]["gate_auc"],
-                    "seconds": summary["seconds_total"],
+                    "detection_auc": summary.evaluation.detection_auc if summary.evaluation else None,
+                    "gate_auc": summary.evaluation.gate_auc if summary.evaluation else None,
+                    "seconds": summary.seconds_total,
                 }
             )
     return rows, out / f"digits-{NOISE_LEVELS[0]}-{SHOWN[-1]}" / "report.html"

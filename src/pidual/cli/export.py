@@ -64,7 +64,7 @@ def export(
     if (to in ("onnx", "torch") or soft) and (sure or table):
         raise UsageError("--sure and --table are for the table with corrected labels; leave them out.")
     opened = Run.open(run)
-    name = name_of(Path(opened.config["data"]["table"]))
+    name = name_of(Path(opened.config.data.table))
     out = out or Path(f"{name}.{ENDINGS.get(to) or ('soft.' if soft else 'clean.') + to}")
     beside = _beside(out, to, soft)
     for path in (out, *([beside] if beside else [])):
@@ -105,7 +105,7 @@ def _write(
         frame = export_soft(run, out, to)
         return {"n_items": len(frame)}, f"{out}: the probability of every class for {len(frame):,} items"
     changes = export_run(run, out, to, sure=sure, table=table)
-    n_issues = int(run.summary["n_issues"])
+    n_issues = run.summary.n_issues
     told: dict[str, object] = {
         "changes": str(beside) if beside else None,
         "n_changed": len(changes),

@@ -13,7 +13,6 @@ from .again import data_again, fit_again, next_name
 from .common import is_first_process, name_of, say, stop_signals, terminal_progress, writing
 from .job import data_options, judging_options, load_job, training_options, what_is_left
 
-NO_VERDICT = {"status": "ok", "reasons": []}  # of an older run
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
@@ -126,14 +125,14 @@ def fit(
         )
     if is_first_process():
         print_result(run, as_json=as_json)
-        if run.summary.get("verdict", NO_VERDICT)["status"] == "failed" and not keep_going:
+        if run.summary.verdict.status == "failed" and not keep_going:
             raise click.exceptions.Exit(1)
 
 
 def print_result(run: Any, *, as_json: bool) -> None:
     """What a run found, as JSON or for people."""
     if as_json:
-        click.echo(json.dumps({"run": str(run.path), **run.summary}, indent=2))
+        click.echo(json.dumps({"run": str(run.path), **run.summary.to_json()}, indent=2))
     else:
         print_summary(run)
 

@@ -13,6 +13,8 @@ from .common import check_ending, print_table, write_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..run.records.model import InputSchema
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
@@ -46,9 +48,9 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
     if out is not None:
         write_table(frame, out)
     if labels is not None:
-        clean = read_labels(labels, frame["item"], opened.model["inputs"])
-        same = (opened.config["source"].get("read") or {}).get("same")
-        clean = like_classes(labels, clean, opened.model["classes"], same)
+        clean = read_labels(labels, frame["item"], opened.model.inputs)
+        read = opened.config.source.read
+        clean = like_classes(labels, clean, opened.model.classes, None if read is None else read.same)
         accuracy = float((frame["predicted_label"].astype(str) == clean).mean())
         words = f"accuracy {accuracy:.4f} on {len(frame):,} inputs"
         click.echo(json.dumps({"accuracy": accuracy, "n": len(frame)}) if as_json else words)
@@ -58,7 +60,7 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
         print_table(frame)
 
 
-def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> "pd.Series[str]":
+def read_labels(path: Path, items: "pd.Series[Any]", schema: "InputSchema") -> "pd.Series[str]":
     """Clean labels of the inputs `items`: lines of text, or the column y (or label) of a table.
 
     A table is joined by its column of items where the inputs have names or it has another number of rows; else it is in
@@ -72,7 +74,7 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
         labels = pd.Series(path.read_text(encoding="utf-8", errors="replace").splitlines(), dtype=object).str.strip()
     else:
         source = open_source(path)
-        column, item = source.find("y", "label"), schema.get("item")
+        column, item = source.find("y", "label"), schema.item
         item = item if item in source.columns else source.find("item", "task")
         if column is None:
             from ..data.people import listed
@@ -82,7 +84,7 @@ def read_labels(path: Path, items: "pd.Series[Any]", schema: dict[str, Any]) -> 
         named = read_texts(source, item) if item is not None else None
         in_order = len(labels) == len(items) and pd.api.types.is_integer_dtype(items)
         if named is not None and not in_order:
-            labels = labels_by_item(path, labels, named, items, paths=schema["kind"] == "images")
+            labels = labels_by_item(path, labels, named, items, paths=schema.kind == "images")
         elif named is not None and (named != items.astype(str)).any() and set(named) == set(items.astype(str)):
             warnings.warn(
                 f"{path} is read in order, because it has as many rows as there are inputs, although its items are "

@@ -1,9 +1,10 @@
 """From predictions to suspected labels: scores, the cut-off, consensus, annotators, reasons. No torch."""
 
+from ..run.records.summary import Cutoff, Verdict
 from .annotators import describe_annotators
 from .calibration import spread_sample
 from .class_accuracy import describe_annotator_classes
-from .cutoff import Cutoff, auto_cutoff, find_issues, fixed_cutoff
+from .cutoff import auto_cutoff, find_issues, fixed_cutoff
 from .issues import mark_issues
 from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels
@@ -11,7 +12,6 @@ from .next_answers import next_answers
 from .noise import expected_findings, noise_rate
 from .reasons import find_reason_parts
 from .simulate_review import simulate_review
-from .verdict import Verdict
 
 __all__ = [
     "Choice",

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..metrics import NORMAL_95
+from ..run.records.summary import AgreeingPair, Agreement
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -141,20 +142,19 @@ def _kappa(group: Ints, first: Ints, second: Ints, size: int, k: int) -> tuple[F
 
 def describe_agreement(
     item: npt.ArrayLike, annotator: npt.ArrayLike | None, names: Any, given: npt.ArrayLike, n_classes: int
-) -> dict[str, Any] | None:
+) -> Agreement | None:
     """Describe the agreement of a project; None where no item has two answers, or all are one class."""
     found = krippendorff_alpha(item, given)
     if found is None:
         return None
-    described: dict[str, Any] = dict(zip(("alpha", "alpha_low", "alpha_high"), found, strict=True))
     if annotator is None:
-        return described | {"mean_kappa": None, "pairs": []}
+        return Agreement(*found, mean_kappa=None, pairs=[])
     kappas = pairwise_kappa(answer_pairs(item, annotator), annotator, given, n_classes)
     known = np.flatnonzero(np.isfinite(kappas.kappa))[:SHOWN_PAIRS]
     shown = [
-        {"a": str(names[a]), "b": str(names[b]), "kappa": kappa, "items": n}
+        AgreeingPair(str(names[a]), str(names[b]), kappa, n)
         for a, b, kappa, n in zip(
             *(part[known].tolist() for part in (kappas.a, kappas.b, kappas.kappa, kappas.items)), strict=True
         )
     ]
-    return described | {"mean_kappa": kappas.mean if np.isfinite(kappas.mean) else None, "pairs": shown}
+    return Agreement(*found, mean_kappa=kappas.mean if np.isfinite(kappas.mean) else None, pairs=shown)

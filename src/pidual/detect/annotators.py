@@ -1,6 +1,6 @@
 """One row per annotator: how good, on what weak, with which habits, how fast, how steady; worst harm first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..data.pi.kinds import numbers, value_text
 from ..run.predictions import Predictions, label_column
+from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs, own_agreement
 from .annotator_habits import favourites, worst_confusion
 from .class_accuracy import ClassAccuracy
@@ -26,7 +27,7 @@ def describe_annotators(
     predictions: Predictions,
     right: npt.ArrayLike,
     counts: Counts | None = None,
-    copies: Iterable[Mapping[str, Any]] = (),
+    copies: Iterable[CopyGroup] = (),
 ) -> pd.DataFrame | None:
     """Build the annotators table of marked predictions; None where annotators are not known.
 
@@ -37,7 +38,7 @@ def describe_annotators(
         Probability that each label is right.
     counts : Counts, optional
         Answers by what their items may be; by default by the consensus.
-    copies : sequence of dict
+    copies : sequence of CopyGroup
         Clusters of annotators who copy each other, by `Copies.describe`.
 
     Returns

@@ -12,7 +12,6 @@ on a grid, no sampling; every number comes with its median and 90% interval. Lab
 decided.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..metrics import NORMAL_90
+from ..run.records.summary import Rate
 from .cutoff import auto_cutoff
 
 Floats = npt.NDArray[np.float64]
@@ -51,9 +51,7 @@ class Calibration:
     n_wrong: int
 
     @classmethod
-    def fit(
-        cls, quality: npt.ArrayLike, wrong: npt.ArrayLike, everywhere: npt.ArrayLike, noise: Mapping[str, float]
-    ) -> "Calibration":
+    def fit(cls, quality: npt.ArrayLike, wrong: npt.ArrayLike, everywhere: npt.ArrayLike, noise: Rate) -> "Calibration":
         """Learn from decisions.
 
         Parameters
@@ -62,8 +60,8 @@ class Calibration:
             Quality of the labels that were decided on, and whether they were wrong.
         everywhere : array (N,)
             Quality of all labels.
-        noise : mapping
-            rate, low and high: the share of wrong labels by the run itself.
+        noise : Rate
+            The share of wrong labels by the run itself.
         """
         a, log_b = (part.ravel() for part in np.meshgrid(np.linspace(-6, 6, 97), np.linspace(-1.6, 1.6, 49)))
         found = cls(a, np.exp(log_b), np.ones(len(a)), len(np.asarray(wrong)), int(np.sum(wrong)))
@@ -72,8 +70,8 @@ class Calibration:
         for part, sign in ((wrong, -1), (~wrong, 1)):
             centre, count = binned(quality[part])
             log_p -= np.logaddexp(0, sign * found.logits(centre)) @ count
-        sd = max(0.05, (logit_of(noise["high"]) - logit_of(noise["low"])) / (2 * NORMAL_90))
-        log_p -= 0.5 * ((logit_of(found.means(everywhere)) - logit_of(noise["rate"])) / sd) ** 2
+        sd = max(0.05, (logit_of(noise.high) - logit_of(noise.low)) / (2 * NORMAL_90))
+        log_p -= 0.5 * ((logit_of(found.means(everywhere)) - logit_of(noise.rate)) / sd) ** 2
         weight = np.exp(log_p - log_p.max())
         return cls(a, found.b, weight / weight.sum(), found.n_decisions, found.n_wrong)
 
@@ -98,8 +96,8 @@ class Calibration:
         """Return the a and b that `apply` uses."""
         return {"a": float(self.weight @ self.a), "b": float(np.exp(self.weight @ np.log(self.b)))}
 
-    def share_of_wrong(self, quality: npt.ArrayLike, decided: Bools, wrong: Bools) -> dict[str, float] | None:
-        """Estimate how many of some labels are wrong: rate, low and high (a 90% interval); None without labels.
+    def share_of_wrong(self, quality: npt.ArrayLike, decided: Bools, wrong: Bools) -> Rate | None:
+        """Estimate how many of some labels are wrong, with a 90% interval; None without labels.
 
         Parameters
         ----------
@@ -112,15 +110,14 @@ class Calibration:
             return None
         known, n_open = int(np.count_nonzero(decided & wrong)), int(np.count_nonzero(~decided))
         if not n_open:
-            return dict.fromkeys(("rate", "low", "high"), known / n)
+            return Rate(*[known / n] * 3)
         share = self.means(quality[~decided])
         order = np.argsort(share)
         at = np.searchsorted(np.cumsum(self.weight[order]), QUANTILES).clip(max=len(order) - 1)
         low, middle, high = share[order][at]
         spread = NORMAL_90 * np.sqrt(middle * (1 - middle) / n_open)  # which labels happen to be wrong
         low, high = middle - np.hypot(middle - low, spread), middle + np.hypot(high - middle, spread)
-        ends = {"rate": middle, "low": max(0.0, low), "high": min(1.0, high)}
-        return {name: float((known + value * n_open) / n) for name, value in ends.items()}
+        return Rate(*(float((known + value * n_open) / n) for value in (middle, max(0.0, low), min(1.0, high))))
 
 
 def binned(quality: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -156,7 +153,7 @@ def spread_sample(quality: npt.ArrayLike, is_issue: npt.ArrayLike, n: int) -> np
 
 
 def calibrate(
-    quality: npt.ArrayLike, is_issue: npt.ArrayLike, decided: Bools, wrong: Bools, noise: Mapping[str, float]
+    quality: npt.ArrayLike, is_issue: npt.ArrayLike, decided: Bools, wrong: Bools, noise: Rate
 ) -> tuple[Calibration, dict[str, Any]] | None:
     """Learn from decisions how good a list of labels that look wrong is; None where they are too few.
 
@@ -166,8 +163,8 @@ def calibrate(
         Of all labels.
     decided, wrong : bool arrays (N,)
         Which of them were decided on, and were wrong.
-    noise : mapping
-        rate, low and high by the run itself.
+    noise : Rate
+        By the run itself.
 
     Returns
     -------

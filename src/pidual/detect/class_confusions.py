@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.pi.kinds import short_name
+from ..run.records.summary import Classes, ConfusedPair
 from .annotator_habits import MIN_ANSWERS
 from .counts import Counts
 from .intervals import CHANCE, chance_excess, sums
@@ -68,8 +69,8 @@ class Transitions:
         return wrong[np.argsort(-self.count[wrong], kind="stable")]
 
 
-def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> dict[str, Any]:
-    """Describe how the crowd labels the classes, as JSON values.
+def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> Classes:
+    """Describe how the crowd labels the classes.
 
     Parameters
     ----------
@@ -77,26 +78,18 @@ def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) ->
     classes : list
     people : bool
         Whether annotators are known.
-
-    Returns
-    -------
-    dict
-        names; transitions, P(given | true) as a list of rows, of up to 20 classes; pairs, the 50 most frequent
-        mistakes: true, given, count (expected number) and share (of the answers to items of the true class); advice,
-        sentences.
     """
     found = Transitions.of(counts)
     shown = found.confusions()[:SHOWN_PAIRS]
-    described: dict[str, Any] = {"names": [str(name) for name in classes]}
-    if len(classes) <= ALL_CLASSES:
-        described["transitions"] = found.matrix().tolist()
-    described["pairs"] = [
-        {"true": str(classes[true]), "given": str(classes[said]), "count": count, "share": share}
+    pairs = [
+        ConfusedPair(str(classes[true]), str(classes[said]), count, share)
         for true, said, count, share in zip(
             *(part[shown].tolist() for part in (found.true, found.given, found.count, found.share)), strict=True
         )
     ]
-    return described | {"advice": find_advice(found, counts if people else None, classes)}
+    advice = find_advice(found, counts if people else None, classes)
+    transitions = found.matrix().tolist() if len(classes) <= ALL_CLASSES else None
+    return Classes([str(name) for name in classes], pairs, advice, transitions)
 
 
 def find_advice(found: Transitions, counts: Counts | None, classes: Sequence[Any]) -> list[str]:

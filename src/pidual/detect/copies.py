@@ -18,12 +18,13 @@ who are hardly ever wrong are not found, and need not be. Where only evidence is
 know, or they copy.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ..run.records.summary import CopyGroup
 from .agreement import answer_pairs
 from .counts import Counts
 from .intervals import CROWD_ANSWERS, sums
@@ -60,36 +61,36 @@ class Copies(NamedTuple):
         """Return the voter that each of `size` annotators is: the lowest code of those who copy each other."""
         return clusters(self.a, self.b, size)
 
-    def describe(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return a record of each cluster: annotators; items and same of the two in it who agree least."""
+    def describe(self, names: Sequence[str]) -> list[CopyGroup]:
+        """Return a record of each cluster."""
         voter, share = self.voters(len(names)), self.same / self.items
         pairs = [np.flatnonzero(voter[self.a] == one) for one in np.unique(voter[self.a])]
         least = [of[np.argmin(share[of])] for of in pairs]
         return [
-            {
-                "annotators": [names[who] for who in np.flatnonzero(voter == voter[self.a[of[0]]]).tolist()],
-                "items": int(self.items[pair]),
-                "same": int(self.same[pair]),
-            }
+            CopyGroup(
+                annotators=[names[who] for who in np.flatnonzero(voter == voter[self.a[of[0]]]).tolist()],
+                items=int(self.items[pair]),
+                same=int(self.same[pair]),
+            )
             for of, pair in zip(pairs, least, strict=True)
         ]
 
 
-def find_open_pair(records: Sequence[Mapping[str, Any]]) -> str | None:
+def find_open_pair(records: Sequence[CopyGroup]) -> str | None:
     """Return a doubt about annotators of whom nothing says whether they copy, the records of which these are."""
     if not records:
         return None
-    most = max(records, key=lambda record: int(record["same"]))
+    most = max(records, key=lambda record: record.same)
     return (
-        f"{len(most['annotators'])} annotators gave the same answer to {most['same']:,} of {most['items']:,} items in "
+        f"{len(most.annotators)} annotators gave the same answer to {most.same:,} of {most.items:,} items in "
         "common, far more than they agree with others, and nothing here shows whether they know or copy; if they copy, "
         "more labels are wrong than stated. Have some of these items answered by others."
     )
 
 
-def copied_by(names: Iterable[Any], records: Iterable[Mapping[str, Any]]) -> list[str | None]:
+def copied_by(names: Iterable[Any], records: Iterable[CopyGroup]) -> list[str | None]:
     """Return for each annotator those with the same answers, None where there are none."""
-    of = {name: record["annotators"] for record in records for name in record["annotators"]}
+    of = {name: record.annotators for record in records for name in record.annotators}
     others = [[other for other in of.get(str(name), []) if other != str(name)] for name in names]
     return [", ".join(found) or None for found in others]
 

@@ -10,40 +10,16 @@ worth looking at. No clean label is needed or used. It was chosen among other ru
 best possible F1 it reaches on data with clean labels (docs/detection.md).
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import UsageError
+from ..run.records.summary import Cutoff
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 MAX_CUT = 2 / 3
-
-
-@dataclass(frozen=True)
-class Cutoff:
-    """How issues are separated from the rest.
-
-    Attributes
-    ----------
-    kind : "auto" or "fixed"
-    value : float
-        Labels with a quality below this are issues.
-    note : str
-        One sentence for people.
-    """
-
-    kind: Literal["auto", "fixed"]
-    value: float
-    note: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the same as a dict of plain values."""
-        return asdict(self)
 
 
 def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:

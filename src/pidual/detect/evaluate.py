@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from ..metrics import detection_auc, finite_or_none, precision_recall, wilson_interval
 from ..run.predictions import Predictions
+from ..run.records.summary import Evaluation
 from .noise import noise_rate
 
 CHECKED = 20  # items with a clean label, from which on these can contradict what is stated
 MARGIN = 0.02  # of no account, however many clean labels show it
 
 
-def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str, Any] | None:
+def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> Evaluation | None:
     """Measure how well a fit went by clean labels; None where they are not known.
 
     `scores` are the method's own. Detection counts all rows but test rows, validation rows among them; benchmarks count
@@ -27,15 +28,15 @@ def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> dict[str
     wrong = (predictions.given != y)[known]
     gate = predictions.gate
     test = (y >= 0) & ~known
-    return {
-        "noise_rate": float(wrong.mean()) if len(wrong) else None,
-        "detection_auc": finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
-        "gate_auc": finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
-        "score_auc": native_aucs(predictions, scores, known),
+    return Evaluation(
+        noise_rate=float(wrong.mean()) if len(wrong) else None,
+        detection_auc=finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
+        gate_auc=finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
+        score_auc=native_aucs(predictions, scores, known),
         **evaluate_issues(predictions),
-        "consensus_accuracy": consensus_accuracy(predictions, known),
-        "test_accuracy": float((predictions.predicted == y)[test].mean()) if test.any() else None,
-    }
+        consensus_accuracy=consensus_accuracy(predictions, known),
+        test_accuracy=float((predictions.predicted == y)[test].mean()) if test.any() else None,
+    )
 
 
 def consensus_accuracy(predictions: Predictions, rows: NDArray[np.bool_]) -> float | None:
@@ -114,10 +115,10 @@ def find_false_claims(
         share, low, high = share_by_items(wrong[rows], item[rows])
         ends = bounds if rows is known else np.stack([unaided, full])
         said = noise_rate(item[rows], quality[rows], ends[:, rows])
-        if said["low"] > high + MARGIN or (said["high"] < low - MARGIN and rows is known):
+        if said.low > high + MARGIN or (said.high < low - MARGIN and rows is known):
             found.append(
                 f"Of the {len(rows):,} {what} {share:.0%} are wrong ({low:.0%} to {high:.0%}); the run states "
-                f"{said['rate']:.0%} ({said['low']:.0%} to {said['high']:.0%})."
+                f"{said.rate:.0%} ({said.low:.0%} to {said.high:.0%})."
             )
     return found
 

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..run.predictions import Predictions
-from .cutoff import Cutoff, auto_cutoff, find_issues, lowest
+from ..run.records.summary import Cutoff
+from .cutoff import auto_cutoff, find_issues, lowest
 from .reasons import reasons_for
 
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one

@@ -1,6 +1,6 @@
 """Which labels to list: those that look wrong, or as many as somebody can look at. What a run says stays as it is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,12 +138,7 @@ def _are_of(column: "pd.Series[Any]", names: Iterable[Any], what: str) -> npt.ND
     return np.asarray(chosen[column.cat.codes.to_numpy()])
 
 
-def expected_precision(quality: npt.ArrayLike, summary: Mapping[str, Any]) -> float | None:
-    """Return the share of labels of these qualities that are expected to be wrong; None without labels.
-
-    Nor is it known in an older run whose qualities were not posterior probabilities; its summary says so.
-    """
+def expected_precision(quality: npt.ArrayLike) -> float | None:
+    """Return the share of labels of these qualities that are expected to be wrong; None without labels."""
     quality = np.asarray(quality, np.float64)
-    if not len(quality) or summary.get("label_quality") == "confidence":
-        return None
-    return float(np.mean(1 - quality))
+    return float(np.mean(1 - quality)) if len(quality) else None

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import RunError, UsageError
+from ..errors import UsageError
 from ..errors.messages import quoted
 from ..run.files import RunFiles
 from ..run.predictions import TOP_LABELS, Predictions, label_column
@@ -71,7 +71,7 @@ def next_answers(
     p, top = _posteriors(run, classes)
     people = _people(run, classes, _doubt(p, top, len(classes)), cost or {})
     if top is None:
-        described: list[list[float]] | None = run.summary.get("classes", {}).get("transitions")
+        described: list[list[float]] | None = run.summary.classes.transitions
         transitions = None if described is None else np.asarray(described, np.float64)
         gain = gains(p, confusion_matrices(people.accuracy, transitions))
         right = p @ people.accuracy.T
@@ -114,8 +114,6 @@ def _posteriors(run: RunFiles, classes: list[Any]) -> tuple[Floats, Ints | None]
         p = items[names].to_numpy(np.float64)
         return p / p.sum(1, keepdims=True), None
     tops = [name for name in TOP_LABELS if name in items]
-    if not tops:
-        raise RunError(f"{run.path} has no posterior of its items: an older pidual made it; fit again.")
     place = {str(name): code for code, name in enumerate(classes)}
     codes = [items[name].astype(str).map(place).to_numpy(np.int64) for name in tops]
     return items[[f"{name}_probability" for name in tops]].to_numpy(np.float64), np.stack(codes, 1)
@@ -142,9 +140,8 @@ def _people(run: RunFiles, classes: list[Any], doubt: Floats, cost: Mapping[str,
     """
     n_classes, frame = len(classes), run.annotators
     if frame is None or not len(frame):
-        rate = run.summary.get("estimated_noise_rate")
         _known(cost, [])
-        return People([], np.full((1, n_classes), 1 - (0.5 if rate is None else rate)), np.ones(1))
+        return People([], np.full((1, n_classes), 1 - run.summary.estimated_noise_rate), np.ones(1))
     quality = frame["annotator_quality"].to_numpy(np.float64)
     crowd = float(np.average(quality, weights=frame["num_labelled"].to_numpy() + 1e-9))
     names = frame["annotator"].astype(str)

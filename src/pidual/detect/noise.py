@@ -17,13 +17,14 @@ import numpy.typing as npt
 
 from ..metrics import NORMAL_90
 from ..run.predictions import Predictions
+from ..run.records.summary import ClassFindings, Detection, Findings, Rate
 
 Floats = npt.NDArray[np.float64]
 
 POINTS = 40  # of the curve
 
 
-def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLike) -> dict[str, float]:
+def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLike) -> Rate:
     """Estimate the share of wrong labels, and the range that may be stated.
 
     Parameters
@@ -34,34 +35,21 @@ def noise_rate(item: npt.ArrayLike, quality: npt.ArrayLike, stated: npt.ArrayLik
         Probability that each label is right, where it counts half.
     stated : array (2, N)
         The same in full, at the least and at the most that may be stated.
-
-    Returns
-    -------
-    dict
-        rate, low and high.
     """
     wrong = 1 - np.asarray(quality, np.float64)
     if not len(wrong):
-        return {"rate": 0.0, "low": 0.0, "high": 0.0}
+        return Rate(0.0, 0.0, 0.0)
     rate = float(wrong.mean())
     between = np.bincount(np.asarray(item), weights=wrong - rate)
     within = np.bincount(np.asarray(item), weights=np.sqrt(wrong * (1 - wrong)))
     error = NORMAL_90 * float(np.sqrt(np.square(between).sum() + np.square(within).sum())) / len(wrong)
     ends = [float(1 - np.mean(np.asarray(values, np.float64))) for values in np.asarray(stated)]
     low, high = min(rate, *ends) - error, max(rate, *ends) + error
-    return {"rate": rate, "low": max(0.0, low), "high": min(1.0, high)}
+    return Rate(rate, max(0.0, low), min(1.0, high))
 
 
-def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: npt.ArrayLike) -> dict[str, Any]:
-    """Estimate what looking at the issues, or at the n most suspicious labels, will find.
-
-    Returns
-    -------
-    dict
-        expected_precision of the issues with precision_low and precision_high (None where there is no issue); curve,
-        the expected number of wrong labels and their share among the first n, issues first and then by quality;
-        classes, for each class how many labels were given, look wrong, and are expected to be wrong.
-    """
+def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: npt.ArrayLike) -> Detection:
+    """Estimate what looking at the issues, or at the n most suspicious labels, will find."""
     found, quality = predictions.is_issue, predictions.label_quality.astype(np.float64)
     alone = np.bincount(predictions.item)[predictions.item] == 1
     listed_wrong = 1 - np.where(alone, quality, np.asarray(full, np.float64))
@@ -72,16 +60,12 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
         error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) * np.square(per_item).sum())) / per_item.sum()
         ends = [float(1 - np.asarray(values, np.float64)[found].mean()) for values in (full, unaided)]
         low, high = max(0.0, min(precision, *ends) - error), min(1.0, max(precision, *ends) + error)
-    return {
-        "expected_precision": precision,
-        "precision_low": low,
-        "precision_high": high,
-        "curve": findings_curve(listed_wrong[np.lexsort([quality, ~found])]),
-        "classes": findings_by_class(predictions.given, found, 1 - quality, predictions.classes),
-    }
+    curve = findings_curve(listed_wrong[np.lexsort([quality, ~found])])
+    classes = findings_by_class(predictions.given, found, 1 - quality, predictions.classes)
+    return Detection(precision, low, high, curve, classes)
 
 
-def findings_curve(wrong: Floats) -> list[dict[str, Any]]:
+def findings_curve(wrong: Floats) -> list[Findings]:
     """Return the expected number of wrong labels among the first n, for some n between one and all."""
     total = len(wrong)
     if not total:
@@ -89,16 +73,16 @@ def findings_curve(wrong: Floats) -> list[dict[str, Any]]:
     sums = np.cumsum(wrong)
     sizes = np.unique(np.round(np.geomspace(1, total, POINTS)).astype(np.int64))
     found = zip(sizes, sums[sizes - 1], strict=True)
-    return [{"n": int(n), "expected_wrong": float(x), "precision": float(min(1.0, x / n))} for n, x in found]
+    return [Findings(int(n), float(x), float(min(1.0, x / n))) for n, x in found]
 
 
 def findings_by_class(
     given: npt.ArrayLike, found: npt.NDArray[np.bool_], wrong: Floats, classes: Sequence[Any]
-) -> list[dict[str, Any]]:
+) -> list[ClassFindings]:
     """Count labels given, issues, and labels expected to be wrong, of every class."""
     given, k = np.asarray(given), len(classes)
     counts = [np.bincount(given, weights=weights, minlength=k) for weights in (None, found, wrong)]
     return [
-        {"class": name, "given": int(n), "issues": int(issues), "expected_wrong": float(expected)}
+        ClassFindings(name, int(n), int(issues), float(expected))
         for name, n, issues, expected in zip(classes, *counts, strict=True)
     ]

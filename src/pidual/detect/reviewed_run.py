@@ -1,13 +1,12 @@
 """What reviewers decided on the labels of a run: classes of items, and how far the run's own numbers are right."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
-from .calibration import Calibration, calibrate
+from ..run.records.summary import Calibration, Rate, ReviewedConsensus
+from . import calibration
 
 
 def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -32,33 +31,26 @@ def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.Da
 
 def new_decisions(run: RunFiles) -> pd.DataFrame:
     """Return the decisions that the run itself has not used: of one made with `fit --from`, those made since."""
-    reviews, until = read_decisions(run), run.config["source"].get("decided_until")
+    reviews, until = read_decisions(run), run.config.source.decided_until
     return reviews if until is None else reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
 
 
-def calibrate_run(run: RunFiles) -> dict[str, Any] | None:
-    """Learn from decisions of reviewers about all labels of a run; None where they are fewer than ten.
-
-    Returns
-    -------
-    dict
-        What `calibrate` returns, and for its function of the quality a and b; consensus, the share of items whose
-        consensus is wrong, with rate, low and high, and its own a and b.
-    """
-    noise, reviews = run.summary.get("noise"), new_decisions(run)
-    if noise is None:
-        return None
+def calibrate_run(run: RunFiles) -> Calibration | None:
+    """Learn from decisions of reviewers about all labels of a run; None where they are fewer than ten."""
+    noise, reviews = run.summary.noise, new_decisions(run)
     predictions, told = run.predictions, reviews.dropna(subset=["label"])
     decided, wrong = np.zeros(len(predictions), bool), np.zeros(len(predictions), bool)
     decided[told["row"]] = True
     wrong[told["row"][told["decision"] == "change"]] = True
-    found = calibrate(predictions.label_quality, predictions.is_issue, decided, wrong, noise)
+    found = calibration.calibrate(predictions.label_quality, predictions.is_issue, decided, wrong, noise)
     if found is None:
         return None
-    return found[1] | found[0].curve() | {"consensus": _consensus(run, decided_classes(run, reviews))}
+    consensus = _consensus(run, decided_classes(run, reviews))
+    curve = found[0].curve()
+    return Calibration(**found[1], a=curve["a"], b=curve["b"], consensus=consensus)
 
 
-def _consensus(run: RunFiles, classes: pd.DataFrame) -> dict[str, Any]:
+def _consensus(run: RunFiles, classes: pd.DataFrame) -> ReviewedConsensus:
     """Estimate how many items have a wrong consensus, from the classes that were decided on."""
     items, frame = run.items, run.predictions.frame
     names = frame["item"].iloc[classes["row"]].astype(str)
@@ -68,6 +60,7 @@ def _consensus(run: RunFiles, classes: pd.DataFrame) -> dict[str, Any]:
     decided[at] = True
     wrong[at] = items["consensus_label"].astype(str).to_numpy()[at] != classes["label"].to_numpy()
     rate = float(1 - quality.mean())
-    stated = {"rate": rate, "low": rate / 2, "high": min(0.99, rate * 2)}  # a run has no interval of its own for this
-    found = Calibration.fit(quality[decided], wrong[decided], quality, stated)
-    return {"stated": rate, **(found.share_of_wrong(quality, decided, wrong) or {}), **found.curve()}
+    stated = Rate(rate, rate / 2, min(0.99, rate * 2))  # a run has no interval of its own for this
+    found = calibration.Calibration.fit(quality[decided], wrong[decided], quality, stated)
+    now = found.share_of_wrong(quality, decided, wrong) or stated
+    return ReviewedConsensus(now.rate, now.low, now.high, rate, **found.curve())

@@ -7,18 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Part = Mapping[str, Any]
+from ..run.records.config import Config
+from ..run.records.state import Event
+from ..run.records.summary import Calibration, CopyGroup, Detection, Evaluation, FromRun, Rate, Summary, Verdict
 
 UNKNOWN = "–"
 DEFAULT = "latent_truth"  # whose own scores nobody needs to know about
 VERDICTS = {"failed": "Do not use this result: the fit failed.", "doubtful": "Do not rely on this result alone."}
 KERNELS = {"linear": "a linear rule", "gauss": "similar items", "relu": "a rule with bends"}
-
-
-def part_of(summary: Part, name: str) -> Part:
-    """Return a part of a summary; empty where an older run has none."""
-    value = summary.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 def count(value: float | None) -> str:
@@ -52,10 +48,9 @@ def ends_in_percent(low: float | None, high: float | None) -> list[str]:
     return [] if low is None or high is None or low >= 0.995 else [whole_percent(low), whole_percent(high)]
 
 
-def share_between(found: Part, digits: int) -> str:
+def share_between(found: Rate, digits: int) -> str:
     """Return a share with its interval."""
-    rate, low, high = (f"{found[name]:.{digits}%}" for name in ("rate", "low", "high"))
-    return f"{rate} ({low} to {high})"
+    return f"{found.rate:.{digits}%} ({found.low:.{digits}%} to {found.high:.{digits}%})"
 
 
 def duration(seconds: float) -> str:
@@ -64,7 +59,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
-def describe_epoch(record: Part) -> str:
+def describe_epoch(record: Mapping[str, Any]) -> str:
     """Describe an epoch in a few words."""
     words = [record["stage"]] if "stage" in record else []
     words.append(f"loss {record['loss']:.3f}")
@@ -75,87 +70,87 @@ def describe_epoch(record: Part) -> str:
     return ", ".join(words)
 
 
-def describe_run(config: Part, summary: Part) -> list[str]:
-    """Describe what a run found, in lines for a terminal; an older run, whose end is resumed, may say less."""
-    data, verdict = config["data"], summary.get("verdict") or {"status": "ok"}
-    restarts = describe_restarts(summary["guard"]["events"])
-    if verdict["status"] == "failed":
+def describe_run(config: Config, summary: Summary) -> list[str]:
+    """Describe what a run found, in lines for a terminal."""
+    data, verdict, consensus = config.data, summary.verdict, summary.consensus
+    restarts = describe_restarts(summary.guard.events)
+    if verdict.status == "failed":
         return [*describe_verdict(verdict), *restarts]
-    precision = describe_precision(summary["detection"]) if "detection" in summary else "."
+    spread = f"{consensus.low:.1%} to {consensus.high:.1%}"
     lines = [
         *describe_verdict(verdict),
-        f"{data['n_rows']:,} labels of {data['n_items']:,} items; {summary['n_issues']:,} look wrong{precision}",
+        f"{data.n_rows:,} labels of {data.n_items:,} items; {summary.n_issues:,} look wrong"
+        f"{describe_precision(summary.detection)}",
+        f"Estimated noise: {summary.noise.rate:.1%} of the labels ({summary.noise.low:.1%} to "
+        f"{summary.noise.high:.1%}).",
+        f"Consensus: right for {consensus.accuracy:.1%} of the items ({spread}).",
     ]
-    if noise := summary.get("noise"):
-        spread = f"{noise['low']:.1%} to {noise['high']:.1%}"
-        lines.append(f"Estimated noise: {noise['rate']:.1%} of the labels ({spread}).")
-    if consensus := summary.get("consensus"):
-        spread = f"{consensus['low']:.1%} to {consensus['high']:.1%}"
-        lines.append(f"Consensus: right for {consensus['accuracy']:.1%} of the items ({spread}).")
-    if about := summary.get("from_run"):
-        lines += describe_decisions(about)
-    if summary["valid_accuracy"] is not None:
-        lines.append(f"Agreement with held-out noisy labels: {summary['valid_accuracy']:.1%}.")
-    lines += describe_evaluation(summary["evaluation"] or {}, own_scores=config["method"] != DEFAULT)
+    if summary.from_run is not None:
+        lines += describe_decisions(summary.from_run)
+    if summary.valid_accuracy is not None:
+        lines.append(f"Agreement with held-out noisy labels: {summary.valid_accuracy:.1%}.")
+    if summary.evaluation is not None:
+        lines += describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT)
     return [*lines, *describe_votes(summary), *describe_choice(summary), *restarts]
 
 
-def describe_verdict(verdict: Part) -> list[str]:
+def describe_verdict(verdict: Verdict) -> list[str]:
     """Describe the verdict on a fit: nothing where it is ok."""
-    status = verdict["status"]
-    return [] if status == "ok" else [VERDICTS[status], *(f"- {reason}" for reason in verdict["reasons"])]
+    if verdict.status == "ok":
+        return []
+    return [VERDICTS[verdict.status], *(f"- {reason}" for reason in verdict.reasons)]
 
 
-def describe_precision(found: Part) -> str:
+def describe_precision(found: Detection) -> str:
     """Describe how many of the labels that look wrong should be; nothing where none does."""
-    if found["expected_precision"] is None:
+    if found.expected_precision is None:
         return "."
-    ends = ends_in_percent(found["precision_low"], found["precision_high"])
+    ends = ends_in_percent(found.precision_low, found.precision_high)
     interval = f" ({' to '.join(ends)})" if ends else ""
-    return f", of which {whole_percent(found['expected_precision'])} are expected to be{interval}."
+    return f", of which {whole_percent(found.expected_precision)} are expected to be{interval}."
 
 
-def describe_evaluation(found: Part, *, own_scores: bool) -> list[str]:
+def describe_evaluation(found: Evaluation, *, own_scores: bool) -> list[str]:
     """Describe how well a fit went by clean labels, with the method's own scores where asked for."""
-    shown = {"test accuracy": found.get("test_accuracy"), "detection AUC": found.get("detection_auc")}
+    shown = {"test accuracy": found.test_accuracy, "detection AUC": found.detection_auc}
     if own_scores:
-        shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in found.get("score_auc", {}).items()}
+        shown |= {f"{name.replace('_', ' ')} AUC": auc for name, auc in found.score_auc.items()}
     known = [f"{title} {value:.4f}" for title, value in shown.items() if value is not None]
     return [f"Against clean labels: {', '.join(known)}."] if known else []
 
 
-def describe_restarts(events: Sequence[Part]) -> list[str]:
+def describe_restarts(events: Sequence[Event]) -> list[str]:
     """Describe how often training had to begin again, and which networks were left out; the report says why."""
-    again = sum(event["action"].startswith("started again") for event in events)
+    again = sum(event.action.startswith("started again") for event in events)
     times = "once" if again == 1 else f"{again} times"
-    others = [event for event in events if event["action"] == "left them out"]
+    others = [event for event in events if event.action == "left them out"]
     return [
         *([f"Training collapsed and was started again {times} with a smaller learning rate."] if again else []),
-        *(f"Training: {event['reason']}, and were left out." for event in others),
+        *(f"Training: {event.reason}, and were left out." for event in others),
     ]
 
 
-def describe_votes(summary: Part) -> list[str]:
+def describe_votes(summary: Summary) -> list[str]:
     """Describe how many votes the answers to an item count as, where they are several."""
-    consensus = part_of(summary, "consensus")
-    votes, answers = consensus.get("votes"), consensus.get("answers")
-    if votes is None or answers is None or answers < 1.05:
+    votes, answers = summary.consensus.votes, summary.consensus.answers
+    if answers < 1.05:
         return []
     return [
         f"{answers:.1f} answers to an item count as {votes:.1f} votes: people share mistakes, which no answer shows."
     ]
 
 
-def describe_choice(summary: Part) -> list[str]:
+def describe_choice(summary: Summary) -> list[str]:
     """Describe what was found out from the inputs, and how many items seem to mislead, where any do."""
-    found: Part = next(iter(summary.get("model_selection") or []), {})
-    explained, kernels, sentences = found.get("explained"), found.get("kernels"), []
-    if explained is not None and kernels:
-        by = max(kernels, key=kernels.__getitem__)
+    if not summary.model_selection:
+        return []
+    found, sentences = summary.model_selection[0], []
+    if found.explained is not None and found.kernels:
+        by = max(found.kernels, key=found.kernels.__getitem__)
         sentences.append(
-            f"The inputs explain {explained:.0%} of what the answers agree on, mostly by {KERNELS.get(by, by)}."
+            f"The inputs explain {found.explained:.0%} of what the answers agree on, mostly by {KERNELS.get(by, by)}."
         )
-    if rate := found.get("misleading_rate"):
+    if rate := found.misleading_rate:
         sentences.append(
             f"About {rate:.0%} of the items seem to mislead: most answers to them agree on a class that is wrong. "
             "There the input counts for more than the majority."
@@ -163,49 +158,49 @@ def describe_choice(summary: Part) -> list[str]:
     return sentences
 
 
-def describe_decisions(about: Part) -> list[str]:
+def describe_decisions(about: FromRun) -> list[str]:
     """Describe what decisions of reviewers on the run before have changed."""
-    unsure = f" ({about['n_unsure']:,} undecided)" if about["n_unsure"] else ""
-    n, others = about["n_consensus_changed"], about["n_others_changed"]
-    (issues, now), (rate, rate_now) = about["n_issues"], about["noise_rate"]
-    decisions, were = ("decision", "was") if about["n_decisions"] == 1 else ("decisions", "were")
+    unsure = f" ({about.n_unsure:,} undecided)" if about.n_unsure else ""
+    n, others = about.n_consensus_changed, about.n_others_changed
+    (issues, now), (rate, rate_now) = about.n_issues, about.noise_rate
+    decisions, were = ("decision", "was") if about.n_decisions == 1 else ("decisions", "were")
     used = (
-        f"{about['n_decisions']:,} {decisions} on {about['run']} {were} used{unsure}: the consensus of {n:,} "
+        f"{about.n_decisions:,} {decisions} on {about.run} {were} used{unsure}: the consensus of {n:,} "
         f"{'item' if n == 1 else 'items'} changed, {others:,} of which nobody looked at; labels that look wrong "
         f"{issues:,} -> {now:,}, estimated noise {rate:.1%} -> {rate_now:.1%}."
     )
-    calibration = about.get("calibration")
-    return [used] if calibration is None else [used, describe_shares(calibration)]
+    return [used] if about.calibration is None else [used, describe_shares(about.calibration)]
 
 
-def describe_shares(found: Part) -> str:
+def describe_shares(found: Calibration) -> str:
     """Describe how many labels are wrong by decisions of reviewers."""
-    parts = [f"{share_between(found['noise'], 1)} of all labels are wrong"]
-    if found["precision"] is not None:
-        parts.append(f"{share_between(found['precision'], 0)} of those that looked wrong")
-    parts.append(f"the consensus of {share_between(found['consensus'], 1)} of the items")
+    parts = [f"{share_between(found.noise, 1)} of all labels are wrong"]
+    if found.precision is not None:
+        parts.append(f"{share_between(found.precision, 0)} of those that looked wrong")
+    parts.append(f"the consensus of {share_between(found.consensus, 1)} of the items")
     return f"By the decisions: {', '.join(parts)}."
 
 
-def describe_calibration(found: Part) -> str:
+def describe_calibration(found: Calibration) -> str:
     """Describe what decisions of reviewers say about all labels, and the list that they lead to."""
     return (
-        f"{describe_shares(found)} ({found['n_decisions']:,} decisions; --cutoff reviewed lists the "
-        f"{found['n_issues']:,} labels below {found['cutoff']:.2g}.)"
+        f"{describe_shares(found)} ({found.n_decisions:,} decisions; --cutoff reviewed lists the "
+        f"{found.n_issues:,} labels below {found.cutoff:.2g}.)"
     )
 
 
-def describe_list(n: int, precision: float | None, stated: Part, *, resting: bool) -> str | None:
+def describe_list(n: int, precision: float | None, stated: Detection | None, *, resting: bool) -> str | None:
     """Describe a list of n labels: how many of them should be wrong, or None where that is not known.
 
-    `stated` may hold the range of the precision; `resting` says that these labels rest on their own answer.
+    `stated` has the range of the precision, where it is known; `resting` says that these labels rest on their own
+    answer.
     """
     listed = f"{n:,} {'label' if n == 1 else 'labels'} listed"
     if resting:  # their quality is no more certain than their consensus
         return f"{listed} that the consensus confirms, but only by their own answer."
     if precision is None:
         return None
-    ends = ends_in_percent(stated.get("precision_low"), stated.get("precision_high"))
+    ends = [] if stated is None else ends_in_percent(stated.precision_low, stated.precision_high)
     interval = f" (between {' and '.join(ends)})" if ends else ""
     return f"{listed}; {describe_expected(precision)} expected to be wrong{interval}."
 
@@ -218,38 +213,32 @@ def describe_expected(share: float) -> str:
     return text if text.startswith(("over", "under")) else f"about {text}"
 
 
-def describe_copies(record: Part) -> str:
+def describe_copies(record: CopyGroup) -> str:
     """Describe a cluster of annotators who copy each other, a record of `Copies.describe`."""
-    names, n = record["annotators"], len(record["annotators"])
+    names, n = record.annotators, len(record.annotators)
     who = " and ".join(names) if n == 2 else f"{', '.join(names[:3])}{'' if n == 3 else f' and {n - 3} more'}"
     some = "" if n == 2 else "at least "
     return (
-        f"{who} gave the same answers, wrong ones too, to {some}{record['same']:,} of {record['items']:,} items in "
+        f"{who} gave the same answers, wrong ones too, to {some}{record.same:,} of {record.items:,} items in "
         "common; they count as one voter."
     )
 
 
-def explain_result(
-    summary: Part, noise: float | None, n: int, n_issues: int, checked: tuple[int, int] | None
-) -> list[str]:
+def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, int] | None) -> list[str]:
     """Explain the result to a reader of the report.
 
     Parameters
     ----------
-    summary : mapping
-    noise : float, optional
-        Estimated share of wrong labels.
+    summary : Summary
     n, n_issues : int
         Labels, and those that look wrong.
     checked : two int, optional
         Of the labels that look wrong, those that are known to be, and those for which it is known.
     """
-    accuracy = summary.get("valid_accuracy")
-    found: list[str] = []
-    if noise is not None:
-        found.append(explain_noise(n, n_issues, noise, part_of(summary, "detection").get("expected_precision")))
-    if about := summary.get("from_run"):
-        found.append(explain_decisions(about))
+    accuracy = summary.valid_accuracy
+    found = [explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
+    if summary.from_run is not None:
+        found.append(explain_decisions(summary.from_run))
     if accuracy is not None:
         found.append(
             f"On labels held out from training, the model agrees with the given label {percent(accuracy)} of the time. "
@@ -263,14 +252,15 @@ def explain_result(
     return [*found, *describe_votes(summary), *describe_choice(summary)]
 
 
-def explain_decisions(about: Part) -> str:
+def explain_decisions(about: FromRun) -> str:
     """Explain what reviewers decided on the run before."""
-    noise = part_of(part_of(about, "calibration"), "noise")
-    interval = between(noise.get("low"), noise.get("high"))
-    measured = f" By these, {percent(noise.get('rate'))} of all labels are wrong ({interval})." if interval else ""
+    measured = ""
+    if about.calibration is not None:
+        noise = about.calibration.noise
+        measured = f" By these, {percent(noise.rate)} of all labels are wrong ({between(noise.low, noise.high)})."
     return (
-        f"{count(about['n_decisions'])} decisions of reviewers were used; the consensus of "
-        f"{count(about['n_others_changed'])} items that nobody looked at changed with them.{measured}"
+        f"{count(about.n_decisions)} decisions of reviewers were used; the consensus of "
+        f"{count(about.n_others_changed)} items that nobody looked at changed with them.{measured}"
     )
 
 

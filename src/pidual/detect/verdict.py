@@ -7,8 +7,7 @@ ok         no such reason was found
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from ..data.classes import sense
 from ..errors.messages import quoted
 from ..metrics import detection_auc
 from ..run.predictions import Predictions
+from ..run.records.summary import Consensus, Detection, PIProblem
 
 Floats = npt.NDArray[np.floating[Any]]
 Codes = npt.NDArray[np.integer[Any]]
@@ -40,31 +40,6 @@ HALF_WRONG = 0.45  # share of single answers that look wrong
 SURE_CONSENSUS = 0.88  # stated accuracy of the consensus
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a run says about itself.
-
-    Parameters
-    ----------
-    status : "ok", "doubtful" or "failed"
-    reasons : list of str
-        Sentences, the most serious first; empty where it is ok.
-    """
-
-    status: Literal["ok", "doubtful", "failed"]
-    reasons: list[str]
-
-    @classmethod
-    def of(cls, failures: Iterable[str | None], doubts: Iterable[str | None]) -> "Verdict":
-        """Make a verdict of reasons, of which some may not apply."""
-        failed, doubtful = ([reason for reason in reasons if reason] for reasons in (failures, doubts))
-        return cls("failed" if failed else "doubtful" if doubtful else "ok", failed + doubtful)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the same as a dict of plain values."""
-        return {"status": self.status, "reasons": self.reasons}
-
-
 def find_collapse(collapsed: bool) -> str | None:
     """Warn if the guard gave up."""
     if not collapsed:
@@ -85,9 +60,9 @@ def find_small_classes(n_items: int, n_classes: int) -> str | None:
     )
 
 
-def find_leaks(problems: Iterable[dict[str, str]]) -> str | None:
+def find_leaks(problems: Iterable[PIProblem]) -> str | None:
     """Warn if PI that gives the label away was learned from."""
-    return next((problem["text"] for problem in problems if problem["problem"] == "leaks"), None)
+    return next((problem.text for problem in problems if problem.problem == "leaks"), None)
 
 
 def find_chance(
@@ -200,13 +175,13 @@ def find_given_back(agrees: Mask, answers_per_item: float, columns: Sequence[str
     )
 
 
-def find_whole_class(findings: dict[str, Any]) -> str | None:
+def find_whole_class(findings: Detection) -> str | None:
     """Warn if nearly all labels of a class look wrong."""
-    for record in findings["classes"]:
-        n, issues = record["given"], record["issues"]
+    for of in findings.classes:
+        n, issues = of.given, of.issues
         if n >= CLASS_LABELS and issues >= WHOLE_CLASS * n:
             return (
-                f"{issues:,} of the {n:,} labels {quoted(record['class'])} look wrong: the classifier may not "
+                f"{issues:,} of the {n:,} labels {quoted(of.label)} look wrong: the classifier may not "
                 "recognise this class; check some of them before you change any."
             )
     return None
@@ -244,13 +219,14 @@ def find_no_answer(predictions: Predictions) -> str | None:
     return None
 
 
-def find_low_precision(findings: dict[str, Any]) -> str | None:
+def find_low_precision(findings: Detection) -> str | None:
     """Warn if most of the list may be right labels."""
-    if findings["precision_low"] is None or findings["precision_low"] >= SURE_HITS:
+    low = findings.precision_low
+    if low is None or low >= SURE_HITS:
         return None
     return (
-        f"Of the labels that look wrong, {findings['expected_precision']:.0%} are expected to be "
-        f"({findings['precision_low']:.0%} to {findings['precision_high']:.0%}): many of them may be right."
+        f"Of the labels that look wrong, {findings.expected_precision:.0%} are expected to be "
+        f"({low:.0%} to {findings.precision_high:.0%}): many of them may be right."
     )
 
 
@@ -264,13 +240,13 @@ def find_half_wrong(rate: float, answers_per_item: float) -> str | None:
     )
 
 
-def find_unsure_consensus(consensus: dict[str, float]) -> str | None:
+def find_unsure_consensus(consensus: Consensus) -> str | None:
     """Warn if answers, counted as the few votes that they are worth, leave the consensus too often open."""
-    if consensus["accuracy"] >= SURE_CONSENSUS:
+    if consensus.accuracy >= SURE_CONSENSUS:
         return None
     return (
-        f"Counted as {consensus['votes']:.1f} votes an item, the answers leave the consensus right for "
-        f"{consensus['accuracy']:.0%}; mistakes that answers share cannot be seen in them. Have 50 items checked by "
+        f"Counted as {consensus.votes:.1f} votes an item, the answers leave the consensus right for "
+        f"{consensus.accuracy:.0%}; mistakes that answers share cannot be seen in them. Have 50 items checked by "
         "somebody you trust."
     )
 

@@ -1,4 +1,4 @@
-"""Files of ours: written whole or not at all (`whole`), checked when read (`schemas`), for people (`spreadsheet`)."""
+"""Files of ours: written whole or not at all (`whole`), for people (`spreadsheet`)."""
 
 from .whole import (
     fingerprint,

@@ -10,13 +10,13 @@ Only what is known about annotators goes on. Networks of x start over: with thei
 that they have learned, and are less often right than without (docs/loop.md).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, read_truth
@@ -26,6 +26,8 @@ from ..learn.methods.fitted_truth import FittedTruth
 from ..options import option_names
 from ..run.decisions import read_decisions
 from ..run.files import WITHOUT_TRAINING, RunFiles
+from ..run.records.config import Source
+from ..run.records.summary import FromRun, Summary
 from .load_model import FETCHING, check_library_name, load_method
 from .options import FitOptions
 from .prepare import Job
@@ -43,7 +45,7 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
         What else is known, as `read_truth` reads it; decisions of reviewers count more.
     """
     check_same_data(run, "fingerprint", table.fingerprint(), table.source)
-    before, decided = run.config["source"].get("truth"), decided_classes(run)
+    before, decided = run.config.source.truth, decided_classes(run)
     known = np.full(len(table), -1, np.int64) if truth is None else truth
     if truth is None and before is not None:
         if not Path(before).exists():
@@ -62,54 +64,57 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
 def options_again(run: RunFiles, **changes: Any) -> FitOptions:
     """What the fit of a run was asked for, with some options changed; see `FitOptions`."""
     config, asked = run.config, dict(changes.pop("options", {}))
-    network = config["network"]
-    own = network["name"] not in WITHOUT_TRAINING
-    if ":" in network["name"]:
-        check_library_name(run.path / "config.json", network["name"])
-        fetched = [name for name in FETCHING if network["options"].get(name) and f"network.{name}" not in asked]
+    network = config.network
+    own = network.name not in WITHOUT_TRAINING
+    if ":" in network.name:
+        check_library_name(run.path / "config.json", network.name)
+        fetched = [name for name in FETCHING if network.options.get(name) and f"network.{name}" not in asked]
         if fetched:
             raise UsageError(
                 f"{run.path} began with weights from elsewhere (network.{fetched[0]}); say which to begin with, with "
                 f"--set network.{fetched[0]}=..., or none, with --set network.{fetched[0]}=none."
             )
-    options = {name: value for name, value in config["training"].items() if name in option_names() and name != "seed"}
-    options |= config["method_options"]
-    options |= {f"network.{name}": value for name, value in network["options"].items()}
+    options = {name: value for name, value in config.training.items() if name in option_names() and name != "seed"}
+    options |= config.method_options
+    options |= {f"network.{name}": value for name, value in network.options.items()}
     options = options if own else {}
     again = FitOptions(
-        method=config["method"],
-        setting=config["setting"],
+        method=config.method,
+        setting=config.setting,
         options={**options, **asked},
-        network=network["name"] if own else None,
-        valid_fraction=config.get("valid_fraction"),
-        pi_kinds=config.get("pi_kinds", {}),
-        seed=config["seed"],
-        **config.get("splits", {}),
+        network=network.name if own else None,
+        valid_fraction=config.valid_fraction,
+        pi_kinds=config.pi_kinds,
+        seed=config.seed,
+        **config.splits.to_json(),
     )
     return replace(again, **changes)
 
 
-def begin_again(run: RunFiles, job: Job) -> dict[str, Any]:
-    """Let a job begin where a run of the same inputs ended; what config.json says about it."""
+def begin_again(run: RunFiles, job: Job, source: Source) -> Source:
+    """Let a job begin where a run of the same inputs ended; what config.json says about it, beside `source`."""
     check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
-    about = {"from": str(run.path), "warm_start": start_from(run, job)}
-    reviews, before = read_decisions(run), run.config["source"].get("truth")
-    if len(reviews):
-        about["decided_until"] = reviews["at"].max().isoformat()
-    return about if before is None else about | {"truth": before}
+    reviews = read_decisions(run)
+    return structs.replace(
+        source,
+        before=str(run.path),
+        warm_start=start_from(run, job),
+        decided_until=reviews["at"].max().isoformat() if len(reviews) else source.decided_until,
+        truth=run.config.source.truth or source.truth,
+    )
 
 
 def start_from(run: RunFiles, job: Job) -> bool:
     """Let the answer model of a job that trains no network begin with that of a run, unless that failed; whether it
     does."""
-    if job.trains or run.trains or run.summary.get("verdict", {}).get("status") == "failed":
+    if job.trains or run.trains or run.summary.verdict.status == "failed":
         return False
     method = load_method(run)[0]
     job.start = method.learned.model if isinstance(method, FittedTruth) else None
     return job.start is not None
 
 
-def check_same_data(run: RunFiles, name: str, now: str, what: str) -> None:
+def check_same_data(run: RunFiles, name: Literal["fingerprint", "x_fingerprint"], now: str, what: str) -> None:
     """Refuse another table or other inputs than those that a run was made from.
 
     Parameters
@@ -122,9 +127,9 @@ def check_same_data(run: RunFiles, name: str, now: str, what: str) -> None:
     what : str
         What it is of.
     """
-    if run.config["data"][name] == now:
+    if getattr(run.config.data, name) == now:
         return
-    key = name == "fingerprint" and not run.config["data"].get("keep_ids", True)
+    key = name == "fingerprint" and not run.config.data.keep_ids
     raise RunError(
         f"{what} is not as it was when {run.path} was made from it"
         f"{', or the key of the pseudonyms is another one' if key else ''}; decisions on its labels need the data as "
@@ -132,7 +137,7 @@ def check_same_data(run: RunFiles, name: str, now: str, what: str) -> None:
     )
 
 
-def describe_change(run: RunFiles, items: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Any]:
+def describe_change(run: RunFiles, items: pd.DataFrame, summary: Summary) -> FromRun:
     """What the decisions were, and what they have changed; for summary.json.
 
     Parameters
@@ -147,14 +152,14 @@ def describe_change(run: RunFiles, items: pd.DataFrame, summary: Mapping[str, An
     names = before["item"].astype(str)
     now = items.set_index(items["item"].astype(str))["consensus_label"].loc[names].astype(str).to_numpy()
     changed, looked_at = now != before["consensus_label"].astype(str).to_numpy(), names.isin(decided).to_numpy()
-    return {
-        "run": str(run.path),
-        "calibration": calibrate_run(run),
-        "n_decisions": len(decisions),
-        "n_unsure": int((decisions["decision"] == "unsure").sum()),
-        "n_wrong": int((decisions["decision"] == "change").sum()),
-        "n_consensus_changed": int(changed.sum()),
-        "n_others_changed": int((changed & ~looked_at).sum()),
-        "n_issues": [int(run.summary["n_issues"]), int(summary["n_issues"])],
-        "noise_rate": [float(run.summary["estimated_noise_rate"]), float(summary["estimated_noise_rate"])],
-    }
+    return FromRun(
+        run=str(run.path),
+        calibration=calibrate_run(run),
+        n_decisions=len(decisions),
+        n_unsure=int((decisions["decision"] == "unsure").sum()),
+        n_wrong=int((decisions["decision"] == "change").sum()),
+        n_consensus_changed=int(changed.sum()),
+        n_others_changed=int((changed & ~looked_at).sum()),
+        n_issues=(run.summary.n_issues, summary.n_issues),
+        noise_rate=(run.summary.estimated_noise_rate, summary.estimated_noise_rate),
+    )

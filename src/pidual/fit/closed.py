@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -24,11 +25,12 @@ from ..learn.closed_form.network import KernelMixture
 from ..learn.closed_form.ridge import ALONE, Processes
 from ..learn.engine import Fitted, Interrupted, Session
 from ..learn.engine.checkpoint import START_ANEW, StateStore, shape_mismatch
-from ..learn.engine.fit import Position
 from ..learn.engine.history import Record
 from ..learn.methods.fitted_truth import FittedTruth
 from ..learn.nets import build_network
 from ..run.files import CLOSED_FORM
+from ..run.records.state import Position
+from ..run.records.summary import AnswerChoice
 from .prepare import Job
 
 LEARNED_NUMBERS = 2**25  # items x classes that are fitted to; of more, evenly spaced items
@@ -99,7 +101,7 @@ def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel |
     kept = job.train & (job.rows.weight.numpy() > 0)
     answers = AnswerRows.fit(job.rows, job.spec, kept)
     learned = np.flatnonzero(np.add.reduceat(kept[job.rows.groups.order.numpy()], job.rows.groups.starts[:-1].numpy()))
-    rounds = ROUNDS if job.network["name"] == CLOSED_FORM else 1
+    rounds = ROUNDS if job.network.name == CLOSED_FORM else 1
     kept_rounds = Rounds(session, started)
     session.progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
     try:
@@ -151,14 +153,14 @@ class Rounds:
     def number(self) -> int:
         """Return how many rounds were kept."""
         found = None if self.store is None else self.store.values()
-        return 0 if found is None else int(found["position"]["epoch"])
+        return 0 if found is None else found.position.epoch
 
     def state(self, answers: Answers) -> State | None:
         """Return what was kept last of a fit to these answers."""
         found = None if self.store is None else self.store.load()
         if self.store is None or found is None:
             return None
-        model, n = AnswerModel.empty(answers).flat(), found[1]["position"]["epoch"]
+        model, n = AnswerModel.empty(answers).flat(), found[1].position.epoch
         items = (answers.n_items, answers.n_classes)
         shapes = {"q": items, "evidence": items, "first": items, "likelihoods": (n,), "model": model.shape}
         wrong = shape_mismatch(shapes | {"held_out": (FOLDS, *model.shape)}, found[0])
@@ -179,7 +181,7 @@ class Rounds:
         if self.store is not None:
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
             position = Position(epoch=number + 1, history=records(state["likelihoods"].tolist(), self.started))
-            self.store.save(tensors, {"position": position.to_json(), "optimizer": {}})
+            self.store.save(tensors, position, {})
         asked = np.array([float(self.session.stop())])
         if self.processes.total(asked)[0]:
             raise Interrupted("stopped between two rounds")
@@ -214,7 +216,7 @@ def fit_rounds(
     how["processes"] = rounds.processes
     found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
     f = KernelMixture.of(found.f)
-    job.network = job.network | {"options": f.options}
+    job.network = replace(job.network, options=f.options)
     every = answers.first(np.arange(len(job.rows.groups)))
     number = np.full(int(job.together.max()) + 1, -1)
     number[job.together[first]] = np.arange(len(some))
@@ -260,10 +262,10 @@ def fit_given(
     said = answers.of(some, kept)[0]
     begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
     judge = fit_judge(said, log_of(probabilities(some)), truth=answers.truth(some), start=begin)
-    f = build_network(job.network["name"], in_shape=job.network["in_shape"], n_classes=k)
+    f = build_network(job.network.name, in_shape=job.network.in_shape, n_classes=k)
     sharpness = judge.temper.sharpness if judge.misleading is None else judge.misleading.sharpness
     values = {"bias": sharpness * judge.model.bias[None]}
-    if job.network["name"] == "given":
+    if job.network.name == "given":
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
     return f, judge, probabilities, None, [judge.temper.likelihood], None
@@ -274,12 +276,16 @@ def fits(start: AnswerModel, empty: AnswerModel) -> bool:
     return all(np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items())
 
 
-def describe(judge: Judge, f: Any, explained: float | None) -> list[Record]:
+def describe(judge: Judge, f: Any, explained: float | None) -> list[AnswerChoice]:
     """Return what held-out answers decided, for summary.json."""
-    found: Record = {"tau": judge.temper.tau, "sharpness": judge.temper.sharpness}
-    found["answer_log_likelihood"] = judge.temper.likelihood
-    if judge.misleading is not None:
-        found |= {"misleading_rate": judge.misleading.rate, "misleading_follow": judge.misleading.follow}
-    if isinstance(f, KernelMixture):
-        found |= {"kernels": f.shares, "explained": explained}
+    misleading, temper = judge.misleading, judge.temper
+    found = AnswerChoice(
+        tau=temper.tau,
+        sharpness=temper.sharpness,
+        answer_log_likelihood=temper.likelihood,
+        misleading_rate=None if misleading is None else misleading.rate,
+        misleading_follow=None if misleading is None else misleading.follow,
+        kernels=f.shares if isinstance(f, KernelMixture) else {},
+        explained=explained,
+    )
     return [found]

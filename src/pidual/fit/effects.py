@@ -16,6 +16,7 @@ from ..learn.answers.model import AnswerModel, Answers
 from ..learn.answers.rows import AnswerRows
 from ..learn.batch import Rows, Spec
 from ..metrics import NORMAL_95
+from ..run.records.summary import PIEffect
 
 ENDS = TAILS[1]  # of a column of numbers: rows of so low, and so high values are compared
 EFFECT_NUMBERS = 2**20  # answers x classes that effects of PI are a mean of
@@ -31,7 +32,7 @@ def pi_effects(
     columns: Sequence[PIColumn],
     truth: NDArray[np.int64],
     learned: NDArray[np.bool_],
-) -> list[dict[str, Any]]:
+) -> list[PIEffect]:
     """How likely a right answer is where a PI column is low, and where it is high, all else being as it is.
 
     Parameters
@@ -48,17 +49,15 @@ def pi_effects(
 
     Returns
     -------
-    list of dict
-        For every column but the annotator: column; low and high, its values at the 10th and the 90th percentile, or
-        the categories of lowest and highest probability among the frequent ones; right_at_low and right_at_high;
-        difference, difference_low and difference_high, of these two and its 95% interval; and tells, whether wrong
-        answers are more frequent at some of its values than chance explains. A column of more than 50 categories is
+    list of PIEffect
+        For every column but the annotator; low and high are its values at the 10th and the 90th percentile, or the
+        categories of lowest and highest probability among the frequent ones. A column of more than 50 categories is
         left out, as these may be names.
     """
     known = np.flatnonzero(learned)
     sample = known[:: max(1, len(known) * spec.n_classes // EFFECT_NUMBERS)]
     effect = partial(_right_with, model, answers, sample, truth[sample])
-    found = []
+    found: list[tuple[str, tuple[Any, Any], tuple[float, float]]] = []
     for column in columns:
         if column.name == "annotator":
             continue
@@ -70,8 +69,7 @@ def pi_effects(
             rights.sort(key=lambda pair: pair[0])
         if len(rights) > 1:
             (low, low_value), (high, high_value) = rights[0], rights[-1]
-            names = {"column": column.name, "low": low_value, "high": high_value}
-            found.append(names | {"right_at_low": low, "right_at_high": high, "difference": high - low})
+            found.append((column.name, (low_value, high_value), (low, high)))
     return with_uncertainty(found, frame.iloc[known], truth[known])
 
 
@@ -124,8 +122,8 @@ def _right_with(
 
 
 def with_uncertainty(
-    effects: list[dict[str, Any]], frame: pd.DataFrame, truth: NDArray[np.int64]
-) -> list[dict[str, Any]]:
+    effects: Sequence[tuple[str, tuple[Any, Any], tuple[float, float]]], frame: pd.DataFrame, truth: NDArray[np.int64]
+) -> list[PIEffect]:
     """Effects of PI columns with an interval of their difference, and whether the column indicates wrong answers.
 
     The interval has the width of that of a plain comparison: of rows with low values and rows with high values, or of
@@ -133,8 +131,8 @@ def with_uncertainty(
 
     Parameters
     ----------
-    effects : list of dict
-        From `pi_effects`: column, low, high, difference.
+    effects : sequence of tuple
+        Of each column: name, low and high value, and how likely an answer is right at these.
     frame : DataFrame (N rows)
         Item, label, PI columns and, where known, annotator.
     truth : int array (N,)
@@ -144,17 +142,25 @@ def with_uncertainty(
     who = frame["annotator"].cat.codes.to_numpy() if "annotator" in frame else None
     item = frame["item"].cat.codes.to_numpy()
     answers = WrongAnswers.of(wrong, who, item)
-    columns = [effect["column"] for effect in effects]
+    columns = [name for name, _, _ in effects]
     informative = {
         one.name: bool(one.is_informative.any()) for one in find_informative(frame[columns], wrong, who, item)
     }
     found = []
-    for effect in effects:
-        low, high = ends(frame[effect["column"]], effect["low"], effect["high"])
-        reach = NORMAL_95 * spread(answers, low, high)
-        about = {"difference_low": effect["difference"] - reach, "difference_high": effect["difference"] + reach}
-        clipped = {name: float(np.clip(value, -1, 1)) for name, value in about.items()}
-        found.append(effect | clipped | {"tells": informative[effect["column"]]})
+    for name, values, (right_at_low, right_at_high) in effects:
+        difference, reach = right_at_high - right_at_low, NORMAL_95 * spread(answers, *ends(frame[name], *values))
+        effect = PIEffect(
+            column=name,
+            low=values[0],
+            high=values[1],
+            right_at_low=right_at_low,
+            right_at_high=right_at_high,
+            difference=difference,
+            difference_low=float(np.clip(difference - reach, -1, 1)),
+            difference_high=float(np.clip(difference + reach, -1, 1)),
+            tells=informative[name],
+        )
+        found.append(effect)
     return found
 
 

@@ -3,13 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lightning_fabric import Fabric
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
@@ -22,7 +23,7 @@ from ..learn.engine.threads import using_threads
 from ..run.decisions import copy_decisions
 from ..run.files import RunFiles
 from ..run.lifecycle import begun_folder, check_directory, locked, take_place
-from ..run.schemas import run_id
+from ..run.records.config import Config, as_source
 from .again import begin_again, describe_change, known_classes, options_again
 from .closed import fit_closed
 from .judge import judge
@@ -51,7 +52,7 @@ def fit_into(
     callbacks: Sequence[Callback],
     stop: Callable[[], bool],
     write_report: Callable[[RunFiles], object],
-) -> None:
+) -> RunFiles:
     """Fit, judge the labels and write the files of a run; see `api.fit.fit_table`.
 
     `before` is the run that this one fits again, and `write_report` adds the report to a run that is complete.
@@ -67,43 +68,69 @@ def fit_into(
     job.warnings[:0] = notes
     if resume:
         go_on_as_started(begun_folder(out), job)
-    source = dict(source or {}) if before is None else {**(source or {}), **begin_again(before, job)}
-    config = describe(job, source)
-    check_config(out, config)
+    config = describe(job, as_source(source) if before is None else begin_again(before, job, as_source(source)))
+    config = check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
     where: dict[str, Any] = {"force": force, "resume": resume, "inputs": reads, "write_report": write_report}
-    with claimed(out, config, fabric, **where) as (folder, finished):
-        announce(job, progress, [f"The run in {out} stays until this one is finished."] if folder != out else [])
-        if not finished:
+    with claimed(out, config, fabric, **where) as claim:
+        moves = claim.folder != out
+        announce(job, progress, [f"The run in {out} stays until this one is finished."] if moves else [])
+        if not claim.finished:
             started = time.monotonic()
-            session = Session(fabric, callbacks=(*callbacks, progress), stop=stop)
-            fit_part = partial(train_into, folder, job, session, save_every=save_every)
+            store = StateStore(claim.folder / "state", save_every, claim.config.run_id)
+            session = Session(fabric, store, (*callbacks, progress), stop)
+            fit_part = partial(train_into, claim.folder, job, session)
             fitted, answers = fit_and_predict(job, fit_part, fabric, progress)
             if stop():
                 raise Interrupted("stopped after training, before the labels were judged")
             if answers is not None:
-                judge_into(folder, job, fitted, answers, before, progress, started)
+                claim.made = judge_into(claim, job, fitted, answers, before, progress, started)
     if before is not None and fabric.global_rank == 0:
         copy_decisions(before, RunFiles(out))
+    known = () if claim.made is None else ("config", "summary", "history")
+    return RunFiles.holding(out, **{name: getattr(claim.made, name) for name in known})
+
+
+@dataclass
+class Claim:
+    """A run directory that is held while a run is made in it.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write.
+    config : Config
+        What config.json there holds.
+    finished : bool
+        Whether the run is there already.
+    made : RunFiles, optional
+        The run, when it is complete.
+    """
+
+    folder: Path
+    config: Config
+    finished: bool
+    made: RunFiles | None = None
 
 
 def judge_into(
-    folder: Path,
+    claim: Claim,
     job: Job,
     fitted: Fitted,
     answers: Answers,
     before: RunFiles | None,
     progress: Progress,
     started: float,
-) -> None:
+) -> RunFiles:
     """Judge the labels and write the files of the run; `before` is the run that it fits again."""
     results = judge(job, fitted, answers)
     if before is not None:
-        results.summary["from_run"] = describe_change(before, results.items, results.summary)
-    for text in results.summary["warnings"][len(job.warnings) :]:
+        changes = describe_change(before, results.items, results.summary)
+        results.summary = structs.replace(results.summary, from_run=changes)
+    for text in results.summary.warnings[len(job.warnings) :]:
         progress.note(f"Warning: {text}")
-    results.summary["seconds_total"] = time.monotonic() - started
-    write_run(folder, job, fitted, results)
+    results.summary = structs.replace(results.summary, seconds_total=time.monotonic() - started)
+    return write_run(claim.folder, claim.config, job, fitted, results)
 
 
 def check_kinds(table: Any, inputs: Any, callbacks: Sequence[Any]) -> None:
@@ -132,30 +159,29 @@ def check_called(job: Job, callbacks: Sequence[Callback]) -> None:
 @contextlib.contextmanager
 def claimed(
     out: Path,
-    config: dict[str, Any],
+    config: Config,
     fabric: Fabric,
     *,
     force: bool,
     resume: bool,
     inputs: Sequence[str | Path],
     write_report: Callable[[RunFiles], object],
-) -> Iterator[tuple[Path, bool]]:
-    """Hold a run directory while a run is made in it: the folder to write to, and whether the run is there already.
-
-    When the block ends well, the run takes its place and has its report.
-    """
+) -> Iterator[Claim]:
+    """Hold a run directory while a run is made in it; when the block ends well, that takes its place and has its
+    report."""
     first = fabric.global_rank == 0
     fabric.barrier()  # the others have checked the directory before there is anything in it
     with locked(out) if first else contextlib.nullcontext():
         folder = out
         if first:
             check_directory(out, force=force, resume=resume, inputs=inputs)  # another process may have been here
-            folder = start_run(out, config, force=force, resume=resume)
-        yield fabric.broadcast((folder, first and (folder / "summary.json").exists()))
+            folder, config = start_run(out, config, force=force, resume=resume)
+        claim = Claim(*fabric.broadcast((folder, config, first and (folder / "summary.json").exists())))
+        yield claim
         if first:
             take_place(out, folder)
             if not (out / "report.html").exists():
-                write_report(RunFiles(out))
+                write_report(RunFiles.holding(out) if claim.made is None else claim.made.moved(out))
 
 
 def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
@@ -166,15 +192,12 @@ def announce(job: Job, progress: Progress, notes: Sequence[str] = ()) -> None:
         progress.note(text)
 
 
-def train_into(folder: Path, job: Job, session: Session, part: str = "", *, save_every: float) -> Fitted:
+def train_into(folder: Path, job: Job, session: Session, part: str = "") -> Fitted:
     """Train from the resume point in a folder, or from the start, and keep state and history there; see `train`.
 
     `part` is the part of the state that a second fit has.
     """
-    assert session.fabric is not None
     first, path = session.is_first, folder / "metrics.jsonl"
-    run = session.fabric.broadcast(run_id(RunFiles(folder).config) if first else "")
-    session = replace(session, store=StateStore(folder / "state", save_every, run))
     session = session.part(part) if part else session
     if first:
         assert session.store is not None

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from ..data.pi.giveaway import find_label_columns
 from ..detect import (
-    Cutoff,
     Posteriors,
-    Verdict,
     describe_annotator_classes,
     describe_annotators,
     describe_items,
@@ -28,6 +26,8 @@ from ..detect.counts import Counts
 from ..detect.evaluate import evaluation, find_false_claims
 from ..learn.engine import Fitted, collapse
 from ..run.predictions import Predictions
+from ..run.records.reading import FORMAT
+from ..run.records.summary import Agreement, Classes, Consensus, Detection, Guard, Rate, Summary, Verdict
 from .effects import pi_effects
 from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
@@ -43,7 +43,7 @@ class Results:
         One row per annotation; those that look wrong are marked, with the reason.
     items, annotators : DataFrame, optional
         One row per item, and per annotator where these are known.
-    summary : dict
+    summary : Summary
         What summary.json holds.
     annotator_classes : DataFrame, optional
         One row per annotator and true class.
@@ -52,7 +52,7 @@ class Results:
     predictions: Predictions
     items: pd.DataFrame
     annotators: pd.DataFrame | None
-    summary: dict[str, Any]
+    summary: Summary
     annotator_classes: pd.DataFrame | None = None
 
 
@@ -69,7 +69,6 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     rows = job.counted
     predictions, cutoff = mark_issues(answers.predictions, rows)
     memorised = find_learning_by_heart(job, fitted, predictions)
-    summary = summarise(job, fitted, predictions, cutoff, memorised)
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
     together = job.together if rows is None else job.together[rows]
@@ -77,45 +76,54 @@ def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
     findings = expected_findings(counted, scores.full, scores.unaided)
     consensus = describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
     found = find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
-    summary |= {
-        "consensus": consensus,
-        "verdict": found.to_json(),
-        "noise": noise,
-        "estimated_noise_rate": noise["rate"],
-        "detection": findings,
-    }
+    effects = None
     if answers.judge is not None and answers.rows is not None:
         truth = posteriors.label[group_of_rows(job.rows.groups)]
         how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
-        summary["pi_effects"] = pi_effects(answers.judge.model, answers.rows, *how)
+        effects = pi_effects(answers.judge.model, answers.rows, *how)
     counts = Counts.of_predictions(counted, posteriors)
-    summary |= describe_people(counted, counts) | {"pi_health": job.pi_health}
+    agreement, classes = describe_people(counted, counts)
+    record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
+    summary = Summary(
+        n_issues=predictions.n_issues,
+        cutoff=cutoff,
+        verdict=found,
+        noise=noise,
+        estimated_noise_rate=noise.rate,
+        detection=findings,
+        format=FORMAT,
+        selected_epoch=fitted.selected_epoch,
+        valid_accuracy=record.get("valid_accuracy"),
+        seconds=sum(r["seconds"] for r in fitted.history),
+        guard=Guard(bool(fitted.events) and not fitted.collapsed, fitted.collapsed, fitted.events),
+        model_selection=fitted.selection,
+        warnings=[*job.warnings, *memorised],
+        evaluation=evaluation(predictions, job.method_class.scores[1:]),
+        consensus=consensus,
+        classes=classes,
+        pi_health=job.pi_health,
+        pi_effects=effects,
+        agreement=agreement,
+        copies=job.copies,
+    )
     items = describe_items(counted, posteriors)
     annotators = describe_annotators(counted, counted.label_quality, counts, job.copies)
-    summary |= {"copies": job.copies} if job.copies else {}
     by_class = describe_annotator_classes(counted, annotators, counts)
     return Results(predictions, items, annotators, summary, by_class)
 
 
-def describe_people(predictions: Predictions, counts: Counts) -> dict[str, Any]:
-    """Return how far annotators agree, where any share an item, and how they label the classes, as JSON values."""
+def describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:
+    """Return how far annotators agree, where any share an item, and how they label the classes."""
     who, given, classes = predictions.annotator, predictions.given, predictions.classes
     names = None if who is None else predictions.frame["annotator"].cat.categories
     agreement = describe_agreement(predictions.item, who, names, given, len(classes))
-    found = {} if agreement is None else {"agreement": agreement}
-    return found | {"classes": describe_classes(counts, classes, people=who is not None)}
+    return agreement, describe_classes(counts, classes, people=who is not None)
 
 
-def describe_consensus(posteriors: Posteriors, answers: float) -> dict[str, float]:
+def describe_consensus(posteriors: Posteriors, answers: float) -> Consensus:
     """How often the consensus is stated to be right, with its range, and what the answers to an item count as."""
-    low, high = posteriors.stated.mean(1).tolist()
-    return {
-        "accuracy": float(posteriors.quality.mean()),
-        "low": min(low, float(posteriors.quality.mean())),
-        "high": max(high, float(posteriors.quality.mean())),
-        "votes": float(posteriors.votes.mean()),
-        "answers": answers,
-    }
+    accuracy, (low, high) = float(posteriors.quality.mean()), posteriors.stated.mean(1).tolist()
+    return Consensus(accuracy, min(low, accuracy), max(high, accuracy), float(posteriors.votes.mean()), answers)
 
 
 def find_verdict(
@@ -123,10 +131,10 @@ def find_verdict(
     fitted: Fitted,
     predictions: Predictions,
     scores: RowScores,
-    noise: dict[str, float],
-    findings: dict[str, Any],
+    noise: Rate,
+    findings: Detection,
     memorised: list[str],
-    consensus: dict[str, float],
+    consensus: Consensus,
 ) -> Verdict:
     """Whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
@@ -158,8 +166,8 @@ def find_verdict(
             verdict.find_no_answer(predictions),
             verdict.find_spellings(predictions) or verdict.find_whole_class(findings),
             verdict.find_low_precision(findings),
-            verdict.find_contradiction(disagrees, noise["rate"], per_item),
-            verdict.find_half_wrong(noise["rate"], per_item),
+            verdict.find_contradiction(disagrees, noise.rate, per_item),
+            verdict.find_half_wrong(noise.rate, per_item),
             verdict.find_unsure_consensus(consensus),
             find_open_pair(job.open_pairs),
         ],
@@ -213,25 +221,3 @@ def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -
         "from; refit without the PI columns that cannot indicate wrong labels, among "
         f"{', '.join(job.table.pi_columns)}."
     ]
-
-
-def summarise(
-    job: Job, fitted: Fitted, predictions: Predictions, cutoff: Cutoff, memorised: list[str]
-) -> dict[str, Any]:
-    """The summary of a run as JSON values."""
-    record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
-    return {
-        "n_issues": predictions.n_issues,
-        "cutoff": cutoff.to_json(),
-        "selected_epoch": fitted.selected_epoch,
-        "valid_accuracy": record.get("valid_accuracy"),
-        "seconds": sum(r["seconds"] for r in fitted.history),
-        "guard": {
-            "recovered": bool(fitted.events) and not fitted.collapsed,
-            "collapsed": fitted.collapsed,
-            "events": fitted.events,
-        },
-        "model_selection": fitted.selection,
-        "warnings": [*job.warnings, *memorised],
-        "evaluation": evaluation(predictions, job.method_class.scores[1:]),
-    }

@@ -5,13 +5,14 @@ method is first built without memory, from sizes alone.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from msgspec import structs
 from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 
@@ -25,7 +26,9 @@ from ..learn.engine.predict import predict_probabilities
 from ..learn.methods import Method, check_method
 from ..learn.nets import Standardize
 from ..run.files import RunFiles
-from ..run.schemas import DAMAGED
+from ..run.predictions import label_column
+from ..run.records.model import InputSchema, Model
+from ..run.records.reading import DAMAGED
 from .makers import method_maker, network_maker
 
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
@@ -53,16 +56,16 @@ def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[
     return build_trained(run.path / "model.json", run.model, run.path / name)
 
 
-def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tuple[Method, dict[str, NDArray[Any]]]:
+def build_trained(described: Path, model: Model, path: Path) -> tuple[Method, dict[str, NDArray[Any]]]:
     """The method that a file like model.json describes, with the weights at `path`, and the arrays of its inputs."""
     shapes = load_shapes(path)
     build = method_of(described, model, sum(math.prod(shape) for shape in shapes.values()))
-    sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model["network"]["name"])
+    sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model.network.name)
     own = {f"method.{name}": shape for name, shape in sizes.items()}
-    wrong = shape_mismatch(own | array_shapes(model["inputs"]), shapes)
+    wrong = shape_mismatch(own | array_shapes(model.inputs), shapes)
     if wrong is not None:
         raise RunError(f"{path} does not fit {described}: {wrong}; {DAMAGED}.")
-    tensors, _ = load_tensors(path)
+    tensors = load_tensors(path)
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise RunError(f"{path} holds numbers that are not finite in {name}; {DAMAGED}.")
@@ -90,29 +93,26 @@ def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dic
     return {name: tuple(value.shape) for name, value in state.items()}
 
 
-def method_of(path: Path, model: Mapping[str, Any], n_weights: int) -> Callable[[], Method]:
+def method_of(path: Path, model: Model, n_weights: int) -> Callable[[], Method]:
     """A function that makes the method that the model.json at `path` describes, which has so many weights."""
-    network: dict[str, Any] = dict(model["network"])
-    spec: dict[str, Any] = model["spec"]
-    given = [*network["options"].items(), *model["method_options"].items()]
-    for name, value in [*given, ("standardize", network["standardize"]), ("n_numbers", spec["n_numbers"])]:
+    network, spec = model.network, model.spec
+    given = [*network.options.items(), *model.method_options.items()]
+    for name, value in [*given, ("standardize", network.standardize), ("n_numbers", spec.n_numbers)]:
         if isinstance(value, int) and value > max(n_weights, LARGEST_OPTION):
             raise RunError(f"{path} has {name} = {value}, and the model has {n_weights} weights in all; {DAMAGED}.")
-    if ":" in network["name"]:
-        network["options"] = {name: value for name, value in network["options"].items() if name not in FETCHING}
-        check_library_name(path, network["name"])
+    if ":" in network.name:
+        check_library_name(path, network.name)
+        options = {name: value for name, value in network.options.items() if name not in FETCHING}
+        network = structs.replace(network, options=options)
 
     def build() -> Method:
-        size = network["standardize"]
+        size = network.standardize
         standardize = Standardize(np.zeros(size), np.ones(size)) if size else None
         try:
-            check_method(model["method"])
-            sizes: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()
-            }
-            sized = Spec(**sizes)
+            check_method(model.method)
+            sized = Spec(**structs.asdict(spec))
             make = network_maker(network, sized.n_classes, standardize)
-            return method_maker(model["method"], model["method_options"], sized, make, network=network["name"])()
+            return method_maker(model.method, model.method_options, sized, make, network=network.name)()
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())[:200].rstrip(".")
             raise RunError(f"{path} describes a model that cannot be built ({reason}); {DAMAGED}.") from error
@@ -127,12 +127,12 @@ def check_library_name(path: Path, name: str) -> None:
         raise RunError(f"{path} names the network {name[:100]!r}, which is not a name of a network; {DAMAGED}.")
 
 
-def array_shapes(inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def array_shapes(inputs: InputSchema) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays that inputs of this schema are made with."""
-    if inputs["kind"] != "text":
+    if inputs.kind != "text":
         return {}
-    n_terms = len(inputs["vocabulary"])
-    return {"inputs.idf": (n_terms,), "inputs.components": (*inputs["shape"], n_terms)}
+    n_terms = len(inputs.vocabulary or ())
+    return {"inputs.idf": (n_terms,), "inputs.components": (*inputs.shape, n_terms)}
 
 
 class WithoutMemory(TorchFunctionMode):
@@ -162,7 +162,7 @@ class WithoutMemory(TorchFunctionMode):
 
 
 def predict_inputs(
-    trained: tuple[Method, dict[str, NDArray[Any]]], model: Mapping[str, Any], source: Any, *, accelerator: str = "auto"
+    trained: tuple[Method, dict[str, NDArray[Any]]], model: Model, source: Any, *, accelerator: str = "auto"
 ) -> pd.DataFrame:
     """Predict new inputs: item, predicted_label, predicted_probability, and a probability for every class.
 
@@ -170,14 +170,14 @@ def predict_inputs(
     ----------
     trained : tuple
         What `load_method` returns.
-    model : mapping
+    model : Model
         model.json of its run.
     source : path or array
         Inputs of the kind the run was fitted with.
     """
     method, arrays = trained
-    inputs = load_inputs(source, schema=model["inputs"], tensors=arrays)
-    n, classes = len(inputs), model["classes"]
+    inputs = load_inputs(source, schema=model.inputs.to_json(), tensors=arrays)
+    n, classes = len(inputs), model.classes
     fabric = predicting_fabric(accelerator)
     parts = predict_probabilities(method, as_storage(inputs.array), fabric)
     p = np.concatenate([np.zeros((0, len(classes))), *parts])
@@ -188,6 +188,6 @@ def predict_inputs(
             "the input are too large; give inputs made as those the model was trained with."
         )
     frame = pd.DataFrame({"item": inputs.names if inputs.names is not None else np.arange(n)})
-    frame["predicted_label"] = pd.Categorical.from_codes(p.argmax(1), categories=classes)
+    frame["predicted_label"] = label_column(p.argmax(1), classes)
     frame["predicted_probability"] = p.max(1)
     return pd.concat([frame, pd.DataFrame(p, columns=[f"p_{name}" for name in classes])], axis=1)

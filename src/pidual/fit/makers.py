@@ -19,6 +19,7 @@ from ..learn.methods.fitted_truth import FittedTruth
 from ..learn.nets import Standardize, build_network
 from ..options import check_options, signature
 from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
+from ..run.records.config import Network
 
 STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard deviation
 
@@ -36,11 +37,9 @@ def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
     return found
 
 
-def network_maker(
-    network: Mapping[str, Any], n_classes: int, standardize: Standardize | None
-) -> Callable[[], nn.Module]:
+def network_maker(network: Network, n_classes: int, standardize: Standardize | None) -> Callable[[], nn.Module]:
     """A function that makes a fresh network."""
-    name, in_shape, options = network["name"], tuple(network["in_shape"]), network["options"]
+    name, in_shape, options = network.name, tuple(network.in_shape), network.options
     given = [option for option in ("name", "in_shape", "n_classes", "standardize") if option in options]
     if given:
         raise UsageError(

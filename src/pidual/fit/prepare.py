@@ -25,6 +25,8 @@ from ..learn.methods import METHODS, Method, check_method
 from ..learn.nets import NETWORKS, WITHOUT_X
 from ..options import Training
 from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
+from ..run.records.config import Network
+from ..run.records.summary import CopyGroup, PIProblem
 from .makers import check_build, method_maker, network_maker, standardize_inputs
 from .notes import collected_warnings
 from .options import FitOptions, choose_method, resolve_options
@@ -71,12 +73,11 @@ class Job:
         Code of the item of every annotation; one code for items with the same input.
     choice : str
         Why this method, where none was asked for.
-    pi_health : list of dict
-        What is wrong with PI columns: column, problem, text.
-    copies : list of dict
-        Clusters of annotators who copy each other and count as one voter, where a fit has found any: annotators, items,
-        same.
-    open_pairs : list of dict
+    pi_health : list of PIProblem
+        What is wrong with PI columns.
+    copies : list of CopyGroup
+        Clusters of annotators who copy each other and count as one voter, where a fit has found any.
+    open_pairs : list of CopyGroup
         The same of annotators of whom nothing shows whether they copy.
     start : AnswerModel, optional
         What is known about annotators before a fit that trains no network.
@@ -91,16 +92,16 @@ class Job:
     spec: Spec
     training: Training
     method_options: dict[str, Any]
-    network: dict[str, Any]
+    network: Network
     make: Callable[[], nn.Module] | None
     build: Callable[[], Method] | None
     warnings: list[str]
     threads: int
     together: NDArray[np.int64]
     choice: str = ""
-    pi_health: list[dict[str, str]] = field(default_factory=list)
-    copies: list[dict[str, Any]] = field(default_factory=list)
-    open_pairs: list[dict[str, Any]] = field(default_factory=list)
+    pi_health: list[PIProblem] = field(default_factory=list)
+    copies: list[CopyGroup] = field(default_factory=list)
+    open_pairs: list[CopyGroup] = field(default_factory=list)
     start: AnswerModel | None = None
 
     @property
@@ -127,7 +128,7 @@ class Job:
     @property
     def trains(self) -> bool:
         """Whether a network is trained."""
-        return self.network["name"] not in WITHOUT_TRAINING
+        return self.network.name not in WITHOUT_TRAINING
 
     @property
     def cross_fitted(self) -> bool:
@@ -196,7 +197,7 @@ def prepare(
         vote=table.answer_codes,
     )
     spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
-    network = {"name": name, "in_shape": list(in_shape), "options": network_options}
+    network = Network(name, list(in_shape), network_options)
     make, build, threads = None, None, 1
     if options.threads is not None:  # that many, if there are as many cores
         threads = choose_threads(Method(nn.Identity(), spec), 1, options.threads)
@@ -227,7 +228,7 @@ def prepare(
         threads=threads,
         together=joined.together,
         choice=choice,
-        pi_health=joined.pi_health,
+        pi_health=[PIProblem(**problem) for problem in joined.pi_health],
     )
 
 

@@ -108,7 +108,7 @@ def fit_and_score(
         "resolved": {
             "method": job.method_options,
             "training": dataclasses.asdict(job.training),
-            "network": job.network,
+            "network": job.network.to_json(),
         },
         "history": [finite(r) for r in fitted.history],
         "histograms": histograms(predictions, judged_rows(job, predictions)),

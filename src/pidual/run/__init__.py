@@ -1,6 +1,6 @@
 """The run directory: what each of its files holds, who may write there, and how it is read. No torch.
 
-schemas       what the files hold
+records       what the files hold: one class for each is its writer, its check and its reader
 files         the directory read, each file checked
 predictions   one row per annotation
 decisions     what reviewers decided

@@ -163,7 +163,7 @@ def _size(file: Path) -> int:
 
 
 def _fingerprint(run: RunFiles) -> str:
-    return str(run.config["data"].get("fingerprint", ""))
+    return run.config.data.fingerprint
 
 
 def _is_wal(path: Path) -> bool:

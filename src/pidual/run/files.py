@@ -1,17 +1,17 @@
 """The files of a run directory, each checked when it is first read: structure, digest, and that all are of one run.
 
 summary.json is written last. It holds a digest of every other result, and the id of the run, which is a digest of
-what config.json says about method, options and data. A run of an older pidual has neither, and is read without them.
+what config.json says about method, options and data.
 """
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import numpy.typing as npt
 import pandas as pd
 
 from ..errors import RunError
@@ -25,27 +25,22 @@ from .predictions import (
     THUMBNAILS_COLUMNS,
     Predictions,
     column_names,
-    n_rows,
     read_frame,
+    take_rows,
 )
-from .schemas import (
-    CONFIG,
-    DAMAGED,
-    EPOCH,
-    MODEL,
-    NAMED_FILES,
-    SUMMARY,
-    Record,
-    check_record,
-    file_digest,
-    read_record,
-    read_text,
-    run_id,
-    sealed,
-)
+from .records.config import Config
+from .records.model import Model
+from .records.reading import DAMAGED, as_record, file_digest, parse_record, read_record, read_text, seal
+from .records.state import Epoch
+from .records.summary import Summary
 
 CLOSED_FORM = "closed_form"
 WITHOUT_TRAINING = (CLOSED_FORM, "given", "prior")  # what stands for a network where none is trained
+NAMED_FILES = (
+    *("model.safetensors", "model-last.safetensors", "model.json", "metrics.jsonl"),
+    *("predictions.parquet", "items.parquet", "annotators.parquet", "annotator_classes.parquet", "thumbnails.parquet"),
+    "previews.parquet",
+)
 
 
 @dataclass(frozen=True)
@@ -77,57 +72,56 @@ class RunFiles:
             )
         return run
 
-    @cached_property
-    def config(self) -> Record:
-        """What was run, on what."""
-        return read_record(self.path / "config.json", CONFIG)
+    @classmethod
+    def holding(cls, path: Path, **known: Any) -> Self:
+        """Return a run of which some files need not be read, as what they hold is known."""
+        run = cls(path)
+        vars(run).update(known)
+        return run
+
+    def moved(self, path: Path) -> Self:
+        """Return the run in another place, with what has been read of it."""
+        return self.holding(path, **self.known)
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What has been read of the files, by name."""
+        return {name: value for name, value in vars(self).items() if name != "path"}
 
     @cached_property
-    def summary(self) -> Record:
+    def config(self) -> Config:
+        """What was run, on what."""
+        return read_record(self.path / "config.json", Config)
+
+    @cached_property
+    def summary(self) -> Summary:
         """What came out."""
-        summary = read_record(self.path / "summary.json", SUMMARY)
-        if summary.get("digest", sealed(summary)["digest"]) != sealed(summary)["digest"]:
-            raise RunError(f"{self.path / 'summary.json'} has changed since it was written; {DAMAGED}.")
-        own = run_id(self.config)
-        if summary.get("run_id", own) != own:
+        path = self.path / "summary.json"
+        values = parse_record(path, read_text(path), dict[str, Any])
+        summary = as_record(str(path), values, Summary)
+        if summary.digest != seal(values)["digest"]:
+            raise RunError(f"{path} has changed since it was written; {DAMAGED}.")
+        if summary.run_id != self.config.run_id:
             raise RunError(
-                f"{self.path / 'summary.json'} and {self.path / 'config.json'} are not of one run, or one of them was "
-                f"edited; {DAMAGED}."
+                f"{path} and {self.path / 'config.json'} are not of one run, or one of them was edited; {DAMAGED}."
             )
         return summary
 
     @property
     def trains(self) -> bool:
         """Whether a network was trained."""
-        return self.config["network"]["name"] not in WITHOUT_TRAINING
+        return self.config.network.name not in WITHOUT_TRAINING
 
     @cached_property
-    def model(self) -> Record:
-        """Classes, network, PI schema."""
-        self.verify("model.json")
-        model, config = read_record(self.path / "model.json", MODEL), self.config
-        pairs = {
-            "method": (model["method"], config["method"]),
-            "number of classes": (model["spec"]["n_classes"], config["data"]["n_classes"]),
-            "number of training rows": (model["spec"]["n_train"], config["data"]["n_train"]),
-            "network": (model["network"]["name"], config["network"]["name"]),
-            "shape of inputs": (model["network"]["in_shape"], config["network"]["in_shape"]),
-        }
-        for what, (here, there) in pairs.items():
-            if here != there:
-                raise RunError(
-                    f"{self.path / 'model.json'} is of another run than config.json: the {what} is "
-                    f"{json.dumps(here)[:60]} and not {json.dumps(there)[:60]}; {DAMAGED}."
-                )
-        return model
+    def model(self) -> Model:
+        """Classes, network, inputs."""
+        return read_record(self._checked("model.json"), Model)
 
     @cached_property
-    def history(self) -> list[Record]:
+    def history(self) -> list[dict[str, Any]]:
         """What was recorded of every epoch, in order: the records of metrics.jsonl, where there is one."""
         path = self.path / "metrics.jsonl"
-        if path.exists():
-            self.verify(path.name)
-        return read_history(path)
+        return read_history(self._checked(path.name)) if path.exists() else []
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -140,96 +134,107 @@ class RunFiles:
         Parameters
         ----------
         columns : sequence of str, optional
-            Read those of these that the file has.
+            Read those of these that there are.
         """
-        path = self._results("predictions.parquet", self.config["data"]["n_rows"])
         if columns is not None:
-            there = column_names(path)
+            there = self.prediction_columns
             columns = [name for name in columns if name in there]
-        predictions = Predictions.read(path, columns)
-        if len(predictions.classes) != self.config["data"]["n_classes"]:
-            raise RunError(
-                f"{path} has {len(predictions.classes)} classes where config.json says "
-                f"{self.config['data']['n_classes']}; {DAMAGED}."
-            )
-        return predictions
+        if (known := self._known_predictions) is not None:
+            return known if columns is None else known.only(columns)
+        return Predictions.read(self._checked("predictions.parquet"), columns)
+
+    @property
+    def prediction_columns(self) -> list[str]:
+        """Names of the columns of the predictions."""
+        if (known := self._known_predictions) is not None:
+            return [str(name) for name in known.frame.columns]
+        return column_names(self.path / "predictions.parquet")
+
+    def take_predictions(self, rows: npt.NDArray[Any], columns: list[str]) -> pd.DataFrame:
+        """Return these rows of some columns of the predictions, in this order, as objects."""
+        if (known := self._known_predictions) is not None:
+            return known.frame[columns].iloc[rows].astype(object).reset_index(drop=True)
+        return take_rows(self._checked("predictions.parquet"), rows, columns)
 
     @cached_property
     def items(self) -> pd.DataFrame:
         """One row per item."""
-        path = self._results("items.parquet", self.config["data"]["n_items"])
+        path = self._checked("items.parquet")
         posterior = {name: SHARE for name in column_names(path) if name.startswith("p_")}
         return read_frame(path, schema=ITEMS_COLUMNS | posterior)
 
     @cached_property
     def annotators(self) -> pd.DataFrame | None:
         """One row per annotator; None where annotators are not known."""
-        expected = self.config["data"]["n_annotators"]
-        if not (self.path / "annotators.parquet").exists() and not expected:
+        if not (self.path / "annotators.parquet").exists() and not self.config.data.n_annotators:
             return None
-        path = self._results("annotators.parquet", expected)
-        return read_frame(path, schema=ANNOTATORS_COLUMNS)
+        return read_frame(self._checked("annotators.parquet"), schema=ANNOTATORS_COLUMNS)
 
     @cached_property
     def annotator_classes(self) -> pd.DataFrame | None:
-        """One row per annotator and true class; None where annotators are not known, and in older runs."""
+        """One row per annotator and true class; None where annotators are not known."""
         if not (self.path / "annotator_classes.parquet").exists():
             return None
-        self.verify("annotator_classes.parquet")
-        return read_frame(self.path / "annotator_classes.parquet", schema=ANNOTATOR_CLASSES_COLUMNS)
+        return read_frame(self._checked("annotator_classes.parquet"), schema=ANNOTATOR_CLASSES_COLUMNS)
 
-    @property
+    @cached_property
     def thumbnails(self) -> dict[str, bytes]:
         """PNG images of suspicious items by name; none where inputs are not images."""
-        path = self.path / "thumbnails.parquet"
-        if not path.exists():
+        if not (self.path / "thumbnails.parquet").exists():
             return {}
-        self.verify(path.name)
-        pictures = read_frame(path, schema=THUMBNAILS_COLUMNS)
-        return dict(zip(pictures["item"].astype(str), pictures["png"], strict=True))
+        return pictures_by_item(read_frame(self._checked("thumbnails.parquet"), schema=THUMBNAILS_COLUMNS))
 
-    @property
+    @cached_property
     def previews(self) -> pd.DataFrame:
-        """Text or unusual columns of suspicious annotations, see `run.previews`; empty where there are none."""
-        path = self.path / "previews.parquet"
-        if not path.exists():
+        """Text or unusual columns of suspicious annotations, see `fit.previews`; empty where there are none."""
+        if not (self.path / "previews.parquet").exists():
             return pd.DataFrame(columns=list(PREVIEWS_COLUMNS))
-        self.verify(path.name)
-        return read_frame(path, schema=PREVIEWS_COLUMNS)
+        return read_frame(self._checked("previews.parquet"), schema=PREVIEWS_COLUMNS)
 
     def forget(self) -> None:
         """Read all files again when they are next asked for: they have changed."""
         for name in [name for name in vars(self) if name != "path"]:
             del self.__dict__[name]
 
+    @cached_property
+    def verified(self) -> set[str]:
+        """Names of the files that are known to be those the run was finished with."""
+        return set()
+
     def verify(self, name: str) -> None:
         """Refuse a file that is not the one the run was finished with."""
-        expected = self.summary.get("digests", {})
-        if name not in expected:
+        expected = self.summary.digests.get(name)
+        if expected is None or name in self.verified:
             return
         path = self.path / name
         if not path.is_file():
             raise RunError(f"{path} is missing or is not a file; {DAMAGED}.")
         with reading(path):
             found = file_digest(path)
-        if found != expected[name]:
+        if found != expected:
             raise RunError(
                 f"{path} is not the file this run was finished with: its contents have changed or are of another run; "
                 f"{DAMAGED}."
             )
+        self.verified.add(name)
 
     def digests(self) -> dict[str, str]:
         """Digests of the results that are there, for summary.json."""
         return {name: file_digest(self.path / name) for name in NAMED_FILES if (self.path / name).exists()}
 
-    def _results(self, name: str, expected: int | None) -> Path:
-        """The path of a Parquet file of as many rows as expected."""
-        path = self.path / name
+    @property
+    def _known_predictions(self) -> Predictions | None:
+        return vars(self).get("predictions")
+
+    def _checked(self, name: str) -> Path:
+        """Return the path of a file whose digest is right."""
         self.verify(name)
-        found = n_rows(path)
-        if expected is not None and found != expected:
-            raise RunError(f"{path} has {found:,} rows where config.json says {expected:,}; {DAMAGED}.")
-        return path
+        return self.path / name
+
+
+def pictures_by_item(frame: pd.DataFrame) -> dict[str, bytes]:
+    """Return pictures by the name of their item."""
+    return dict(zip(frame["item"].astype(str), frame["png"], strict=True))
 
 
 @contextlib.contextmanager
@@ -241,15 +246,15 @@ def reading(path: Path) -> Iterator[None]:
         raise RunError(f"{path} cannot be read ({error.strerror or error}); {DAMAGED}.") from error
 
 
-def read_history(path: Path) -> list[Record]:
-    """The records of a metrics.jsonl, one for every epoch; a last line that was cut off is left out."""
-    if not path.exists():
-        return []
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a metrics.jsonl, one for every epoch; a last line that was cut off is left out."""
     way_out = "remove the file to have a report without training curves"
     *lines, last = read_text(path, way_out).split("\n")
     lines += [last] if last.endswith("}") else []
-    found = [
-        check_record(path, line, EPOCH, way_out=way_out, place=f"line {number}")
-        for number, line in enumerate(lines, start=1)
-    ]
-    return [{name: value for name, value in record.items() if name != "format"} for record in found]
+    found = []
+    for number, line in enumerate(lines, start=1):
+        place = f"line {number}"
+        values = parse_record(path, line, dict[str, Any], way_out=way_out, place=place)
+        as_record(f"{path}, {place}", values, Epoch, way_out)
+        found.append({name: value for name, value in values.items() if name != "format"})
+    return found

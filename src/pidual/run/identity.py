@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from ..errors import RunError
-from ..options import Training
 
 
 def find_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -16,8 +14,6 @@ def find_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tup
     """
     for part, now in json.loads(json.dumps(dict(new))).items():
         was = old.get(part, {} if isinstance(now, dict) else None)
-        if part == "training" and isinstance(was, dict):  # an option that came later had its default then
-            was = {name: was.get(name, default) for name, default in (now | asdict(Training())).items()}
         pairs = {part: (was, now)}
         if isinstance(now, dict) and isinstance(was, dict):
             pairs = {name: (was.get(name), now.get(name)) for name in {**was, **now}}

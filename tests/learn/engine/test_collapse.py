@@ -154,9 +154,9 @@ def test_recovers_by_itself_and_says_so(rows):
 
     fitted = fit(build, rows, rows, Training(epochs=24, batch_size=24, lr=0.1), Session(make_fabric("cpu")))
     assert len(made) == 2
-    assert fitted.events[0]["epoch"] == 5
-    assert "mean gate is 1.000" in fitted.events[0]["reason"]
-    assert "started again with learning rate 0.0333" in fitted.events[0]["action"]
+    assert fitted.events[0].epoch == 5
+    assert "mean gate is 1.000" in fitted.events[0].reason
+    assert "started again with learning rate 0.0333" in fitted.events[0].action
     assert [r["attempt"] for r in fitted.history] == [0] * 6 + [1] * 24
     assert fitted.history[-1]["valid_accuracy"] > 0.6
 
@@ -169,7 +169,7 @@ def test_watching_changes_nothing(rows):
         build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="watch"), Session(make_fabric("cpu"))
     )
     assert len(fitted.history) == 20
-    assert [event["action"] for event in fitted.events] == ["went on"] * 4
+    assert [event.action for event in fitted.events] == ["went on"] * 4
     assert fit(build, rows, rows, Training(epochs=20, batch_size=24, lr=0.1, guard="off")).events == []
 
 
@@ -193,4 +193,4 @@ def test_gives_up_after_a_few_attempts(rows):
         lambda: Hopeless(MLP(5, 3, width=4, depth=1), spec_of(rows, 3)), rows, None, Training(epochs=20, batch_size=24)
     )
     assert fitted.history[-1]["attempt"] == collapse.MAX_ATTEMPTS - 1
-    assert fitted.events[-1]["action"] == "went on"
+    assert fitted.events[-1].action == "went on"

@@ -17,6 +17,7 @@ from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.fit import weights
 from pidual.learn.methods import CE, PiDual, PiDualPlus
 from pidual.learn.nets import MLP, SmallCNN
+from pidual.run.records.state import Position
 
 
 def build(rows, dropout=0.2):
@@ -108,7 +109,7 @@ def test_a_state_that_cannot_be_written_keeps_the_one_before(rows, tmp_path, mon
 
     monkeypatch.setattr("pidual.learn.engine.checkpoint.save_file", full)
     with pytest.raises(RunError, match="the state saved before is kept"):
-        store.save({}, {})
+        store.save({}, Position(), {})
     assert store.path.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["state.safetensors"]
 

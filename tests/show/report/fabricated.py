@@ -22,7 +22,9 @@ from pidual.fit.record import describe, write_run
 from pidual.learn.engine import Fitted
 from pidual.learn.engine.history import write_history
 from pidual.run.predictions import SPLITS, Predictions
-from pidual.run.schemas import sealed
+from pidual.run.records.config import as_source
+from pidual.run.records.reading import seal
+from pidual.run.records.state import Event
 from pidual.show.report import build_report
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -39,7 +41,6 @@ def fabricate_run(
     valid: bool = True,
     epochs: int = 20,
     guard: str | None = None,
-    consensus: bool = True,
     warnings: tuple[str, ...] = (),
     noise: float = 0.25,
     seed: int = 0,
@@ -67,12 +68,13 @@ def fabricate_run(
     )
     job.warnings[:] = warnings
     order = [classes.index(name) for name in job.table.classes]  # a table has its classes in an order of its own
-    answers = made_up_answers(rng, job, np.argsort(order)[y], wrong if gate else None, consensus)
+    answers = made_up_answers(rng, job, np.argsort(order)[y], wrong if gate else None)
     fitted = made_up_training(job, valid, guard, selection or [])
     path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "config.json", describe(job, source or {"table": "labels.csv", "x": "scans/"}))
+    config = describe(job, as_source(source or {"table": "labels.csv", "x": "scans/"}))
+    write_json(path / "config.json", config.to_json())
     write_history(path / "metrics.jsonl", fitted.history)
-    write_run(path, job, fitted, judge(job, fitted, answers))
+    write_run(path, config, job, fitted, judge(job, fitted, answers))
     return path
 
 
@@ -102,7 +104,7 @@ def made_up_crowd(rng, n_items, classes, annotators, noise):
     return frame, y, wrong
 
 
-def made_up_answers(rng, job, truth, wrong, consensus):
+def made_up_answers(rng, job, truth, wrong):
     """What a network says that is mostly right; with a gate where it is given which annotations are wrong."""
     n_items, k, gate = len(truth), len(job.table.classes), wrong is not None
     logits = rng.normal(0, 1, (n_items, k))
@@ -118,8 +120,8 @@ def made_up_answers(rng, job, truth, wrong, consensus):
         predicted=p.argmax(1)[place],
         predicted_probability=p.max(1)[place],
         label_quality=p[place, codes],
-        consensus=p.argmax(1)[place] if consensus else None,
-        consensus_quality=p.max(1)[place] if consensus else None,
+        consensus=p.argmax(1)[place],
+        consensus_quality=p.max(1)[place],
         gate=np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1) if gate else None,
         noise=codes if gate else None,
         split=np.array(SPLITS)[job.split],
@@ -135,12 +137,7 @@ def made_up_training(job, valid, guard, selection):
     """Records of epochs and of the guard, around a network that was not trained."""
     epochs, method = job.training.epochs, job.build().eval()
     events = [
-        {
-            "epoch": 4,
-            "attempt": 0,
-            "reason": "the gate is open for every row (mean 0.99)",
-            "action": "started again, gradients clipped at 1.0",
-        }
+        Event(4, 0, "the gate is open for every row (mean 0.99)", "started again, gradients clipped at 1.0"),
     ]
     history = []
     for attempt in range(2 if guard else 1):
@@ -154,15 +151,13 @@ def made_up_training(job, valid, guard, selection):
     return Fitted(method, method.state_dict(), epochs - 1, history, events if guard else [], lost, selection)
 
 
-def change_files(run: Path, summary=None, without=(), **files: str) -> None:
-    """Write other contents into files of a run, as if it had been finished with them, and `without` parts of its
-    summary."""
+def change_files(run: Path, summary=None, **files: str) -> None:
+    """Write other contents into files of a run, as if it had been finished with them."""
     for name, text in files.items():
         (run / name.replace("__", ".")).write_text(text)
     opened = Run(run)
     about = json.loads((run / "summary.json").read_text()) | (summary or {}) | {"digests": opened.digests()}
-    about = {name: value for name, value in about.items() if name not in without}
-    write_json(run / "summary.json", sealed(about))
+    write_json(run / "summary.json", seal(about))
 
 
 class Page(HTMLParser):

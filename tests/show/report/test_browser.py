@@ -71,8 +71,9 @@ def report(tmp_path_factory):
         "pi_health": [{"column": "unbroken" * 40, "problem": "constant", "text": IMAGE}],
         "pi_effects": [
             {"column": SCRIPT, "low": "unbroken" * 40, "high": IMAGE, "right_at_low": 0.1, "right_at_high": 0.9}
+            | dict.fromkeys(("difference", "difference_low", "difference_high"), 0.8)
+            | {"tells": True}
         ],
-        "model_selection": [{"weight_decay": 0.1, "unbroken" * 40: IMAGE, "share": 1.0, "answer_log_likelihood": -1.0}],
     }
     change_files(run, summary)
     items = sorted({str(item) for item in Run(run).predictions.frame["item"]})

@@ -1,5 +1,4 @@
 import json
-import math
 import re
 import shutil
 
@@ -14,7 +13,8 @@ from pidual.api.run import Run
 from pidual.errors import RunError
 from pidual.metrics import detection_auc, precision_recall
 from pidual.run.predictions import Predictions, read_frame
-from pidual.run.schemas import run_id
+from pidual.run.records.config import Config
+from pidual.run.records.reading import as_record
 from pidual.show.report import build_report
 
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
@@ -175,7 +175,7 @@ def test_rounds_of_a_closed_form_are_no_course_of_training(tmp_path):
     assert "Show the course of training" in page_of(run).words
     config = json.loads((run / "config.json").read_text())
     config["network"]["name"] = "closed_form"
-    change_files(run, {"run_id": run_id(config)}, config__json=json.dumps(config))
+    change_files(run, {"run_id": as_record("config", config, Config).run_id}, config__json=json.dumps(config))
     assert "Show the course of training" not in page_of(run).words
 
 
@@ -188,10 +188,10 @@ def test_numbers_that_are_not_there(tmp_path):
     run = fabricate_run(tmp_path / "unknown", n_items=150)
     lines = (run / "metrics.jsonl").read_text().splitlines()
     first, second = (
-        json.dumps(json.loads(line) | {"loss": loss}) for line, loss in zip(lines[:2], (math.nan, 1e308), strict=True)
+        json.dumps(json.loads(line) | {"loss": loss}) for line, loss in zip(lines[:2], (None, 1e308), strict=True)
     )
     broken = [first, second, *lines[2:], '{"epoch": 20, "lo']
-    unknown = dict.fromkeys(Run(run).summary["evaluation"]) | {"score_auc": {}}
+    unknown = dict.fromkeys(Run(run).summary.evaluation.to_json()) | {"score_auc": {}}
     change_files(run, {"valid_accuracy": None, "evaluation": unknown}, metrics__jsonl="\n".join(broken))
     page = page_of(run)
     assert "nan" not in page.words.lower().replace("annotator", "")
@@ -199,7 +199,7 @@ def test_numbers_that_are_not_there(tmp_path):
 
 
 def test_a_directory_that_is_no_run(tmp_path):
-    with pytest.raises(RunError, match=r"has no predictions\.parquet"):
+    with pytest.raises(RunError, match=r"has no summary\.json"):
         build_report(Run(tmp_path))
     run = fabricate_run(tmp_path / "half", n_items=100)
     (run / "summary.json").write_text("{")
@@ -224,11 +224,6 @@ def test_the_consensus_is_what_is_suggested(tmp_path):
     worst = frame[frame["is_label_issue"]].sort_values("label_quality", kind="stable").iloc[0]
     said = f"Given {worst['given_label']} Consensus {worst['consensus_label']} > 99% Clean label {worst['y']}"
     assert said in page.words
-    older = fabricate_run(tmp_path / "before", n_items=200, consensus=False)
-    change_files(older, without=["consensus"])
-    before = page_of(older)
-    assert re.search(r"Given \w+ Model says \w+ > 99% Clean label", before.words)
-    assert "Consensus" not in before.words
 
 
 def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
@@ -236,11 +231,16 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     page = page_of(run)
     assert "The inputs explain" not in page.words
     assert "Where answers are right more often" not in page.words
-    records = [{"tau": 0.5, "explained": 0.42, "kernels": {"linear": 0.3, "gauss": 0.7}, "misleading_rate": 0.15}]
+    records = [{"tau": 0.5, "sharpness": 1.0, "answer_log_likelihood": -0.5, "explained": 0.42}]
+    records[0] |= {"kernels": {"linear": 0.3, "gauss": 0.7}, "misleading_rate": 0.15}
     consensus = {"accuracy": 0.9, "low": 0.7, "high": 0.95, "votes": 1.25, "answers": 3.0}
     effects = [
-        {"column": "tool", "low": "web", "high": "phone", "right_at_low": 0.6, "right_at_high": 0.625},
-        {"column": "<b>seconds", "low": 1.5, "high": 12.0, "right_at_low": 0.2, "right_at_high": 0.9},
+        {"column": column, "low": low, "high": high, "right_at_low": at_low, "right_at_high": at_high, "tells": True}
+        | dict.fromkeys(("difference", "difference_low", "difference_high"), at_high - at_low)
+        for column, low, high, at_low, at_high in (
+            ("tool", "web", "phone", 0.6, 0.625),
+            ("<b>seconds", 1.5, 12.0, 0.2, 0.9),
+        )
     ]
     change_files(run, {"model_selection": records, "pi_effects": effects, "consensus": consensus})
     page = page_of(run)
@@ -248,7 +248,7 @@ def test_what_the_run_chose_and_what_goes_with_right_answers(tmp_path):
     assert "About 15% of the items seem to mislead" in page.words
     assert "3.0 answers to an item count as 1.2 votes: people share mistakes, which no answer shows." in page.words
     assert "Consensus 90.0% of the items have the right one; range 70.0% to 95.0%" in page.words
-    assert "<b>seconds 1.5 20.0% 12 90.0% +70.0 points tool web 60.0% phone 62.5% +2.5 points" in page.words
+    assert "<b>seconds 1.5 20.0% 12 90.0% +70.0 points (+70.0 to +70.0 points) tool web 60.0%" in page.words
     assert "by the item and all answers to it, from 0" in page.words
     assert not page.unclosed
 
@@ -260,10 +260,10 @@ def test_the_report_of_a_run_shows_its_command_and_counts_epochs_from_one(tmp_pa
     _, out, err = run_cli([*words, *slow])
     run = Run.open(tmp_path / "run")
     page = Page((run.path / "report.html").read_text(encoding="utf-8"))
-    assert run.config["source"]["command"].startswith("pidual fit ")
-    assert f"Made by this command: {run.config['source']['command']}" in page.words
-    (*_, event) = run.summary["guard"]["events"]  # a network that has not learned at all
+    assert run.config.source.command.startswith("pidual fit ")
+    assert f"Made by this command: {run.config.source.command}" in page.words
+    (*_, event) = run.summary.guard.events  # a network that has not learned at all
     assert out.startswith("Do not use this result: the fit failed.\n- ")
     assert "look wrong, of which" not in out
-    assert event["reason"] not in out + err  # the report says why
-    assert f"Epoch {event['epoch'] + 1}: {event['reason']}" in page.words
+    assert event.reason not in out + err  # the report says why
+    assert f"Epoch {event.epoch + 1}: {event.reason}" in page.words

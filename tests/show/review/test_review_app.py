@@ -362,15 +362,15 @@ def json_headers(client):
     return client.headers | {"Content-Type": "application/json"}
 
 
-def test_a_run_without_annotators_consensus_and_pictures(tmp_path):
-    run = Run.open(fabricate_run(tmp_path / "run", n_items=60, classes=[3, 5, 8], annotators=None, consensus=False))
+def test_a_run_without_annotators_and_pictures(tmp_path):
+    run = Run.open(fabricate_run(tmp_path / "run", n_items=60, classes=[3, 5, 8], annotators=None))
     store = Store(run)
     client = Client(make_app(run, store, TOKEN))
     about, label = client.ask("about"), client.ask()["label"]
     assert (about["classes"], about["has_annotators"]) == (["3", "5", "8"], False)
-    assert (label["annotator"], label["picture"], label["by_consensus"]) == (None, None, False)
+    assert (label["annotator"], label["picture"], label["by_consensus"]) == (None, None, True)
     row = run.predictions.frame.iloc[label["row"]]
-    assert label["suggested_probability"] == pytest.approx(row["predicted_probability"])
+    assert label["suggested_probability"] == pytest.approx(row["consensus_quality"])
     assert client.ask("annotators", text="a")["annotators"] == []
     client.decide(label["row"], "change", (label["given"] + 1) % 3)
     assert run.reviews["label"].tolist() == [about["classes"][(label["given"] + 1) % 3]]

@@ -158,7 +158,7 @@ def killed(folder):
     def leave(rows, checkpointed=0):
         path, away = folder / "run" / FILE, folder / "away"
         away.mkdir()
-        fingerprint = Run.open(folder / "run").config["data"]["fingerprint"]
+        fingerprint = Run.open(folder / "run").config.data.fingerprint
         with contextlib.closing(sqlite3.connect(away / FILE, isolation_level=None)) as db:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA wal_autocheckpoint = 0")

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_cli
+from msgspec.structs import replace
 from PIL import Image
 
 from pidual.api.run import Run
 from pidual.detect.unusual import Usual
+from pidual.run.records.config import Source
 from pidual.show.review.originals import Originals
 
 N = 40
@@ -180,6 +182,6 @@ def test_arrays(folder, inside):
 def test_data_in_memory_is_not_looked_for(whole_run):
     run = Run(whole_run)
     assert "is not where it was" in Originals(run).show(0, "0")["note"]
-    run.config.pop("source")
+    run = Run.holding(run.path, config=replace(run.config, source=Source()))
     seen = Originals(run).show(0, "0")
     assert "fitted on data in memory" in seen["note"]

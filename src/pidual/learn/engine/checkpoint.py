@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ...errors import RunError
 from ...files import fingerprint, replacing
-from ...run.schemas import FORMAT, STATE, TENSORS, Check, check_record, file_digest
+from ...run.records.reading import FORMAT, file_digest, parse_record
+from ...run.records.state import Position, State
 from ..methods.parts.memory import SampleMemory
 
 OPTIMIZER_STATE = {"Adam": {"step", "exp_avg", "exp_avg_sq"}}
@@ -51,33 +52,35 @@ class StateStore:
         """Return a store of its own for a part of the run."""
         return StateStore(self.folder / name, self.save_every, self.run)
 
-    def values(self) -> dict[str, Any] | None:
+    def values(self) -> State | None:
         """Read the stored values without the tensors, or None where there is no state."""
-        return self._own(load_values(self.path, STATE)) if self.path.exists() else None
+        return self._own(load_state(self.path)) if self.path.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
         """Read the records of all epochs that are stored: of this state, or else of the parts that came first."""
         state = self.values() or self.part("before").values()
-        return [] if state is None else list(state["position"]["history"])
+        return [] if state is None else list(state.position.history)
 
     def save(
         self,
         tensors: Mapping[str, Tensor],
-        values: Mapping[str, Any],
+        position: Position,
+        optimizer: Mapping[str, Any],
         memories: Mapping[str, SampleMemory] | None = None,
     ) -> None:
         """Replace the stored state."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            before = (self.values() or {}).get("memories", {}) if memories else {}
+            stored = self.values() if memories else None
+            before = {} if stored is None else stored.memories
             files = {}
             for name, memory in (memories or {}).items():
                 first, second = memory_files(name)
                 files[name] = second if before.get(name) == first else first
                 memory.save(self.folder / files[name])
             digests = {name: file_digest(self.folder / file) for name, file in files.items()}
-            about = {"memories": files, "memory_digests": digests, "run_id": self.run}
-            save_tensors(self.path, tensors, {**values, **about})
+            state = State(FORMAT, position, dict(optimizer), files, digests, self.run)
+            save_state(self.path, tensors, state)
             for name, file in files.items():
                 for other in {*memory_files(name)} - {file}:
                     (self.folder / other).unlink(missing_ok=True)
@@ -88,9 +91,9 @@ class StateStore:
                 "(resume=True in Python)."
             ) from error
 
-    def load_memories(self, memories: Mapping[str, SampleMemory], values: Mapping[str, Any]) -> None:
+    def load_memories(self, memories: Mapping[str, SampleMemory], values: State) -> None:
         """Read back the memories of the stored state, whose values these are."""
-        files, digests = values.get("memories", {}), values.get("memory_digests", {})
+        files, digests = values.memories, values.memory_digests
         if {*files} != {*memories}:
             raise RunError(f"{self.path} does not have the memories of this method; {START_ANEW}.")
         for name, memory in memories.items():
@@ -98,23 +101,24 @@ class StateStore:
                 raise RunError(f"{self.path} names no file of the memory '{name}'; the state is damaged, fit again.")
             path = self.folder / files[name]
             with readable(path):
-                found = file_digest(path)
-                if digests.get(name, found) != found:
+                if digests.get(name) != file_digest(path):
                     raise RunError(f"{path} is not the file that {self.path} was saved with; {START_ANEW}.")
                 memory.load(path)
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self) -> tuple[dict[str, Tensor], State] | None:
         """Read the stored tensors and values, or None where there is no state."""
         for left_behind in self.folder.glob(".*.tmp"):  # by a kill while saving
             left_behind.unlink(missing_ok=True)
         if not self.path.exists():
             return None
-        tensors, values = load_tensors(self.path, STATE)
-        return tensors, self._own(values)
+        values, tensors, notes = self._own(load_state(self.path)), load_tensors(self.path), read_notes(self.path)
+        if state_digest(tensors, notes["state"]) != notes.get("digest"):
+            raise RunError(f"cannot read {self.path} (its contents have changed since it was written); {START_ANEW}.")
+        return tensors, values
 
-    def _own(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _own(self, values: State) -> State:
         """Return the values of a state, if it is of this run."""
-        if self.run and values.get("run_id", self.run) not in ("", self.run):
+        if self.run and values.run_id not in ("", self.run):
             raise RunError(f"{self.path} is the state of another run; {START_ANEW}.")
         return values
 
@@ -124,22 +128,26 @@ def memory_files(name: str) -> tuple[str, str]:
     return f"{name}-a.rows", f"{name}-b.rows"
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-    """Write tensors, and JSON values beside them, to one file, atomically."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
+    """Write tensors, and notes beside them, to one file, atomically."""
     with replacing(path) as temporary, disk_errors():
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        values = {"format": FORMAT, **values}
-        values["digest"] = tensors_digest(plain, values)  # of one text: safetensors puts several in any order
-        save_file(plain, temporary, metadata={"values": json.dumps(values)})
+        save_file(plain, temporary, metadata=dict(notes or {}))
 
 
-def tensors_digest(tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> str:
+def save_state(path: Path, tensors: Mapping[str, Tensor], state: State) -> None:
+    """Write a resume point, with a digest of all of it."""
+    text = json.dumps(state.to_json())
+    save_tensors(path, tensors, {"state": text, "digest": state_digest(tensors, text)})
+
+
+def state_digest(tensors: Mapping[str, Tensor], text: str) -> str:
     """Return a digest of names, types, shapes and numbers of tensors, and of the values beside them."""
 
     def parts() -> Iterator[bytes | memoryview]:
-        yield json.dumps(values).encode()
+        yield text.encode()
         for name in sorted(tensors):
-            tensor = tensors[name]
+            tensor = tensors[name].detach().cpu()
             yield f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
             yield tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
 
@@ -155,22 +163,26 @@ def disk_errors() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
-def load_tensors(path: Path, schema: Check = TENSORS) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read what `save_tensors` wrote."""
-    values = load_values(path, schema)
     with readable(path):
-        tensors = load_file(path)
-        expected = values.pop("digest", None)
-        if expected is not None and tensors_digest(tensors, values) != expected:
-            raise ValueError("its contents have changed since it was written")
-    return tensors, values
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
 
 
-def load_values(path: Path, schema: Check = TENSORS) -> dict[str, Any]:
-    """Read the JSON values alone of what `save_tensors` wrote."""
+def load_state(path: Path) -> State:
+    """Read the values of a state without the tensors."""
+    text = read_notes(path).get("state", "{}")
+    return parse_record(
+        path, text, State, place="state", way_out="the file is damaged or not one of ours", finite=False
+    )
+
+
+def read_notes(path: Path) -> dict[str, str]:
+    """Read the notes beside tensors."""
     with readable(path), safe_open(path, framework="pt") as file:
-        text = (file.metadata() or {}).get("values", "{}")
-    return check_record(path, text, schema, place="values", way_out="the file is damaged or not one of ours")
+        notes: dict[str, str] = file.metadata() or {}
+        return notes
 
 
 def load_shapes(path: Path) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +21,8 @@ from torch import Tensor
 from ...data.pi.random_pi import derive_seed
 from ...errors import RunError, UsageError
 from ...options import Training
+from ...run.records.state import Event, Position, State
+from ...run.records.summary import AnswerChoice
 from ..batch import Batch, Rows
 from ..methods.base import Method
 from . import collapse
@@ -50,11 +51,11 @@ class Fitted:
         Epoch of the selected weights, counted from 0.
     history : list of dict
         One record per epoch, over all attempts.
-    events : list of dict
+    events : list of Event
         What the guard did.
     collapsed : bool
         Whether the guard calls it collapsed.
-    selection : list of dict
+    selection : list of AnswerChoice
         What answers decided where nothing was trained; empty for trained methods.
     """
 
@@ -62,29 +63,9 @@ class Fitted:
     last: Weights
     selected_epoch: int
     history: list[Record]
-    events: list[Record]
+    events: list[Event]
     collapsed: bool = False
-    selection: list[Record] = field(default_factory=list)
-
-
-@dataclass
-class Position:
-    """Where a run stands: all that its state holds beside tensors."""
-
-    attempt: int = 0
-    epoch: int = 0
-    step: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-    best: tuple[float, float] | None = None
-    best_epoch: int = -1
-    history: list[Record] = field(default_factory=list)
-    events: list[Record] = field(default_factory=list)
-    ended: bool = False  # before its last epoch, by a callback
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what the state of a run has of it."""
-        return {name: value for name, value in vars(self).items() if name != "ended" or value}
+    selection: list[AnswerChoice] = field(default_factory=list)
 
 
 def fit(
@@ -136,7 +117,7 @@ class Trainer:
         self.position = Position()
         self.best: Weights = {}
         self.first: Weights | None = None
-        self.first_records: tuple[list[Record], list[Record]] = ([], [])
+        self.first_records: tuple[list[Record], list[Event]] = ([], [])
         self.epoch_steps = 1
         self.save_due = time.monotonic() + self.store.save_every if self.store else float("inf")
         labels = (valid or train).y_noisy
@@ -146,7 +127,7 @@ class Trainer:
         """Train from the stored state, or from the start, to the end."""
         first = self.fabric.global_rank == 0
         state = self.fabric.broadcast(self.store.load() if self.store and first else None)
-        self.position = Position(**state[1]["position"]) if state else Position()
+        self.position = state[1].position if state else Position()
         self.check_position()
         self.set_up()
         if state:
@@ -330,7 +311,7 @@ class Trainer:
             if again
             else "went on"
         )
-        at.events.append({"epoch": record["epoch"], "attempt": at.attempt, "reason": reason, "action": action})
+        at.events.append(Event(record["epoch"], at.attempt, reason, action))
         text = f"Collapse after epoch {record['epoch'] + 1}: {reason}; {action}."
         for callback in self.callbacks:
             callback.on_note(self, text)
@@ -361,11 +342,11 @@ class Trainer:
             tensors = {f"method.{name}": value for name, value in weights(self.method).items()}
             tensors |= {f"best.{name}": value for name, value in self.best.items()}
             tensors |= {f"optimizer.{name}": value for name, value in optimizer.items()}
-            self.store.save(tensors, {"position": self.position.to_json(), "optimizer": values}, self.method.memories)
+            self.store.save(tensors, self.position, values, self.method.memories)
         now = time.monotonic()
         self.save_due = now + max(self.store.save_every, SAVE_SHARE * (now - started))
 
-    def restore(self, tensors: Weights, values: dict[str, Any]) -> None:
+    def restore(self, tensors: Weights, values: State) -> None:
         """Continue from a stored state."""
         assert self.store is not None
         parts: dict[str, Weights] = {"method": {}, "best": {}, "optimizer": {}}
@@ -384,7 +365,7 @@ class Trainer:
         self.best = parts["best"] if self.position.best else {}
         self.store.load_memories(self.method.memories, values)
         try:
-            unpack_optimizers(self.optimizers, parts["optimizer"], values["optimizer"])
+            unpack_optimizers(self.optimizers, parts["optimizer"], values.optimizer)
         except ValueError as error:
             raise RunError(f"{self.store.path} does not fit this run: {error}; {START_ANEW}.") from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import write_text
-from ...run.schemas import FORMAT
+from ...run.records.reading import FORMAT
 
 Record = dict[str, Any]
 

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...files import replacing, write_json
 from ...files.spreadsheet import write_csv
-from ...run.schemas import FORMAT
+from ...run.records.reading import FORMAT
 from ...show.report.figures import ALERT, CALM
 from ..plots import panel, write_svg
 from .space import Space, plain

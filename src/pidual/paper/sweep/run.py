@@ -20,7 +20,8 @@ from ...fit.prepare import Job, prepare
 from ...learn.engine import Progress
 from ...options.launcher import place_among_processes
 from ...run.lifecycle import SWEEP_KIND, check_directory, locked, remove_sweep
-from ...run.schemas import FORMAT, SWEEP, read_record
+from ...run.records.reading import FORMAT, read_record
+from .records import SweepRecord
 from .results import Sweep, write_results
 from .space import Space
 from .study import check_same, identity, open_study, opened, refuse_busy, safe_url, storage_errors
@@ -149,7 +150,7 @@ def start_directory(out: Path, about: dict[str, Any], source: Mapping[str, Any],
             remove_sweep(out)
         if resume and config.exists():
             way_out = "the sweep is damaged, so start over with --force (force=True in Python)"
-            check_same(f"The sweep in {out}", read_record(config, SWEEP, way_out=way_out), about)
+            check_same(f"The sweep in {out}", read_record(config, SweepRecord, way_out=way_out).to_json(), about)
             return
         created = {
             "pidual": __version__,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from ...errors import UsageError
@@ -92,8 +93,8 @@ class Space:
         for name, texts in self.texts.items():
             for text in texts[1:]:
                 options = self.options(self.params.index(self.params[0] | {name: text}))
-                training, method, network = resolve_options(options, job.spec.n_train, job.network["in_shape"])
-                make = network_maker(job.network | {"options": network}, job.spec.n_classes, None)
+                training, method, network = resolve_options(options, job.spec.n_train, job.network.in_shape)
+                make = network_maker(structs.replace(job.network, options=network), job.spec.n_classes, None)
                 spec = replace(job.spec, epochs=training.epochs)
                 check_build(method_maker(options.method, method, spec, make))
 

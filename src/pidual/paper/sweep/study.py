@@ -22,7 +22,6 @@ from ...files import without_passwords
 from ...fit.prepare import Job
 from ...fit.record import describe
 from ...run.identity import find_changes, refuse_change
-from ...run.schemas import IDENTITY
 from .space import Space
 
 LOCKED_SECONDS = 120.0  # how long SQLite waits for another worker's write
@@ -32,9 +31,9 @@ HEARTBEAT_SECONDS, GRACE_SECONDS = 15, 60  # how often a worker shows that it li
 
 def identity(job: Job, space: Space, sampler: str, prune: bool) -> dict[str, Any]:
     """What must be the same in all workers of a sweep: data, search space, and the options at its first point."""
-    config = describe(job, {})
-    parts = {name: config[name] for name in IDENTITY}
-    data = {name: config["data"][name] for name in ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")}
+    config = describe(job)
+    parts, known = config.identity(), config.data.to_json()
+    data = {name: known[name] for name in ("fingerprint", "x_fingerprint", "n_train", "n_valid", "pi")}
     parts |= {"data": data, "search": space.search, "sampler": sampler, "prune": prune}
     same: dict[str, Any] = json.loads(json.dumps(parts))
     return same

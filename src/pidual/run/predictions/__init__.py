@@ -41,13 +41,12 @@ import pandas as pd
 
 from ...data import SPLITS
 from ...errors import RunError, UsageError
-from ..schemas import DAMAGED
+from ..records.reading import DAMAGED
 from .columns import (
     ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     LABEL_COLUMNS,
-    OWN_COLUMNS,
     PREDICTIONS_COLUMNS,
     PREVIEWS_COLUMNS,
     REASON_PARTS,
@@ -62,7 +61,6 @@ __all__ = [
     "ANNOTATORS_COLUMNS",
     "ANNOTATOR_CLASSES_COLUMNS",
     "ITEMS_COLUMNS",
-    "OWN_COLUMNS",
     "PREVIEWS_COLUMNS",
     "REASON_PARTS",
     "SHARE",
@@ -183,7 +181,7 @@ class Predictions:
         columns["split"] = _splits(split, n)
         if "y" in annotations:
             columns["y"] = _as_category(annotations["y"])
-        renamed = _pi_names([name for name in pi_columns if name != "annotator"], {*OWN_COLUMNS, *scores})
+        renamed = _pi_names([name for name in pi_columns if name != "annotator"], {*PREDICTIONS_COLUMNS, *scores})
         columns |= {new: _compact(annotations[old]) for old, new in renamed.items()}
         columns["reason"] = pd.Series("", index=range(n), dtype="str")
         frame = pd.DataFrame({name: _bare(column) for name, column in columns.items()})
@@ -193,22 +191,22 @@ class Predictions:
     def read(cls, path: str | Path, columns: Sequence[str] | None = None) -> "Predictions":
         """Read a predictions.parquet, or only some of its columns."""
         frame, notes = read_with_notes(Path(path), columns, PREDICTIONS_COLUMNS)
-        labels = notes["categories"]
+        labels = notes.categories
         classes = labels["given_label"]
         for name in ("predicted_label", "noise_label", "y", "consensus_label"):
-            if name in notes["pi_columns"]:
-                continue
             if labels.get(name, classes)[: len(classes) if name == "y" else None] != classes:
                 raise RunError(f"{path} cannot be used: {name} has other classes than given_label; {DAMAGED}.")
         if "row" in frame and not np.array_equal(frame["row"], np.arange(len(frame))):
             raise RunError(f"{path} cannot be used: its rows are not numbered from 0 in order; {DAMAGED}.")
         if "split" in frame and not {*frame["split"].cat.categories} <= {*SPLITS}:
             raise RunError(f"{path} cannot be used: split must be one of {', '.join(SPLITS)}; {DAMAGED}.")
-        pi_columns = [c for c in notes["pi_columns"] if c in frame]
-        made = cls(frame, classes, pi_columns, has_input=notes.get("has_input", True))
-        if made.has_consensus and "consensus_quality" not in {*frame, *column_names(path)}:
-            raise RunError(f"{path} cannot be used: it has consensus_label but no consensus_quality; {DAMAGED}.")
-        return made
+        pi_columns = [c for c in notes.pi_columns if c in frame]
+        return cls(frame, classes, pi_columns, has_input=notes.has_input)
+
+    def only(self, columns: Sequence[str]) -> "Predictions":
+        """Return the same predictions with these columns alone."""
+        pi_columns = [name for name in self.pi_columns if name in columns]
+        return Predictions(self.frame[list(columns)], self.classes, pi_columns, has_input=self.has_input)
 
     def write(self, path: str | Path) -> None:
         """Write to a Parquet file that is there in full or not at all."""

@@ -3,24 +3,6 @@
 from dataclasses import dataclass
 
 REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi"))
-OWN_COLUMNS = (
-    *("row", "table_row", "item", "annotator", "given_label", "predicted_label", "predicted_probability"),
-    *(
-        "consensus_label",
-        "consensus_quality",
-        "label_quality",
-        "given_probability",
-        "given_margin",
-        "is_label_issue",
-        "rests_on_own_answer",
-        "gate",
-        "noise_label",
-        "split",
-        "y",
-        "reason",
-    ),
-    *REASON_PARTS,
-)
 TOP_LABELS = tuple(f"top_{place}" for place in range(1, 6))
 LABEL_COLUMNS = (
     *("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class", "favourite_label"),
@@ -66,7 +48,7 @@ PREDICTIONS_COLUMNS = {
     "given_probability": OPTIONAL_SHARE,
     "given_margin": Column("number", required=False),
     "is_label_issue": Column("flag"),
-    "rests_on_own_answer": Column("flag", required=False),
+    "rests_on_own_answer": Column("flag"),
     "gate": OPTIONAL_SHARE,
     "noise_label": Column("label", required=False),
     "split": NAME,
@@ -97,8 +79,8 @@ ANNOTATORS_COLUMNS = {
     "worst_confusion": Column("text", required=False, missing=True),
     "worst_confusion_share": Column("share", required=False, missing=True),
     "mean_gate": OPTIONAL_SHARE,
-    "harm": Column("number", required=False),
-    "expected_wrong": Column("number", required=False),
+    "harm": Column("number"),
+    "expected_wrong": Column("number"),
     "worst_class_accuracy": Column("share", required=False, missing=True),
     "agreement": Column("number", required=False, missing=True),
     "median_seconds": Column("number", required=False, missing=True),

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from ...errors import RunError
 from ...files import replacing
-from ..schemas import DAMAGED, FORMAT, NOTES, check_record
+from ..records.reading import DAMAGED, FORMAT, parse_record
+from ..records.state import TableNotes
 from .columns import CATEGORY_COLUMNS, LABEL_COLUMNS, Column
 
 ROWS_PER_GROUP = 1 << 20
@@ -29,19 +30,14 @@ def label_column(codes: npt.ArrayLike, classes: Sequence[Any]) -> Any:
 
 
 def write_frame(
-    path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[str] = (), has_input: bool | None = None
+    path: str | Path, frame: pd.DataFrame, *, pi_columns: Iterable[str] = (), has_input: bool = True
 ) -> None:
     """Write predictions, items or annotators to Parquet, atomically, with the classes of their label columns."""
     labels = [name for name in LABEL_COLUMNS if name in frame and isinstance(frame[name].dtype, pd.CategoricalDtype)]
-    notes = {
-        "format": FORMAT,
-        "categories": {name: frame[name].cat.categories.tolist() for name in labels},
-        "pi_columns": list(pi_columns),
-    }
-    if has_input is not None:
-        notes["has_input"] = has_input
+    categories = {name: frame[name].cat.categories.tolist() for name in labels}
+    notes = TableNotes(FORMAT, categories, list(pi_columns), has_input)
     table = pa.table({str(name): _to_arrow(frame[name]) for name in frame})
-    table = table.replace_schema_metadata({"pidual": json.dumps(notes)})
+    table = table.replace_schema_metadata({"pidual": json.dumps(notes.to_json())})
     with replacing(Path(path)) as temporary:
         pq.write_table(table, temporary, compression="zstd", row_group_size=ROWS_PER_GROUP)
 
@@ -103,24 +99,26 @@ def _readable(path: Path) -> Iterator[None]:
 
 def read_with_notes(
     path: Path, columns: Sequence[str] | None, expected: Mapping[str, Column]
-) -> tuple[pd.DataFrame, dict[str, Any]]:
+) -> tuple[pd.DataFrame, TableNotes]:
     """Columns of a Parquet file (None: all) that must hold what is `expected`, and what `write_frame` noted of them."""
     with _readable(path):
         schema = pq.read_schema(path)
-        text = (schema.metadata or {}).get(b"pidual", b'{"categories": {}, "pi_columns": []}').decode()
-    notes = check_record(path, text, NOTES, place="schema metadata 'pidual'")
+        text = (schema.metadata or {}).get(b"pidual", b"").decode()
+    if not text:
+        raise RunError(f"{path} was not written by pidual; fit again.")
+    notes = parse_record(path, text, TableNotes, place="schema metadata 'pidual'")
     if len({*schema.names}) < len(schema.names):
         raise RunError(f"{path} cannot be used: it has two columns of one name; {DAMAGED}.")
     for name in columns or ():
         if name not in schema.names:
             raise RunError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}.")
-    expected = {name: column for name, column in expected.items() if name not in notes["pi_columns"]}
+    expected = {name: column for name, column in expected.items() if name not in notes.pi_columns}
     for name, column in expected.items():
         if name not in schema.names and column.required:
             raise RunError(f"{path} was not written by pidual or is damaged: it has no column {name!r}; fit again.")
         if name not in schema.names:
             continue
-        if column.kind == "label" and not notes["categories"].get(name):
+        if column.kind == "label" and not notes.categories.get(name):
             raise RunError(f"{path} was not written by pidual: it does not say what classes {name!r} has; fit again.")
         if problem := _problem(pa.chunked_array([], schema.field(name).type), column):
             raise RunError(f"{path} cannot be used: column {name!r} {problem}; {DAMAGED}.")
@@ -129,7 +127,7 @@ def read_with_notes(
         read = {}
         for name in table.column_names:
             problem = _problem(table[name], expected.get(name))
-            values = None if problem else _from_arrow(name, table[name], notes["categories"].get(name))
+            values = None if problem else _from_arrow(name, table[name], notes.categories.get(name))
             if problem or values is None:
                 raise RunError(f"{path} cannot be used: column {name!r} {problem or OTHER_CLASS}; {DAMAGED}.")
             read[name] = values

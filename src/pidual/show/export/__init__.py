@@ -22,7 +22,7 @@ from ...data.sources import Source
 from ...data.sources.csv_file import CsvFile
 from ...data.sources.json_lines import JsonLines
 from ...data.sources.parquet import ParquetFile
-from ...errors import RunError, UsageError
+from ...errors import UsageError
 from ...errors.messages import quoted
 from ...files import replacing
 from ...files.spreadsheet import write_csv
@@ -124,8 +124,6 @@ def export_soft(run: RunFiles, out: str | Path, to: str) -> pd.DataFrame:
     """
     items = run.items
     posterior = [name for name in items.columns if name.startswith(("p_", "top_"))]
-    if not posterior:
-        raise RunError(f"{run.path} has no posterior: an older pidual wrote it; fit again.")
     soft = items[["item", *posterior]]
     with replacing(Path(out)) as temporary:
         _write_frame(soft, temporary, to)

@@ -56,7 +56,7 @@ def write_tasks(
         about = about.loc[list(only)]
     fields = _fields(source, roles, about["row"].to_numpy())
     tags = tags_of(source, list(fields))
-    version = f"pidual {run.config['method']} {run.summary.get('run_id', '')}".strip()
+    version = f"pidual {run.config.method} {run.summary.run_id}"
     with replacing(out) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, (item, task) in enumerate(zip(about.index, about.to_dict("records"), strict=True)):

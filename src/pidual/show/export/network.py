@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from ...learn.methods import LatentTruth, Method
 from ...learn.methods.fitted_truth import FittedTruth
 from ...learn.nets import MLP, Standardize
 from ...run.files import RunFiles
+from ...run.records.model import InputSchema
 from . import snippet_path
 from .snippet import snippet, stand_ins
 
@@ -43,16 +44,16 @@ class Probabilities(nn.Module):
     ----------
     method : Method
         A trained one.
-    inputs : mapping
+    inputs : InputSchema
         The schema of its inputs. Missing numbers (NaN) are filled in as `data.inputs` does it.
     """
 
     fill: Tensor | None
 
-    def __init__(self, method: Method, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, method: Method, inputs: InputSchema) -> None:
         super().__init__()
         self.method = method
-        self.columns: list[int] = (inputs.get("missing") or {}).get("columns", [])
+        self.columns = [] if inputs.missing is None else inputs.missing.columns
         self.register_buffer("fill", torch.tensor(stand_ins(inputs)) if self.columns else None)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -65,15 +66,15 @@ class Probabilities(nn.Module):
 
 def load_network(run: RunFiles) -> Method:
     """Load the trained method of a run; an error where it reads no array of numbers."""
-    kind = run.model["inputs"]["kind"]
+    kind = run.model.inputs.kind
     if kind == "none":
         raise UsageError(f"{run.path} was fitted without inputs (--no-x), so it has no network to export.")
     if kind == "text":
         raise UsageError(
             f"{run.path} was fitted on text, which pidual turns into numbers first; predict with `pidual predict`."
         )
-    if run.model["method"] in DRAWING:
-        raise UsageError(f"The method {run.model['method']} averages over random draws, which cannot be exported.")
+    if run.model.method in DRAWING:
+        raise UsageError(f"The method {run.model.method} averages over random draws, which cannot be exported.")
     return load_method(run)[0]
 
 
@@ -93,13 +94,13 @@ def write_onnx(run: RunFiles, out: Path) -> float | None:
         The largest difference from our own probabilities in onnxruntime; None where that is not installed. One above
         1e-5 is an error, and nothing is written.
     """
-    network = Probabilities(load_network(run), run.model["inputs"]).eval()
+    network = Probabilities(load_network(run), run.model.inputs).eval()
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"ONNX needs {' and '.join(missing)}: pip install 'pidual[onnx]'.")
-    x = made_up_inputs(run.model["inputs"], network)
+    x = made_up_inputs(run.model.inputs, network)
     program = trace(network, torch.from_numpy(x))
-    program.model.metadata_props["classes"] = json.dumps(run.model["classes"], ensure_ascii=False)
+    program.model.metadata_props["classes"] = json.dumps(run.model.classes, ensure_ascii=False)
     program.model.producer_name = "pidual"
     with replacing(out) as temporary:
         program.save(temporary)
@@ -178,13 +179,13 @@ def compare(network: Probabilities, path: Path, x: NDArray[Any]) -> float | None
     return worst
 
 
-def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
+def made_up_inputs(inputs: InputSchema, network: nn.Module) -> NDArray[Any]:
     """Draw inputs like those of the run: bytes for pictures, shares for probabilities, else numbers around the mean."""
     rng = np.random.default_rng(0)
-    size = (N_CHECKED, *inputs["shape"])
-    if inputs["kind"] == "images":
+    size = (N_CHECKED, *inputs.shape)
+    if inputs.kind == "images":
         return rng.integers(0, 256, size, np.uint8)
-    if inputs["kind"] == "probabilities":
+    if inputs.kind == "probabilities":
         return rng.dirichlet(np.ones(size[1]), N_CHECKED).astype(np.float32)
     x = rng.normal(size=size)
     for module in network.modules():
@@ -195,9 +196,9 @@ def made_up_inputs(inputs: dict[str, Any], network: nn.Module) -> NDArray[Any]:
             scale = torch.maximum(module.each, module.alike).numpy()  # 0 where a column was constant, or was not used
             spread = np.divide(1, scale, out=np.ones_like(scale), where=scale > 0)
             x = x * spread.reshape(x.shape[1:]) + module.mean.numpy().reshape(x.shape[1:])
-    if missing := inputs.get("missing"):
-        x = x[:, : -len(missing["columns"])]
-        x[::3, missing["columns"]] = np.nan
+    if missing := inputs.missing:
+        x = x[:, : -len(missing.columns)]
+        x[::3, missing.columns] = np.nan
     return x.astype(np.float32)
 
 
@@ -214,9 +215,9 @@ def write_state_dict(run: RunFiles, out: Path) -> None:
     method = load_network(run)
     if not isinstance(method, LatentTruth | FittedTruth) and type(method).logits is not Method.logits:
         raise UsageError(
-            f"The method {run.model['method']} predicts by more than its network; use --to onnx, or Run.load()."
+            f"The method {run.model.method} predicts by more than its network; use --to onnx, or Run.load()."
         )
-    if run.model["inputs"]["kind"] == "probabilities":
+    if run.model.inputs.kind == "probabilities":
         raise UsageError(f"{run.path} was fitted on given probabilities and has no network; use --to onnx.")
     state = plain_state(method)
     text = snippet(run.model, state, out.name)

@@ -10,21 +10,21 @@ from torch import Tensor
 from ...fit.load_model import FETCHING
 from ...learn.closed_form.kernels import CLIP, CONSTANT
 from ...run.files import CLOSED_FORM
+from ...run.records.model import InputSchema, Model, StoredNetwork
 
 
-def stand_ins(inputs: Mapping[str, Any]) -> list[float]:
+def stand_ins(inputs: InputSchema) -> list[float]:
     """Return by column of x the number that stands for a missing one; NaN where none was missing in training."""
-    missing = inputs["missing"]
-    fill = dict(zip(missing["columns"], missing["medians"], strict=True))
-    return [fill.get(at, math.nan) for at in range(inputs["shape"][0] - len(fill))]
+    fill = {} if inputs.missing is None else dict(zip(inputs.missing.columns, inputs.missing.medians, strict=True))
+    return [fill.get(at, math.nan) for at in range(inputs.shape[0] - len(fill))]
 
 
-def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str) -> str:
+def snippet(model: Model, state: Mapping[str, Tensor], weights: str) -> str:
     """Write a program that loads the weights in the file called `weights`.
 
     Parameters
     ----------
-    model : dict
+    model : Model
         What model.json holds.
     state : dict of tensors
         The weights, as `network.plain_state` names them.
@@ -33,19 +33,20 @@ def snippet(model: Mapping[str, Any], state: Mapping[str, Tensor], weights: str)
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    network, inputs, classes = model["network"], model["inputs"], list(model["classes"])
-    fill = stand_ins(inputs) if inputs.get("missing") else None
+    network, inputs, classes = model.network, model.inputs, list(model.classes)
+    missing = inputs.missing
+    fill = stand_ins(inputs) if missing else None
     values: dict[str, Any] = {
         "weights": weights,
         "classes": classes,
-        "shape": ", ".join(map(str, inputs["shape"] if fill is None else [len(fill)])),
-        "is_images": inputs["kind"] == "images",
-        "plain": network["name"] in ("mlp", CLOSED_FORM),  # torch alone
+        "shape": ", ".join(map(str, inputs.shape if fill is None else [len(fill)])),
+        "is_images": inputs.kind == "images",
+        "plain": network.name in ("mlp", CLOSED_FORM),  # torch alone
         "fill": repr(fill).replace("nan", "torch.nan") if fill else None,
-        "filled": inputs["missing"]["columns"] if fill else None,
+        "filled": missing.columns if missing and fill else None,
     }
-    if network["name"] == CLOSED_FORM:
-        values |= {"kernels": [tuple(kernel) for kernel in network["options"]["kernels"]]}
+    if network.name == CLOSED_FORM:
+        values |= {"kernels": [tuple(kernel) for kernel in network.options["kernels"]]}
         values |= {"shapes": {name: tuple(value.shape) for name, value in state.items()}}
         values |= {"constant": CONSTANT, "clip": CLIP}
     else:
@@ -67,11 +68,11 @@ def layers(state: Mapping[str, Tensor]) -> str:
     return f"nn.Sequential({', nn.ReLU(), '.join(linear)})"
 
 
-def builder(network: Mapping[str, Any], n_classes: int) -> str:
+def builder(network: StoredNetwork, n_classes: int) -> str:
     """Write a member that is one of pidual's networks, or of a library's."""
-    size = network["standardize"]
-    given = [f"in_shape={tuple(network['in_shape'])}", f"n_classes={n_classes}"]
+    size = network.standardize
+    given = [f"in_shape={tuple(network.in_shape)}", f"n_classes={n_classes}"]
     given += [f"standardize=Standardize([0.0] * {size}, [1.0] * {size})"] if size else []
-    options = {name: value for name, value in network["options"].items() if name not in FETCHING}
+    options = {name: value for name, value in network.options.items() if name not in FETCHING}
     given += [f"**{options!r}"] if options else []
-    return f"build_network({network['name']!r}, {', '.join(given)})"
+    return f"build_network({network.name!r}, {', '.join(given)})"

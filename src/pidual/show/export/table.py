@@ -12,12 +12,12 @@ from ...run.files import RunFiles
 
 def open_table(run: RunFiles, table: str | Path | None = None) -> tuple[Source, Roles]:
     """Open the table of a run as the run read it, and say which column is what; an error if it is not the same."""
-    about = run.config.get("source", {})
-    path, read = table or about.get("table"), about.get("read") or {}
+    about = run.config.source
+    path, read = table or about.table, {} if about.read is None else about.read.to_json()
     if path is None or not Path(path).exists():
         raise UsageError(f"the table of {run.path} is not at {path}; say where it is with table= (--table).")
     given = run.predictions.frame.set_index("row")["given_label"].sort_index()
-    found = reopen_table(path, read, given, run.config["data"]["n_rows"])
+    found = reopen_table(path, read, given, run.config.data.n_rows)
     if found is None:
         raise RunError(
             f"{path} does not hold the labels that {run.path} was made of, or has changed since; give the table as it "

@@ -1,14 +1,17 @@
 """How many labels are wrong, how sure that is, how well scores separate them, and what clean labels say about it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from ...detect.sentences import between, count, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
+from ...run.records.summary import ClassFindings, Evaluation
 from . import figures
-from .headline import known_wrong, noise_rate
-from .words import Array, Context, auc, clean, number, records, section
+from .headline import known_wrong
+from .words import Array, Context, auc, clean
 
 MILESTONES = (0.1, 0.25, 0.5, 1.0, 2.0)  # parts of the flagged labels that are looked at
 DRAWN = 2.5  # and up to which part the curve is drawn
@@ -16,26 +19,23 @@ MAX_CLASSES = 50
 OPEN_CLASSES = 6
 
 
-def amounts(run: RunFiles, predictions: Predictions) -> Context | None:
-    """The estimate with its interval, and what looking at so many labels should find; None in older runs."""
-    detection, noise = section(run.summary, "detection"), section(run.summary, "noise")
-    precision, n_issues = number(detection.get("expected_precision")), predictions.n_issues
-    curve = _curve(detection.get("curve"))
+def amounts(run: RunFiles, predictions: Predictions) -> Context:
+    """The estimate with its interval, and what looking at so many labels should find."""
+    detection, noise = run.summary.detection, run.summary.noise
+    precision, n_issues, n = detection.expected_precision, predictions.n_issues, len(predictions)
+    curve = [(float(one.n), one.expected_wrong, one.precision) for one in detection.curve]
     if precision is not None and n_issues and curve:  # between two points of the curve it may bend just here
         curve = sorted(
             [*(point for point in curve if point[0] != n_issues), (n_issues, precision * n_issues, precision)]
         )
-    classes = _classes(detection.get("classes"))
-    rate = noise_rate(run.summary)
-    if not curve and not classes and not noise:
-        return None
+    classes = _classes(detection.classes)
     return {
-        "rate": rate,
-        "wrong": None if rate is None else rate * len(predictions),
-        "interval": between(number(noise.get("low")), number(noise.get("high"))),
-        "counts": _counts(noise, len(predictions)),
+        "rate": noise.rate,
+        "wrong": noise.rate * n,
+        "interval": between(noise.low, noise.high),
+        "counts": f"{count(noise.low * n)} to {count(noise.high * n)}",
         "precision": precision,
-        "precision_interval": between(number(detection.get("precision_low")), number(detection.get("precision_high"))),
+        "precision_interval": between(detection.precision_low, detection.precision_high),
         "n_issues": n_issues,
         "svg": _curve_svg(curve, n_issues) if len(curve) > 1 else None,
         "milestones": _milestones(curve, n_issues),
@@ -43,22 +43,6 @@ def amounts(run: RunFiles, predictions: Predictions) -> Context | None:
         "more_classes": classes[OPEN_CLASSES:MAX_CLASSES],
         "n_classes": len(classes),
     }
-
-
-def _counts(noise: Context, n: int) -> str:
-    low, high = number(noise.get("low")), number(noise.get("high"))
-    return "" if low is None or high is None else f"{count(low * n)} to {count(high * n)}"
-
-
-def _curve(points: object) -> list[tuple[float, float, float]]:
-    """Labels looked at, wrong ones expected among them, and their share."""
-    found = []
-    for point in records(points):
-        n, wrong = number(point.get("n")), number(point.get("expected_wrong"))
-        if n and wrong is not None:
-            precision = number(point.get("precision"))
-            found.append((n, wrong, wrong / n if precision is None else precision))
-    return sorted(found)
 
 
 def _curve_svg(curve: list[tuple[float, float, float]], n_issues: int) -> str:
@@ -87,18 +71,13 @@ def _rounded(value: float) -> int:
     return int(float(f"{value:.2g}"))
 
 
-def _classes(entries: object) -> list[Context]:
+def _classes(entries: list[ClassFindings]) -> list[Context]:
     """Per given class: labels, flagged ones, and how many are expected to be wrong, most first."""
     found = [
-        {
-            "name": clean(str(entry.get("class"))),
-            "given": number(entry.get("given")),
-            "issues": number(entry.get("issues")),
-            "wrong": number(entry.get("expected_wrong")),
-        }
-        for entry in records(entries)
+        {"name": clean(str(one.label)), "given": one.given, "issues": one.issues, "wrong": one.expected_wrong}
+        for one in entries
     ]
-    return sorted(found, key=lambda entry: -(entry["wrong"] or 0.0))
+    return sorted(found, key=lambda entry: -entry["wrong"])
 
 
 def histograms(p: Predictions) -> list[Context]:
@@ -136,10 +115,11 @@ def _mean_of(counts: Array) -> float:
     return float((counts * centres).sum() / max(counts.sum(), 1))
 
 
-def evaluation(values: Context | None, *, gate: bool) -> list[tuple[str, str, str]]:
+def evaluation(found: Evaluation | None, *, gate: bool) -> list[tuple[str, str, str]]:
     """What the clean labels say, each with its meaning; empty where there were none."""
-    if not values:
+    if found is None:
         return []
+    meaning: list[tuple[str, str, str, Callable[[float | None], str]]]
     meaning = [
         ("test_accuracy", "Test accuracy", "share of test items the model gets right", percent),
         ("detection_auc", "Detection AUC", "1 = every wrong label ranks below every right one", auc),
@@ -149,12 +129,13 @@ def evaluation(values: Context | None, *, gate: bool) -> list[tuple[str, str, st
         ("issue_precision", "Precision", "share of flagged labels that are wrong", percent),
         ("issue_recall", "Recall", "share of wrong labels that are flagged", percent),
     ]
-    known = [
-        entry for entry in meaning if number(values.get(entry[0])) is not None and (gate or entry[0] != "gate_auc")
+    shown = [
+        (name, show(value), what)
+        for key, name, what, show in meaning
+        if (value := getattr(found, key)) is not None and (gate or key != "gate_auc")
     ]
-    shown = [(name, show(number(values[key])), what) for key, name, what, show in known]
-    native = {name: value for name, value in (values.get("score_auc") or {}).items() if name != "gate"}
+    native = {name: value for name, value in found.score_auc.items() if name != "gate"}
     return shown + [
-        (f"{name.replace('_', ' ').capitalize()} AUC", auc(number(value)), "the same, ranked by the method's own score")
+        (f"{name.replace('_', ' ').capitalize()} AUC", auc(value), "the same, ranked by the method's own score")
         for name, value in native.items()
     ]

@@ -43,19 +43,16 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
     context: Context = {
         **headline(run, predictions),
         "has_gate": predictions.gate is not None,
-        "suggestion": "Consensus" if predictions.has_consensus else "Model says",
-        "has_consensus": predictions.has_consensus,
-        "by_answers": _by_answers(summary),
         "suspects": suspects(run, predictions, max_suspects),
         "amounts": amounts(run, predictions),
         "histograms": histograms(predictions),
-        "evaluation": evaluation(summary.get("evaluation"), gate=predictions.gate is not None),
+        "evaluation": evaluation(summary.evaluation, gate=predictions.gate is not None),
         "annotators": annotators(run.annotators),
         "by_class": by_class(run.annotators, run.annotator_classes),
-        "agreement": agreement(summary),
-        "classes": classes(summary, predictions),
-        "pi_health": pi_health(summary),
-        "pi_effects": pi_effects(summary),
+        "agreement": agreement(summary.agreement),
+        "classes": classes(summary.classes, predictions),
+        "pi_health": pi_health(summary.pi_health),
+        "pi_effects": pi_effects(summary.pi_effects or []),
         "curves": curves(run),
         "restarted": len({epoch.get("attempt") for epoch in run.history}) > 1,
         "made_by": made_by(run),
@@ -69,28 +66,15 @@ def build_report(run: RunFiles, *, max_suspects: int = 200) -> Path:
 
 def _read_counted(run: RunFiles) -> Predictions:
     """The columns of the predictions that are counted; or say what the run lacks."""
-    path = run.path
-    if not (path / "predictions.parquet").is_file():
-        raise RunError(f"{path} has no predictions.parquet, so there is nothing to report; fit into it first.")
-    if not (path / "summary.json").is_file():
-        raise RunError(f"{path} has no summary.json; it is not a finished run, so fit again.")
-    predictions = run.read_predictions([name for name in COUNTED if name != "gate" or _has_gate_network(run)])
-    if run.summary["n_issues"] != predictions.n_issues:
-        raise RunError(
-            f"{path / 'summary.json'} counts {run.summary['n_issues']:,} issues and {path / 'predictions.parquet'} "
-            f"marks {predictions.n_issues:,}; the directory is damaged, so fit again."
-        )
-    return predictions
+    for name in ("summary.json", "predictions.parquet"):
+        if not (run.path / name).is_file():
+            raise RunError(f"{run.path} has no {name}; it is not a finished run, so fit into it first.")
+    return run.read_predictions([name for name in COUNTED if name != "gate" or _has_gate_network(run)])
 
 
 def _has_gate_network(run: RunFiles) -> bool:
     """Whether the method has a gate; what others call so is the label quality again."""
-    return str(run.config.get("method", "")).startswith("pi_dual")
-
-
-def _by_answers(summary: Context) -> bool:
-    """Whether label_quality is by the input and all answers; in older runs it may be by the input alone."""
-    return bool(summary.get("label_quality", "posterior" if "noise" in summary else "confidence") == "posterior")
+    return run.config.method.startswith("pi_dual")
 
 
 def _sections(context: Context) -> list[tuple[str, str]]:

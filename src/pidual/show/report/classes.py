@@ -7,20 +7,19 @@ import numpy as np
 from ...detect.counts import Counts
 from ...detect.items import Truth
 from ...run.predictions import Predictions
-from .words import Array, Context, clean, number, records, section, texts
+from ...run.records.summary import Classes, ConfusedPair
+from .words import Array, Context, clean, texts
 
 MAX_PAIRS = 8
 MAX_ADVICE = 10
 MAX_HEAT_CLASSES = 12
-MAX_TRANSITION_CLASSES = 20
 
 
-def classes(summary: Context, predictions: Predictions) -> Context:
+def classes(estimated: Classes, predictions: Predictions) -> Context:
     """Advice, frequent confusions and a matrix: as the run estimated them, else as labels were flagged."""
-    estimated = section(summary, "classes")
-    pairs = _estimated_pairs(estimated.get("pairs"))
+    pairs = _estimated_pairs(estimated.pairs)
     return {
-        "advice": texts(estimated.get("advice"))[:MAX_ADVICE],
+        "advice": texts(estimated.advice)[:MAX_ADVICE],
         "estimated": pairs[:MAX_PAIRS],
         "n_estimated": len(pairs),
         "transitions": _transitions(estimated),
@@ -28,16 +27,11 @@ def classes(summary: Context, predictions: Predictions) -> Context:
     }
 
 
-def _estimated_pairs(entries: object) -> list[Context]:
+def _estimated_pairs(pairs: list[ConfusedPair]) -> list[Context]:
     """Which class is given in place of which, and how often that is expected."""
     found = [
-        {
-            "true": clean(str(pair.get("true"))),
-            "given": clean(str(pair.get("given"))),
-            "count": number(pair.get("count")) or 0.0,
-            "share": number(pair.get("share")),
-        }
-        for pair in records(entries)
+        {"true": clean(pair.true), "given": clean(pair.given), "count": pair.count, "share": pair.share}
+        for pair in pairs
     ]
     return _with_widths(sorted(found, key=lambda pair: -pair["count"]))
 
@@ -47,16 +41,10 @@ def _with_widths(pairs: list[Context]) -> list[Context]:
     return [pair | {"width": 100 * pair["count"] / most} for pair in pairs]
 
 
-def _transitions(estimated: Context) -> Context | None:
+def _transitions(estimated: Classes) -> Context | None:
     """P(given | true) as a matrix, a row for every true class."""
-    names, matrix = estimated.get("names"), estimated.get("transitions")
-    if not isinstance(names, list) or not isinstance(matrix, list) or not names:
-        return None
-    square = len(matrix) == len(names) and all(isinstance(row, list) and len(row) == len(names) for row in matrix)
-    if len(names) > MAX_TRANSITION_CLASSES or not square:
-        return None
-    share = np.array([[number(value) or 0.0 for value in row] for row in matrix])
-    return _matrix(share, [str(name) for name in names])
+    names, matrix = estimated.names, estimated.transitions
+    return None if matrix is None or not names else _matrix(np.array(matrix), names)
 
 
 def _matrix(share: Array, names: list[Any]) -> Context:

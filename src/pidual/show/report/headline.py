@@ -8,7 +8,9 @@ import numpy as np
 from ...detect.sentences import between, count, describe_copies, explain_result, percent
 from ...run.files import RunFiles
 from ...run.predictions import Predictions
-from .words import Array, Context, number, records, section, texts
+from ...run.records.state import Event
+from ...run.records.summary import Verdict
+from .words import Array, Context, texts
 
 MAX_EVENTS = 50
 OPEN_WARNINGS = 3  # shown at once; the others unfold
@@ -27,25 +29,23 @@ IN_MEMORY = ("table", "")  # what a table is called that was read from no file
 def headline(run: RunFiles, predictions: Predictions) -> Context:
     """Title, verdict, key figures, plain sentences, and what the reader must be warned of."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
-    result = explain_result(summary, noise_rate(summary), n, n_issues, _checked(predictions))
-    verdict = _verdict(summary)
-    failed = verdict is not None and verdict["status"] == "failed"
-    copies = [describe_copies(record) for record in records(summary.get("copies"))]
-    warnings = [*texts(copies), *texts(summary.get("warnings"))][:MAX_EVENTS]
-    guard = section(summary, "guard")
+    result = explain_result(summary, n, n_issues, _checked(predictions))
+    verdict = _verdict(summary.verdict)
+    failed = verdict["status"] == "failed"
+    warnings = texts([*map(describe_copies, summary.copies), *summary.warnings])[:MAX_EVENTS]
     return {
         "title": "This fit failed" if failed else _title(n, n_issues),
         "name": data_name(run),
         "run_name": run.path.resolve().name,
         "command": detect_command(run),
-        "method": str(run.config.get("method_title") or run.config.get("method", "unknown method")),
-        "created": str(run.config.get("created", ""))[:16].replace("T", " "),
-        "version": str(run.config.get("pidual", "")),
+        "method": run.config.method_title,
+        "created": run.config.created[:16].replace("T", " "),
+        "version": run.config.pidual,
         "verdict": verdict,
         "tiles": _tiles(run, predictions),
         "sentences": [FAILED] if failed else result,
-        "cut_note": str(section(summary, "cutoff").get("note", "")),
-        "guard": {"events": _events(records(guard.get("events"))), "recovered": bool(guard.get("recovered"))},
+        "cut_note": summary.cutoff.note,
+        "guard": {"events": _events(summary.guard.events), "recovered": summary.guard.recovered},
         "warnings": warnings[:OPEN_WARNINGS],
         "more_warnings": warnings[OPEN_WARNINGS:],
     }
@@ -59,35 +59,29 @@ def known_wrong(predictions: Predictions) -> tuple[Array, Array] | None:
 
 def data_name(run: RunFiles) -> str:
     """What the data is called: the file's name, or what a run from memory says it is."""
-    data, source = section(run.config, "data"), section(run.config, "source")
-    for name in (data.get("table"), source.get("table"), source.get("x")):
-        if name and str(name) not in IN_MEMORY:
-            return PurePath(str(name)).name
+    source = run.config.source
+    for name in (run.config.data.table, source.table, source.x):
+        if name and name not in IN_MEMORY:
+            return PurePath(name).name
     return run.path.resolve().name
 
 
 def detect_command(run: RunFiles) -> str:
     """The command that lists the labels this page shows, for the directory as it was named to us."""
-    cutoff = section(run.summary, "cutoff")
-    options = {"budget": ["--budget", str(cutoff.get("budget"))], "fixed": ["--cutoff", str(cutoff.get("value"))]}
-    return shlex.join(["pidual", "detect", str(run.path), *options.get(str(cutoff.get("kind")), [])])
+    cutoff = run.summary.cutoff
+    options = ["--cutoff", str(cutoff.value)] if cutoff.kind == "fixed" else []
+    return shlex.join(["pidual", "detect", str(run.path), *options])
 
 
-def _verdict(summary: Context) -> Context | None:
-    """What to think of the fit itself; in an older run only the guard may have said something."""
-    given, guard = section(summary, "verdict"), section(summary, "guard")
-    status = given.get("status")
-    if status is None and guard.get("events") and not guard.get("recovered"):
-        status = "failed"
-    if status not in VERDICTS:
-        return None
-    title, text = VERDICTS[status]
-    return {"status": status, "title": title, "text": text, "reasons": texts(given.get("reasons"))}
+def _verdict(verdict: Verdict) -> Context:
+    """What to think of the fit itself."""
+    title, text = VERDICTS[verdict.status]
+    return {"status": verdict.status, "title": title, "text": text, "reasons": texts(verdict.reasons)}
 
 
-def _events(events: list[Context]) -> list[Context]:
+def _events(events: list[Event]) -> list[Context]:
     """What the guard did, with epochs counted from 1, as people do."""
-    return [event | {"epoch": event["epoch"] + 1} for event in events[:MAX_EVENTS]]
+    return [event.to_json() | {"epoch": event.epoch + 1} for event in events[:MAX_EVENTS]]
 
 
 def _title(n: int, n_issues: int) -> str:
@@ -99,25 +93,24 @@ def _title(n: int, n_issues: int) -> str:
 def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]]:
     """Key figures, each with what it is."""
     summary, n, n_issues = run.summary, len(predictions), predictions.n_issues
-    noise, detection = section(summary, "noise"), section(summary, "detection")
-    rate, accuracy = noise_rate(summary), number(summary.get("valid_accuracy"))
-    interval = between(number(noise.get("low")), number(noise.get("high")))
+    noise, consensus, data = summary.noise, summary.consensus, run.config.data
     tiles = [
-        ("Labels", count(n), _of_items(section(run.config, "data"))),
+        ("Labels", count(n), f"of {count(data.n_items)} items, {count(data.n_classes)} classes"),
         ("Look wrong", count(n_issues), f"flagged: {percent(n_issues / n if n else None)} of all labels"),
         (
             "Estimated noise",
-            percent(rate),
-            f"of all labels are wrong; range {interval}" if interval else "share of labels that are wrong",
+            percent(noise.rate),
+            f"of all labels are wrong; range {between(noise.low, noise.high)}",
+        ),
+        (
+            "Consensus",
+            percent(consensus.accuracy),
+            f"of the items have the right one; range {between(consensus.low, consensus.high)}",
         ),
     ]
-    consensus = section(summary, "consensus")
-    if (right := number(consensus.get("accuracy"))) is not None:
-        interval = between(number(consensus.get("low")), number(consensus.get("high")))
-        tiles.append(("Consensus", percent(right), f"of the items have the right one; range {interval}"))
-    precision = number(detection.get("expected_precision"))
+    precision, accuracy = summary.detection.expected_precision, summary.valid_accuracy
     if precision is not None and n_issues:
-        interval = between(number(detection.get("precision_low")), number(detection.get("precision_high")))
+        interval = between(summary.detection.precision_low, summary.detection.precision_high)
         what = "of the flagged labels should really be wrong" + (f" ({interval})" if interval else "")
         tiles.append(("Expected hits", percent(precision).replace("over ", "> "), what))
     if accuracy is not None:
@@ -126,18 +119,6 @@ def _tiles(run: RunFiles, predictions: Predictions) -> list[tuple[str, str, str]
         median = count(run.annotators["num_labelled"].median())
         tiles.append(("Annotators", count(len(run.annotators)), f"median {median} labels each"))
     return tiles
-
-
-def noise_rate(summary: Context) -> float | None:
-    """The estimated share of wrong labels."""
-    rate = number(section(summary, "noise").get("rate"))
-    return number(summary.get("estimated_noise_rate")) if rate is None else rate
-
-
-def _of_items(data: Context) -> str:
-    n_items, n_classes = data.get("n_items"), data.get("n_classes")
-    items = f"of {count(n_items)} items" if n_items else ""
-    return ", ".join(part for part in (items, f"{count(n_classes)} classes" if n_classes else "") if part)
 
 
 def _checked(predictions: Predictions) -> tuple[int, int] | None:

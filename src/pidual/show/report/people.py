@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ...detect.sentences import percent
-from .words import Context, clean, cleaned, measured, number, records, section
+from ...run.records.summary import Agreement
+from .words import Context, clean, cleaned, measured, number
 
 MAX_ANNOTATORS = 50
 OPEN_ANNOTATORS = 5
@@ -37,7 +38,6 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
         "axis": (start, end),
         "n_below": int((frame["quality_high"] < average).sum()),
         "n_drifting": int(np.count_nonzero(frame["drift"].fillna(False))) if "drift" in frame else 0,
-        "by_harm": "harm" in frame,
         "has_agreement": any(row["agreement"] is not None for row in rows),
         "first": rows[:OPEN_ANNOTATORS],
         "more": rows[OPEN_ANNOTATORS:],
@@ -83,9 +83,8 @@ def _cell(record: dict[Any, Any] | None) -> Context | None:
 
 
 def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """Annotators, those who do most harm first; in older runs those who are surely worse."""
-    order, ascending = (["harm"], [False]) if "harm" in frame else (["quality_high", "num_labelled"], [True, False])
-    return frame.sort_values(order, ascending=ascending, kind="stable")
+    """Annotators, those who do most harm first."""
+    return frame.sort_values("harm", ascending=False, kind="stable")
 
 
 def axis_of(low: float, high: float, average: float) -> tuple[float, float]:
@@ -99,7 +98,6 @@ def axis_of(low: float, high: float, average: float) -> tuple[float, float]:
 def _row(record: dict[Any, Any], start: float, end: float) -> Context:
     row = cleaned(record)
     quality, low, high = row["annotator_quality"], row["quality_low"], row["quality_high"]
-    wrong = number(row.get("expected_wrong"))
     places = [100 * (value - start) / (end - start) for value in (low, quality, high)]
     return {
         "annotator": row["annotator"],
@@ -108,7 +106,7 @@ def _row(record: dict[Any, Any], start: float, end: float) -> Context:
         "high": high,
         "places": places,
         "labelled": row["num_labelled"],
-        "wrong": (1 - quality) * row["num_labelled"] if wrong is None else wrong,
+        "wrong": row["expected_wrong"],
         "issues": row["num_issues"],
         "agreement": number(row.get("agreement")),
         "notes": _notes(row),
@@ -137,23 +135,14 @@ def _notes(row: Context) -> list[str]:
     return notes
 
 
-def agreement(summary: Context) -> Context | None:
+def agreement(found: Agreement | None) -> Context | None:
     """How far annotators agree, beyond chance; None where no item has two answers."""
-    values = section(summary, "agreement")
-    alpha = number(values.get("alpha"))
-    if alpha is None:
+    if found is None:
         return None
-    low, high = number(values.get("alpha_low")), number(values.get("alpha_high"))
-    pairs = [
-        {"a": clean(str(pair.get("a"))), "b": clean(str(pair.get("b")))}
-        | {"kappa": number(pair.get("kappa")), "items": number(pair.get("items"))}
-        for pair in records(values.get("pairs"))
-    ]
-    level = "good" if alpha >= GOOD else "fair" if alpha >= FAIR else "low"
     return {
-        "alpha": alpha,
-        "level": level,
-        "interval": "" if low is None or high is None else f"{low:.2f} to {high:.2f}",
-        "kappa": number(values.get("mean_kappa")),
-        "pairs": pairs[:MAX_AGREEING],
+        "alpha": found.alpha,
+        "level": "good" if found.alpha >= GOOD else "fair" if found.alpha >= FAIR else "low",
+        "interval": f"{found.alpha_low:.2f} to {found.alpha_high:.2f}",
+        "kappa": found.mean_kappa,
+        "pairs": [cleaned(pair.to_json()) for pair in found.pairs[:MAX_AGREEING]],
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...run.files import RunFiles
-from ...run.predictions import REASON_PARTS, Predictions, column_names, join_parts, take_rows
+from ...run.predictions import REASON_PARTS, Predictions, join_parts
 from .words import Context, clean, cleaned
 
 OPEN_SUSPECTS = 6  # listed at once; the others unfold
@@ -23,9 +23,9 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
     n_shown = min(limit, len(flagged))
     rows = np.concatenate([flagged[:limit], resting[:MAX_RESTING]])
     names = ["item", "annotator", "given_label", "label_quality", "gate", "y"]
-    there = column_names(run.path / "predictions.parquet")
+    there = run.prediction_columns
     columns = [name for name in [*names, *REASON_PARTS, "reason"] if name in there]
-    frame = take_rows(run.path / "predictions.parquet", rows, columns)
+    frame = run.take_predictions(rows, columns)
     classes = np.array([clean(name) for name in predictions.classes], dtype=object)
     frame["suggested"] = classes[predictions.suggested[rows]]
     frame["suggested_probability"] = predictions.suggested_probability[rows]
@@ -53,7 +53,7 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
 
 
 def why(record: Mapping[Any, Any]) -> str:
-    """The reason without the part that the table's own columns say, if there is more; all of it in older runs.
+    """The reason without the part that the table's own columns say, if there is more.
 
     A label that is the consensus itself needs all of it.
     """

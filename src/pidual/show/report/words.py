@@ -1,7 +1,7 @@
 """Values as the page shows them: counts, shares, scores, and text of limited length."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,20 +35,9 @@ def number(value: Any) -> float | None:
     return float(value) if known else None
 
 
-def section(summary: Mapping[str, Any], name: str) -> Context:
-    """An object of the summary; empty where an older run has none."""
-    value = summary.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def records(value: Any) -> list[Context]:
-    """The objects of a list in the summary; empty where an older run has none."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def texts(value: Any) -> list[str]:
-    """The texts of a list in the summary; empty where an older run has none."""
-    return [str(clean(str(entry))) for entry in value] if isinstance(value, list) else []
+def texts(values: Iterable[str]) -> list[str]:
+    """Texts of limited length."""
+    return [str(clean(value)) for value in values]
 
 
 def score(value: float | None) -> str:

@@ -24,6 +24,7 @@ from ...data.reopen import item_columns, reopen_table
 from ...data.text import read_texts, text_digest
 from ...errors import PidualError
 from ...run.files import RunFiles
+from ...run.records.model import InputSchema
 from .readers import MAX_COLUMNS, Fields, Numbers, Pictures, Record, Rows, Texts
 
 EMPTY: Record = {"picture": None, "text": None, "unusual": [], "columns": [], "more_columns": 0, "note": None}
@@ -53,9 +54,9 @@ class Originals:
 
     def __init__(self, run: RunFiles, x: Path | None = None):
         self._run, self._lock = run, threading.Lock()
-        about = run.config.get("source", {})
-        self._table, self._read = str(about.get("table") or ""), about.get("read")
-        self._x = str(x or about.get("x") or "")
+        source = run.config.source
+        self._table, self._read = source.table or "", source.read
+        self._x = str(x or source.x or "")
         self._moved = x is not None
 
     def show(self, position: int, item: str) -> Record:
@@ -85,7 +86,7 @@ class Originals:
             )
 
     def _open(self) -> Reader:
-        kind = str(self._schema["kind"])
+        kind = self._schema.kind
         if self._in_table and not self._moved:
             self._x = self._table
         if not self._x or (self._in_table and self._read is None):
@@ -96,25 +97,24 @@ class Originals:
                 "which the run was fitted, or say where it is with --x."
             )
         if kind == "images":
-            since = datetime.fromisoformat(self._run.config["created"])
+            since = datetime.fromisoformat(self._run.config.created)
             return Pictures(Path(self._x), since, self._search)
         if kind in ("none", "probabilities"):
             return self._open_fields()
         return self._open_texts() if kind == "text" else self._open_numbers()
 
     @property
-    def _schema(self) -> Record:
-        schema: Record = self._run.model["inputs"]
-        return schema
+    def _schema(self) -> InputSchema:
+        return self._run.model.inputs
 
     @functools.cached_property
     def _in_table(self) -> bool:
         """Say whether what is shown of items is in the table of labels itself."""
-        x = str(self._run.config.get("source", {}).get("x") or "")
-        return self._schema["kind"] in ("none", "probabilities") or x.startswith(f"{self._table} (")
+        x = self._run.config.source.x or ""
+        return self._schema.kind in ("none", "probabilities") or x.startswith(f"{self._table} (")
 
     def _open_texts(self) -> Reader:
-        column, item = str(self._schema["text"]), self._schema.get("item")
+        column, item = str(self._schema.text), self._schema.item
         if self._in_table:
             source, roles = self._opened_table()
             texts, names = read_texts(source, column, roles.item, repeats=True)
@@ -128,14 +128,14 @@ class Originals:
     def _open_numbers(self) -> Reader:
         if self._in_table:
             source, roles = self._opened_table()
-            inputs = table_inputs(source, item=roles.item, schema=self._schema)
+            inputs = table_inputs(source, item=roles.item, schema=self._schema.to_json())
         else:
-            inputs = load_inputs(self._x, schema=self._schema)
+            inputs = load_inputs(self._x, schema=self._schema.to_json())
         self._check(inputs.digest())
         assert isinstance(inputs.array, np.ndarray)
         labels = self._run.read_predictions(["row", "given_label", "consensus_label", "predicted_label"])
         x_row = self._x_row(inputs.names, len(inputs))
-        return Numbers(inputs.array, feature_names(self._schema), x_row, labels.given, labels.suggested)
+        return Numbers(inputs.array, feature_names(self._schema.to_json()), x_row, labels.given, labels.suggested)
 
     def _open_fields(self) -> Reader:
         source, roles = self._opened_table()
@@ -145,25 +145,27 @@ class Originals:
     def _opened_table(self) -> tuple[Any, Any]:
         labels = self._run.read_predictions(["row", "given_label"]).frame
         given = labels.set_index("row")["given_label"]
-        found = reopen_table(self._x, self._read or {}, given, self._run.config["data"]["n_rows"])
+        found = reopen_table(
+            self._x, {} if self._read is None else self._read.to_json(), given, self._run.config.data.n_rows
+        )
         if found is None:
             raise GoneError(f"{_name(self._x)} no longer has the labels of the run; its items are not shown.")
         return found
 
     def _check(self, digest: str) -> None:
-        if digest != self._run.config["data"].get("x_fingerprint", digest):
+        if digest != self._run.config.data.x_fingerprint:
             raise GoneError(f"{_name(self._x)} has changed since the run was made; its items are not shown.")
 
     @property
     def _hides(self) -> bool:
-        return not self._run.config["data"]["keep_ids"]
+        return not self._run.config.data.keep_ids
 
     def _items(self) -> Any:
         return self._run.read_predictions(["row", "item", "given_label"]).frame["item"].cat
 
     def _x_row(self, names: Any, n: int) -> Rows:
         """Find the input of each label, as `data.x_rows` does."""
-        if names is None and n == self._run.config["data"]["n_rows"]:
+        if names is None and n == self._run.config.data.n_rows:
             return np.arange(n)
         items = self._items()
         known = pd.Index(items.categories.astype(str))

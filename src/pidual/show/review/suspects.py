@@ -93,7 +93,7 @@ class Suspects:
         self.sample = self.place[spread_sample(read.label_quality, read.is_issue, sample)] if sample else None
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
         self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
-        self.has_inputs = run.config["data"]["x"] != "none"
+        self.has_inputs = run.config.data.x != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)
         self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)

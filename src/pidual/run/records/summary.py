@@ -1,0 +1,322 @@
+"""What summary.json holds: what came out of a run."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self
+
+from msgspec import Meta, field
+
+from .reading import AtLeast0, Count, Label, Number, Record, Seconds, Share
+from .state import Event
+
+Difference = Annotated[float, Meta(ge=-2, le=2)]
+Kappa = Annotated[float, Meta(ge=-1e6, le=1 + 1e-6)]
+Shares = Annotated[list[Share], Meta(max_length=10_000)]
+
+
+class Cutoff(Record, frozen=True):
+    """How issues are separated from the rest: labels with a quality below `value` are issues; `note` is a sentence."""
+
+    kind: Literal["auto", "fixed"]
+    value: Share
+    note: str
+
+
+class Verdict(Record, frozen=True):
+    """What a run says about itself.
+
+    Its reasons are sentences, the most serious first; a run that is ok has none.
+    """
+
+    status: Literal["ok", "doubtful", "failed"]
+    reasons: list[str]
+
+    @classmethod
+    def of(cls, failures: Iterable[str | None], doubts: Iterable[str | None]) -> Self:
+        """Return the verdict by reasons, of which some may not apply."""
+        failed, doubtful = ([reason for reason in reasons if reason] for reasons in (failures, doubts))
+        return cls(
+            status="failed" if failed else "doubtful" if doubtful else "ok",
+            reasons=failed + doubtful,
+        )
+
+
+class Rate(Record, frozen=True):
+    """A share with the interval that may be stated."""
+
+    rate: Share
+    low: Share
+    high: Share
+
+
+class Consensus(Record, frozen=True):
+    """How often the consensus is stated to be right, with its range, and what the answers to an item count as."""
+
+    accuracy: Share
+    low: Share
+    high: Share
+    votes: AtLeast0
+    answers: AtLeast0
+
+
+class Findings(Record, frozen=True):
+    """What looking at the first n labels, issues first and then by quality, is expected to find."""
+
+    n: Count
+    expected_wrong: AtLeast0
+    precision: Share
+
+
+class ClassFindings(Record, frozen=True):
+    """Labels given, issues, and labels expected to be wrong, of a class."""
+
+    label: Label | float | bool = field(name="class")
+    given: Count
+    issues: Count
+    expected_wrong: AtLeast0
+
+
+class Detection(Record, frozen=True):
+    """What the issues are expected to hold, without an interval where there is no issue."""
+
+    expected_precision: Share | None
+    precision_low: Share | None
+    precision_high: Share | None
+    curve: list[Findings]
+    classes: list[ClassFindings]
+
+
+class Guard(Record, frozen=True):
+    """What the guard of training did."""
+
+    recovered: bool
+    collapsed: bool
+    events: list[Event]
+
+
+class AnswerChoice(Record, frozen=True):
+    """What held-out answers decided where the answer model is worked out.
+
+    Of inputs: the weight of each kind of kernel, and the share of what answers agree on that inputs explain.
+    """
+
+    tau: Number
+    sharpness: Number
+    answer_log_likelihood: Number
+    misleading_rate: Share | None = None
+    misleading_follow: Share | None = None
+    kernels: dict[str, Number] = field(default_factory=dict)
+    explained: Share | None = None
+
+
+class Evaluation(Record, frozen=True):
+    """How well it went by clean labels; `score_auc` is of the method's own scores. Null where it is not defined."""
+
+    noise_rate: Share | None
+    detection_auc: Share | None
+    gate_auc: Share | None
+    score_auc: dict[str, Share | None]
+    issue_precision: Share | None
+    issue_recall: Share | None
+    consensus_accuracy: Share | None
+    test_accuracy: Share | None
+
+
+class PIEffect(Record, frozen=True):
+    """How likely an answer is right at two values of a PI column, and whether it indicates wrong answers (`tells`)."""
+
+    column: str
+    low: float | str
+    high: float | str
+    right_at_low: Share
+    right_at_high: Share
+    difference: Difference
+    difference_low: Difference
+    difference_high: Difference
+    tells: bool
+
+
+class PIProblem(Record, frozen=True):
+    """What is wrong with a PI column."""
+
+    column: str
+    problem: str
+    text: str
+
+
+class AgreeingPair(Record, frozen=True):
+    """Cohen's kappa of two annotators on the items that both answered."""
+
+    a: str
+    b: str
+    kappa: Kappa
+    items: Count
+
+
+class Agreement(Record, frozen=True):
+    """Krippendorff's alpha with its interval, and kappa of pairs of annotators."""
+
+    alpha: Kappa
+    alpha_low: Kappa
+    alpha_high: Kappa
+    mean_kappa: Kappa | None
+    pairs: list[AgreeingPair]
+
+
+class CopyGroup(Record, frozen=True):
+    """Annotators who copy each other; items and same are of the two of them who agree least."""
+
+    annotators: Annotated[list[str], Meta(min_length=2)]
+    items: Count
+    same: Count
+
+
+class ConfusedPair(Record, frozen=True):
+    """How often a class is given in place of another: expected number, and share of the answers to the true one."""
+
+    true: str
+    given: str
+    count: AtLeast0
+    share: Share
+
+
+class Classes(Record, frozen=True):
+    """How people label the classes: P(given | true) of at most 20, frequent mistakes, and what to do about them."""
+
+    names: list[str]
+    pairs: list[ConfusedPair]
+    advice: list[str]
+    transitions: list[Shares] | None = None
+
+    def __post_init__(self) -> None:
+        if self.transitions is not None and {len(self.transitions), *map(len, self.transitions)} != {len(self.names)}:
+            raise ValueError("must have a row and a column of transitions for each of its names")
+
+
+class ReviewedConsensus(Rate, frozen=True):
+    """For how many items the consensus is wrong: as stated, and by decisions; logit P(wrong) = a + b logit(stated)."""
+
+    stated: Share
+    a: Number
+    b: Number
+
+
+class Calibration(Record, frozen=True):
+    """What decisions of reviewers say about all labels; logit P(wrong) = a + b logit(1 - quality)."""
+
+    n_decisions: Count
+    n_wrong: Count
+    noise: Rate
+    precision: Rate | None
+    cutoff: Share
+    n_issues: Count
+    a: Number
+    b: Number
+    consensus: ReviewedConsensus
+
+
+class FromRun(Record, frozen=True):
+    """What the decisions on a run were, and what they have changed; pairs are of before and after."""
+
+    run: str
+    calibration: Calibration | None
+    n_decisions: Count
+    n_unsure: Count
+    n_wrong: Count
+    n_consensus_changed: Count
+    n_others_changed: Count
+    n_issues: tuple[Count, Count]
+    noise_rate: tuple[Share, Share]
+
+
+class Judged(Record, frozen=True):
+    """What is said about labels, however they were judged.
+
+    Parameters
+    ----------
+    n_issues : int
+        number of labels that look wrong
+    cutoff : Cutoff
+        `kind` and `value` of the cut-off, and a `note` on how it was chosen
+    verdict : Verdict
+        `status` (`ok`, `doubtful` or `failed`) and `reasons`, a list of sentences
+    noise : Rate
+        estimated share of wrong labels: `rate`, with its range `low` to `high`
+    estimated_noise_rate : float
+        the same as `noise.rate`
+    detection : Detection
+        expected precision of the list, of each class, and of the first n labels
+    """
+
+    n_issues: Count
+    cutoff: Cutoff
+    verdict: Verdict
+    noise: Rate
+    estimated_noise_rate: Share
+    detection: Detection
+
+
+class Summary(Judged, frozen=True):
+    """The results, in one object. Fields that a run has no value for are null or left out.
+
+    Parameters
+    ----------
+    format : int
+        number of the file format
+    selected_epoch : int
+        epoch of the weights that predict, counted from 0
+    valid_accuracy : float
+        agreement with noisy held-out labels
+    seconds : float
+        time of training
+    guard : Guard
+        whether training collapsed and was restarted, with `events`
+    model_selection : list of AnswerChoice
+        what held-out answers decided
+    warnings : list of str
+        warnings of the run, as sentences
+    evaluation : Evaluation
+        accuracy, AUC and others by clean labels, if these were given
+    consensus : Consensus
+        how often the consensus is right, `accuracy` from `low` to `high`, and how many `votes` the `answers` to an item
+        count as
+    classes : Classes
+        confusions of classes, and `advice`
+    pi_health : list of PIProblem
+        problems of PI columns: `column`, `problem`, `text`
+    pi_effects : list of PIEffect
+        how the chance of a right answer depends on each PI column
+    agreement : Agreement
+        Krippendorff's alpha and kappas of annotators
+    copies : list of CopyGroup
+        clusters of annotators who copy each other, with items in common and same answers
+    from_run : FromRun
+        of `fit --from`: the decisions used and what they changed
+    seconds_total : float
+        time of the whole run
+    run_id : str
+        digest of method, options and data
+    digests : dict
+        digest of every other result file
+    digest : str
+        digest of this file
+    """
+
+    format: int
+    selected_epoch: Count
+    valid_accuracy: Share | None
+    seconds: Seconds
+    guard: Guard
+    model_selection: list[AnswerChoice]
+    warnings: list[str]
+    evaluation: Evaluation | None
+    consensus: Consensus
+    classes: Classes
+    pi_health: list[PIProblem]
+    pi_effects: list[PIEffect] | None = None
+    agreement: Agreement | None = None
+    copies: list[CopyGroup] = field(default_factory=list)
+    from_run: FromRun | None = None
+    seconds_total: Seconds | None = None
+    run_id: str = ""
+    digests: dict[str, str] = field(default_factory=dict)
+    digest: str = ""
