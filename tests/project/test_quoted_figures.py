@@ -197,7 +197,7 @@ def test_review():
 
 
 QUOTED = {  # what pages quote from a page whose tables are made of result files
-    "what_can_go_wrong.md": ("detection.md", ["31 of 35 fits"]),
+    "what_can_go_wrong.md": ("detection.md", ["32 of 35 fits"]),
     "many_annotators.md": ("detection.md", ["269 of 294"]),
     "evidence.md": ("detection.md", ["27 sets"]),
 }
@@ -231,5 +231,5 @@ def test_rare_classes_are_as_bad_as_the_pages_say(benchmark):
     (fraud,) = (row for row in benchmark("site_tables").rows_of(counts) if row["set"] == "`fraud`")
     assert 0.85 < float(fraud["precision"]) < 0.89, "an eighth of what it lists is right"
     assert 0.81 < float(fraud["recall"]) < 0.86, "misses a sixth"
-    assert -6 < float(fraud["expected precision is off by"]) < -4, "five points more are wrong than it states"
+    assert -4 < float(fraud["expected precision is off by"]) < -2.5, "three points more are wrong than it states"
     assert fraud["planted annotators on top"] == "1 of 1"
