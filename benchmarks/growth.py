@@ -1,65 +1,84 @@
-"""How the default's processor time and memory grow, beside 0.2.0 and five folds of logistic regression.
+"""How the default's processor time and memory grow, beside five folds of logistic regression, and beside 0.2.0.
 
-    PIDUAL_DATA=DIR python benchmarks/growth.py ratios --before CHECKOUT [--repeats 2]
-    python benchmarks/growth.py growth [--only 1000000x256x10x1,...]
+    PIDUAL_DATA=DIR python benchmarks/growth.py [--only labelme,20000x128x10x2,...] [--repeats 1]
 
-Each fit is a process of its own on one thread, and the ways take turns (closed_form.py has them, and what is timed:
-preparing, fitting and judging). A row has the median seconds of processor time over the repeats, and the megabytes
-that a fit takes beyond those in use before it.
+Each fit is a process of its own on one thread, and the two ways take turns. A row has the median over the repeats of
+seconds of processor time (preparing, fitting and judging, without imports and reading), and the megabytes that a fit of
+the default takes beyond those in use before it. Data are crowds of crowd_data.py, and drawn tables of
+items x features x classes x answers to an item; 100,000 items and more are read from a memory map.
 
-    ratios    the default now, that of CHECKOUT (0.2.0 trained 25 networks), and five folds, on crowds and a drawn table
-    growth    the default, and five folds where these take minutes at most, on drawn tables of
-              items x features x classes x answers to an item; a million items are read from a memory map
+    now      the default
+    folds    what cleanlab asks for before it can begin: probabilities of five folds of logistic regression on the same
+             features, standardised, fitted to the vote of each item; of crowds and tables of 128 features
+    before   0.2.0, which trained 25 networks. It has other modules, so it is not measured again: the script of commit
+             5b35959 did, in turns with the default of that day
+
+Rows of the same data are replaced, others stay; each has the commit of `now`.
 """
 
 import argparse
 import json
+import os
+import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
-import closed_form
 import numpy as np
+import torch
 from common import RESULTS, write_result
 
+from pidual.data.datasets.base import NoisyDataset
+from pidual.data.datasets.synthetic import make_crowd
+from pidual.paper.about import commit
+
 OUT = RESULTS / "growth.json"
-CROWDS = ("labelme", "medical_treat", "digits_low_1", "20000x128")
+CROWDS = ("labelme", "medical_treat", "digits_low_1")
+ROWS = tuple(f"{n}x128x10x2" for n in (5000, 10000, 20000, 40000))
 SIZES = (
-    *(f"{n}x128x10x2" for n in (5000, 10000, 20000, 40000, 80000)),
-    *(f"20000x{d}x10x2" for d in (32, 512)),
-    "3000x10000x10x2",
-    *(f"20000x128x{k}x2" for k in (40, 100, 1000)),
-    *(f"20000x128x10x{answers}" for answers in (1, 4, 8)),
+    *CROWDS,
+    *(f"2000x{d}x10x2" for d in (128, 1000, 4096, 10000)),
+    *(f"5000x128x{k}x2" for k in (100, 1000)),
+    *(f"20000x128x10x{answers}" for answers in (1, 3, 10)),
+    *ROWS,
+    "100000x256x10x1",
+    "1000000x256x10x1",
 )
-FOLDS_NUMBERS = 30_000_000  # items x features x classes up to which five folds are tried
-MAPPED = 10**6  # items that are written to a file first
+MAPPED = 10**5  # items that are written to a file first
+PI = {"annotator": "category", "seconds": "duration"}
 
 
-def measure(name, ways, repeats):
-    """A row: the median seconds of each way, and the most megabytes of the default."""
-    found = {way: [] for way in ways}
-    for _ in range(repeats):
-        for way, source in ways.items():
-            found[way].append(closed_form.in_process("now" if way == "before" else way, name, source))
-    row = {"data": name}
-    for way, values in found.items():
-        row[way] = round(statistics.median(seconds for seconds, _ in values), 2)
-    return row | {"megabytes": round(max(megabytes for _, megabytes in found["now"]))}
+def sizes_of(name):
+    """Items, features, classes and answers to an item of a drawn table; none of a crowd."""
+    return [int(size) for size in name.split("x")] if name[0].isdigit() else []
 
 
-def mapped(n, d, k):
+def load(name, stack):
+    """A crowd of crowd_data.py, or a drawn one."""
+    from crowd_data import CROWDS as KNOWN
+
+    if name in KNOWN:
+        return KNOWN[name](0)
+    n, d, k, answers = sizes_of(name)
+    classes = [str(one) for one in range(k)]
+    if n >= MAPPED:
+        return mapped(n, d, k, classes, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+    crowd = make_crowd(n, 50, answers, n_classes=k, n_features=d, noise=0.3, seed=0)
+    x, x_test = crowd.x.astype(np.float32), crowd.x_test.astype(np.float32)
+    return NoisyDataset(name, crowd.frame, PI, x, x_test, crowd.y_test, classes)
+
+
+def mapped(n, d, k, classes, folder):
     """One answer to each of n items, whose features are in a file; made in parts."""
     from pidual.data import Inputs
-    from pidual.data.datasets.base import NoisyDataset
-    from pidual.data.datasets.synthetic import make_crowd
 
-    folder = tempfile.TemporaryDirectory()
     rng = np.random.default_rng(0)
     y, centres = rng.integers(0, k, n), rng.normal(size=(k, d)).astype(np.float32)
-    path = Path(folder.name) / "x.npy"
-    x = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
+    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, d))
     for start in range(0, n, 2**16):
         some = y[start : start + 2**16]
         x[start : start + 2**16] = 0.4 * centres[some] + rng.normal(size=(len(some), d))
@@ -69,63 +88,88 @@ def mapped(n, d, k):
     wrong = rng.random(n) < 0.3
     columns = {"item": np.arange(n), "annotator": rng.integers(0, 50, n), "seconds": rng.gamma(2, 4, n)}
     frame = type(small)(columns | {"label": np.where(wrong, rng.integers(0, k, n), y), "y": y})
-    inputs = Inputs.from_array(np.load(path, mmap_mode="r"), np.arange(n), source="x.npy")
-    pi = {"annotator": "category", "seconds": "duration"}
-    classes = [str(one) for one in range(k)]
-    return NoisyDataset("mapped", frame, pi, inputs, np.zeros((0, d), np.float32), y[:0], classes), folder
+    inputs = Inputs.from_array(np.load(folder / "x.npy", mmap_mode="r"), np.arange(n), source="x.npy")
+    return NoisyDataset("mapped", frame, PI, inputs, np.zeros((0, d), np.float32), y[:0], classes)
 
 
-def time_mapped(name):
-    """Print what closed_form.time_one does, of a table whose x is a memory map."""
-    import resource
+def ours(data):
+    """The default, as `pidual fit` has it."""
+    from pidual.fit.fit import train
+    from pidual.fit.judge import assess
+    from pidual.fit.options import FitOptions
+    from pidual.learn.engine import make_fabric
+    from pidual.paper.score import prepare_data
 
-    import torch
+    job = prepare_data(data, FitOptions(accelerator="cpu"))
+    fabric = make_fabric("cpu")
+    assess(job, train(job, fabric=fabric), fabric)
 
+
+def folds(data):
+    """Out-of-fold probabilities of a logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    vote = data.frame.groupby("item")["label"].agg(lambda labels: labels.mode()[0])
+    x = np.asarray(getattr(data.x, "array", data.x)).reshape(len(data.x), -1)[vote.index]
+    machine = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    cross_val_predict(machine, x, vote.to_numpy(), cv=5, method="predict_proba")
+
+
+def time_one(way, name):
+    """Print seconds of processor time, and megabytes that it takes beyond what there was."""
     torch.set_num_threads(1)
-    n, d, k, _ = map(int, name.split("x"))
-    data, folder = mapped(n, d, k)
-    with folder:
-        closed_form.ours(closed_form.load("60x5x3x2"))
+    with ExitStack() as stack:
+        data = load(name, stack)
+        ours(load("60x5x3x2", stack))  # whatever is imported late
         before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-        closed_form.ours(data)
+        (folds if way == "folds" else ours)(data)
         seconds = time.process_time() - started
         print(json.dumps([seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024]))
 
 
-def measure_mapped(name):
-    """A row of a table whose x is a memory map, in a process of its own."""
-    import subprocess
+def in_process(way, name):
+    """Seconds and megabytes of one fit."""
+    command = [sys.executable, __file__, "--one", way, name]
+    done = subprocess.run(
+        command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
 
-    done = subprocess.run([sys.executable, __file__, "one", "--only", name], capture_output=True, text=True, check=True)
-    seconds, megabytes = json.loads(done.stdout.splitlines()[-1])
-    return {"data": name, "now": round(seconds, 2), "megabytes": round(megabytes), "mapped": True}
+
+def measure(name, repeats):
+    """A row: the median seconds of each way, and the most megabytes of the default."""
+    found = {"now": [], "folds": []} if name in (*CROWDS, *ROWS) else {"now": []}
+    for _ in range(repeats):
+        for way, values in found.items():
+            values.append(in_process(way, name))
+    row = {way: round(statistics.median(seconds for seconds, _ in values), 2) for way, values in found.items()}
+    megabytes = max(megabytes for _, megabytes in found["now"])
+    return {"data": name, **row, "megabytes": round(megabytes), "repeats": repeats, "commit": commit()}
 
 
-def keep(rows):
-    """Write rows in place of those of the same data and ways; others stay."""
-    old = json.loads(OUT.read_text())["results"] if OUT.exists() else []
-    there = {(row["data"], "before" in row) for row in rows}
-    write_result(OUT, [*(row for row in old if (row["data"], "before" in row) not in there), *rows])
+def keep(row):
+    """Write a row in place of that of the same data, with the seconds of 0.2.0 if it has them; others stay."""
+    rows = {each["data"]: each for each in json.loads(OUT.read_text())["results"]} if OUT.exists() else {}
+    before = {"before": rows[row["data"]]["before"]} if "before" in rows.get(row["data"], {}) else {}
+    rows[row["data"]] = row | before
+    write_result(OUT, sorted(rows.values(), key=lambda each: SIZES.index(each["data"])))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("ratios", "growth", "one"))
-    parser.add_argument("--before", type=Path)
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--only", type=lambda text: text.split(","))
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(SIZES))
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.part == "one":
-        time_mapped(arguments.only[0])
+    if arguments.one:
+        time_one(*arguments.one)
         sys.exit()
-    own = Path(__file__).parents[1]
-    for name in arguments.only or (CROWDS if arguments.part == "ratios" else SIZES):
-        sizes = [int(part) for part in name.split("x")] if name[0].isdigit() else []
-        ways = {"now": own}
-        if arguments.part == "ratios":
-            ways |= {"before": arguments.before, "folds": own}
-        elif int(np.prod(sizes[:3], dtype=np.int64)) <= FOLDS_NUMBERS:
-            ways["folds"] = own
-        row = measure_mapped(name) if sizes and sizes[0] >= MAPPED else measure(name, ways, arguments.repeats)
+    if unknown := [name for name in arguments.only if name not in SIZES]:
+        parser.error(f"there is no {unknown[0]}; there are {', '.join(SIZES)}")
+    for name in arguments.only:
+        row = measure(name, arguments.repeats)
         print(row, flush=True)
-        keep([row | {"repeats": arguments.repeats}])
+        keep(row)

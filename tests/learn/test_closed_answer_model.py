@@ -1,5 +1,7 @@
 """The answer model against plain loops of its formula, its derivative against differences, and its limiting cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -86,6 +88,21 @@ def test_a_softmax_of_any_size_is_finite(kind, size):
     exact = np.exp(exact - exact.max(1, keepdims=True))
     np.testing.assert_allclose(p, exact / exact.sum(1, keepdims=True), rtol=1e-5, atol=1e-30)
     np.testing.assert_allclose(total, z.max(1) + np.log(exact.sum(1)), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [-1e4, 1e4])
+@pytest.mark.parametrize("name", ["skill", "favourites", "confusions", "own", "bias", "log_sharpness"])
+@pytest.mark.parametrize("k", [2, 40])
+def test_numbers_after_a_step_that_is_too_long_have_a_likelihood(k, name, size):
+    """No number overflows, is divided by zero or is no number, so that the next step can be shorter."""
+    answers, log_p, model = draw(k=k)
+    model = replace(model, **{name: size * np.ones_like(getattr(model, name))})
+    with np.errstate(all="raise", under="ignore"):
+        value, slope = likelihood(model, answers, log_p)
+    assert np.isfinite(value)
+    assert value <= 0
+    assert np.isfinite(slope.flat()).all()
 
 
 def test_the_answers_to_some_items():

@@ -38,7 +38,8 @@ def test_crowds():
         f"{crowd('llm_emotion', 'stated'):.0f}% where {crowd('llm_emotion', 'consensus'):.0f}%",
         f"`auto` {100 * stress['auto']:.1f}, `pi_dual` {100 * stress['default']:.1f}, ",
         f"cross-entropy {100 * stress['ce']:.1f}",
-        f"{-100 * changes[0]['mean']:.1f} points on average",
+        f"costs `auto` {-100 * changes[0]['mean']:.1f} points on average",
+        f"and {-100 * changes[1]['mean']:.1f} if it is six numbers",
         f"on {' and '.join(str(change['crowds_five_points_lower']) for change in changes)} of the 40 crowds",
         f"at most {-100 * min(change['worst'] for change in changes):.0f}",
     ]
@@ -55,9 +56,7 @@ def test_labelme_by_the_command_line():
         row[f"{name}_mean"] for name in ("test_accuracy", "detection_auc", "consensus_accuracy")
     )
     figures = f"accuracy {100 * accuracy:.1f}, AUC {auc:.3f}, consensus {100 * consensus:.1f}"
-    columns = [("test_accuracy", 100, 1), ("detection_auc", 1, 3), ("consensus_accuracy", 100, 1)]
-    errors = [f"{scale * row[f'{name}_std'] / 10**0.5:.{digits}f}"[1:] for name, scale, digits in columns]
-    assert missing("evidence.md", [f"{figures} (standard errors {', '.join(errors)};"]) == []
+    assert missing("evidence.md", [f"gives {figures} (`results/real_crowds.json`)"]) == []
 
 
 def test_language_models():
@@ -76,7 +75,7 @@ def test_language_models():
         "estimate {:.0f} to {:.0f}%".format(*(100 * end for end in ends("noise_estimate"))),
         "end at {:.0f} to {:.0f}%".format(*(100 * end for end in ends("noise_high"))),
         "took {:.0f} to {:.0f} s".format(*with_text),
-        "{:.0f} to {:.0f} s with `--no-x`".format(*without),
+        f"{without[0]:.0f} s with `--no-x`",
     ]
     assert missing("llm_judges.md", phrases) == []
 
@@ -246,7 +245,7 @@ def test_review():
 
 
 QUOTED = {  # what pages quote from a page whose tables are made of result files
-    "what_can_go_wrong.md": ("detection.md", ["31 of 35 fits"]),
+    "what_can_go_wrong.md": ("detection.md", ["32 of 35 fits"]),
     "many_annotators.md": ("detection.md", ["269 of 294"]),
     "evidence.md": ("detection.md", ["27 sets"]),
 }
@@ -261,8 +260,9 @@ def test_a_figure_quoted_from_another_page_is_on_that_page(name):
 
 def test_what_can_go_wrong_quotes_the_crowds():
     idle = [results("idle_pi")["change_by_idle_pi"][f"auto, idle {kind}"] for kind in ("PI", "numbers")]
-    assert all(round(-100 * change["mean"]) == 1 for change in idle), "about one point"
+    costs = [f"{-100 * change['mean']:.1f}" for change in idle]
     phrases = [
+        f"cost the default {costs[0]} points of accuracy on average over 40 small crowds, six idle numbers {costs[1]}",
         f"{crowd('llm_emotion', 'stated'):.0f}% where {crowd('llm_emotion', 'consensus'):.0f}% are right",
         f"at most {-100 * min(change['worst'] for change in idle):.0f}",
     ]
@@ -279,5 +279,5 @@ def test_rare_classes_are_as_bad_as_the_pages_say(benchmark):
     (fraud,) = (row for row in benchmark("site_tables").rows_of(counts) if row["set"] == "`fraud`")
     assert 0.85 < float(fraud["precision"]) < 0.89, "an eighth of what it lists is right"
     assert 0.81 < float(fraud["recall"]) < 0.86, "misses a sixth"
-    assert -6 < float(fraud["expected precision is off by"]) < -4, "five points more are wrong than it states"
+    assert -4 < float(fraud["expected precision is off by"]) < -2.5, "three points more are wrong than it states"
     assert fraud["planted annotators on top"] == "1 of 1"

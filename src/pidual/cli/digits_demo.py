@@ -19,7 +19,7 @@ from ..learn.engine import Progress
 SHOWN = ("ce", "pi_dual", "latent_truth")
 # Less weight decay than the default setting has: it fights noise as well, and the demo is to show what the method does.
 # Latent truth, which chooses it itself, has its defaults.
-OPTIONS = {"epochs": 60, "weight_decay": 1e-3, "batch_size": 64, "network.depth": 1}
+OPTIONS = {"epochs": 50, "weight_decay": 1e-3, "batch_size": 64, "network.depth": 1}
 NOISE_LEVELS: tuple[Literal["low", "high"], ...] = ("low", "high")
 
 

@@ -286,16 +286,17 @@ class Table:
         k, t = answers.n_classes, model.confusions
         shape = (len(layout.who), -1, k)
         self.skill = np.minimum(base_skill(k) + layout.columns @ model.skill, LARGE).reshape(*shape[:2], 1)
-        self.v = (layout.columns @ model.favourites).reshape(shape)
+        self.v = _bounded(layout.columns @ model.favourites).reshape(shape)
         self.pairs: Floats | None = None
         if model.full:
             everybody = np.zeros((1, k, k))  # whose own confusions are none
-            self.pairs = t + np.concatenate([model.own, everybody])[layout.who]
-            self.e = np.exp(np.minimum(self.pairs, LARGE))
+            self.pairs = _bounded(t + np.concatenate([model.own, everybody])[layout.who])
+            self.e = np.exp(self.pairs)
             self.own = np.einsum("bkk->bk", self.e)[:, None, :]
         else:
-            self.skill, self.v, self.own = self.skill + t[0], self.v + t[1], np.ones(1)
-        self.ev = np.exp(np.minimum(self.v, LARGE))
+            self.skill, self.v = np.minimum(self.skill + t[0], LARGE), _bounded(self.v + t[1])
+            self.own = np.ones(1)
+        self.ev = np.exp(self.v)
         total = self.ev.sum(2, keepdims=True) if self.pairs is None else self.ev @ self.e.transpose(0, 2, 1)
         self.right = self.own * self.ev * np.expm1(self.skill)
         self.all = np.maximum(total + self.right, TINY * total)  # D
@@ -437,6 +438,11 @@ def likelihood(
 def _sums(row: Ints, column: Ints, weight: Floats, shape: tuple[int, int]) -> csr_matrix:
     """Return the sparse matrix of these weights, summed where places are the same."""
     return csr_matrix((weight, (row, column)), shape)
+
+
+def _bounded(logits: Floats) -> Floats:
+    """Return logits of which exp is neither infinite nor zero: a step that is too long has others."""
+    return np.clip(logits, -LARGE, LARGE)
 
 
 def only_known(log_q: Floats, truth: Ints | None) -> Floats:
