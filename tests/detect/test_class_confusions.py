@@ -106,7 +106,7 @@ def misses(n, own, others, seed):
     rate = np.where(who == 2, own, others) * (truth == 0)
     given = np.where(rng.random(n) < rate, 1 - truth, truth)
     counts = Counts.of(who, given, Truth.by_consensus(truth, np.ones(n)), 2)
-    return describe_classes(counts, ["fraud", "ok"], people=True)["advice"]
+    return describe_classes(counts, ["fraud", "ok"], people=True).advice
 
 
 @pytest.mark.parametrize(("n", "seed"), [(n, seed) for n in (400, 4000, 40000) for seed in range(5)])
@@ -133,7 +133,7 @@ def test_who_gives_most_answers_is_not_blamed_for_it():
     truth, who = rng.integers(0, 2, 3000), np.where(rng.random(3000) < 0.9, 0, rng.integers(1, 6, 3000))
     given = np.where((rng.random(3000) < 0.08) & (truth == 0), 1, truth)
     counts = Counts.of(who, given, Truth.by_consensus(truth, np.ones(3000)), 2)
-    found = describe_classes(counts, ["fraud", "ok"], people=True)["advice"]
+    found = describe_classes(counts, ["fraud", "ok"], people=True).advice
     assert not any("one annotator" in text for text in found)
 
 

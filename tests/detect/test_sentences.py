@@ -1,19 +1,20 @@
 """What a run found, in sentences."""
 
 import pytest
+from msgspec.structs import replace
 
 from pidual.detect.sentences import describe_decisions, describe_expected, describe_precision, whole_percent
+from pidual.run.records.summary import Detection, FromRun
 
 
 def test_the_first_line_of_a_fit_says_how_far_its_list_can_be_trusted():
-    found = {"expected_precision": 0.84, "precision_low": 0.61, "precision_high": 0.98}
-    assert describe_precision(found) == ", of which 84% are expected to be (61% to 98%)."
-    sure = {"expected_precision": 0.9987, "precision_low": 0.9926, "precision_high": 1.0}
+    assert describe_precision(Detection(0.84, 0.61, 0.98, [], [])) == ", of which 84% are expected to be (61% to 98%)."
+    sure = Detection(0.9987, 0.9926, 1.0, [], [])
     assert describe_precision(sure) == ", of which over 99% are expected to be (99% to 100%)."
-    level = {"expected_precision": 0.842, "precision_low": 0.838, "precision_high": 0.98}
+    level = Detection(0.842, 0.838, 0.98, [], [])
     assert describe_precision(level) == ", of which 84% are expected to be (84% to 98%)."
-    assert describe_precision(sure | {"precision_low": 0.9961}) == ", of which over 99% are expected to be."
-    assert describe_precision(dict.fromkeys(found)) == "."
+    assert describe_precision(replace(sure, precision_low=0.9961)) == ", of which over 99% are expected to be."
+    assert describe_precision(Detection(None, None, None, [], [])) == "."
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,7 @@ def test_an_expected_share_in_words(share, text):
     ],
 )
 def test_decisions_that_were_used_in_words(n, text):
-    counts = {"n_decisions": n, "n_unsure": 0, "n_consensus_changed": n, "n_others_changed": 0}
-    about = counts | {"run": "run", "n_issues": [5, 4], "noise_rate": [0.2, 0.1]}
+    about = FromRun("run", None, n, 0, 0, n, 0, (5, 4), (0.2, 0.1))
     assert describe_decisions(about) == [
         f"{text}, 0 of which nobody looked at; labels that look wrong 5 -> 4, estimated noise 20.0% -> 10.0%."
     ]

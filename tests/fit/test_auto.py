@@ -72,7 +72,7 @@ def test_what_was_held_out_and_which_kinds_of_pi_were_asked_for_are_in_the_confi
     code, _, err = fit(crowd, *options, out=tmp_path / "run")
     assert code == 0, err
     config = Run(tmp_path / "run").config
-    assert (config["valid_fraction"], config["pi_kinds"]) == (0.25, {"seconds": "number"})
+    assert (config.valid_fraction, config.pi_kinds) == (0.25, {"seconds": "number"})
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -125,7 +125,7 @@ def test_labels_are_judged_and_what_was_chosen_is_written(crowd):
     assert predictions["gate"].between(0, 1).all()
     assert "noise_label" not in predictions
     (selection,) = read_json(crowd / "run" / "summary.json")["model_selection"]
-    assert sum(selection.kernels.values()) == pytest.approx(1)
+    assert sum(selection["kernels"].values()) == pytest.approx(1)
     assert 0 < selection["explained"] < 1
     assert "The inputs explain" in (crowd / "stdout").read_text()
     votes = read_json(crowd / "run" / "summary.json")["consensus"]["votes"]

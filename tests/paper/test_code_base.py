@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 import torch
+from contract import spec_of
 from torch import nn
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Rows, Spec
-from pidual.learn.engine import Interrupted, fit
+from pidual.learn.engine import Interrupted, Session, fit
 from pidual.learn.engine.checkpoint import StateStore
 from pidual.learn.engine.optim import make_optimizers
 from pidual.learn.methods import CE, TRAM, PiDual
@@ -142,7 +143,7 @@ def test_options_of_the_code_base_train_and_resume_to_the_same_bits(tmp_path):
     )  # fmt: skip
 
     def make():
-        return CE(SmallCNN(2, width=2), rows.spec(2))
+        return CE(SmallCNN(2, width=2), spec_of(rows, 2))
 
     whole = fit(make, rows, rows, training)
     assert [record["lr"] for record in whole.history] == pytest.approx(
@@ -150,8 +151,8 @@ def test_options_of_the_code_base_train_and_resume_to_the_same_bits(tmp_path):
     )
     counter = itertools.count(1)
     with pytest.raises(Interrupted):
-        fit(make, rows, rows, training, store=StateStore(tmp_path), stop=lambda: next(counter) == 5)
-    resumed = fit(make, rows, rows, training, store=StateStore(tmp_path))
+        fit(make, rows, rows, training, Session(store=StateStore(tmp_path), stop=lambda: next(counter) == 5))
+    resumed = fit(make, rows, rows, training, Session(store=StateStore(tmp_path)))
     assert all(torch.equal(value, resumed.last[key]) for key, value in whole.last.items())
 
 
@@ -161,7 +162,7 @@ def test_validation_rows_that_fill_no_batch_can_be_left_out(rows, batch_size, ke
     training = CodeBaseTraining(epochs=1, batch_size=batch_size, lr=0.05, guard="off", valid_whole_batches=True)
 
     def build():
-        return CE(MLP(5, 3, width=16, depth=1), rows.spec(3, (6,)))
+        return CE(MLP(5, 3, width=16, depth=1), spec_of(rows, 3, (6,)))
 
     seen = fit(build, rows, valid, training).history[0]["valid_accuracy"]
     fitted = fit(build, rows, rows.subset(np.arange(kept)), replace(training, valid_whole_batches=False))
