@@ -118,8 +118,8 @@ def test_ids_of_rows():
 def test_problems_are_warned_of_and_kept_with_the_job():
     table = table_with(odd=lambda rng, label: np.where(rng.random(N) < 0.7, np.nan, rng.normal(size=N)))
     job = prepare(table, no_inputs(), FitOptions(method="latent_truth", accelerator="cpu"))
-    assert [record["problem"] for record in job.pi_health] == ["missing"]
-    assert job.pi_health[0]["text"] in job.warnings
+    assert [record.problem for record in job.pi_health] == ["missing"]
+    assert job.pi_health[0].text in job.warnings
 
 
 # --- after training ---
@@ -135,18 +135,17 @@ def effects_of(seed, rate_by_group):
     frame["annotator"] = pd.Categorical(rng.integers(0, 10, 2000))
     frame["tool"] = pd.Categorical.from_codes(group, ["web", "phone"])
     right = [1 - wrong[group == one].mean() for one in (0, 1)]
-    effect = {"column": "tool", "low": "phone", "high": "web", "right_at_low": right[1], "right_at_high": right[0]}
-    return with_uncertainty([effect | {"difference": right[0] - right[1]}], frame, truth)[0]
+    return with_uncertainty([("tool", ("phone", "web"), (right[1], right[0]))], frame, truth)[0]
 
 
 def test_the_interval_of_an_effect_covers_the_truth():
     found = [effects_of(seed, [0.1, 0.25]) for seed in range(60)]
-    covered = sum(one["difference_low"] <= 0.15 <= one["difference_high"] for one in found)
+    covered = sum(one.difference_low <= 0.15 <= one.difference_high for one in found)
     assert covered >= 53  # 57 of 60 are expected
-    assert all(one["tells"] for one in found)
+    assert all(one.tells for one in found)
     idle = [effects_of(seed, [0.2, 0.2]) for seed in range(40)]
-    assert sum(one["tells"] for one in idle) <= 2
-    assert sum(one["difference_low"] <= 0 <= one["difference_high"] for one in idle) >= 35
+    assert sum(one.tells for one in idle) <= 2
+    assert sum(one.difference_low <= 0 <= one.difference_high for one in idle) >= 35
 
 
 def test_rows_that_are_compared():
