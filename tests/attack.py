@@ -29,7 +29,7 @@ from safetensors.torch import load_file, save_file
 
 from pidual.api.fit import fit_table
 from pidual.data import load_inputs, read_table, table_inputs
-from pidual.fit.options import FitOptions
+from pidual.fit.options import FitOptions, Provenance
 from pidual.learn.engine import Interrupted
 from pidual.learn.engine.checkpoint import tensors_digest
 from pidual.run.predictions import read_frame
@@ -98,7 +98,7 @@ class Range:
                 inputs,
                 self.folder / name,
                 options,
-                source={"x": "x.npy"},
+                provenance=Provenance({"x": "x.npy"}),
                 stop=lambda: bool(stop and next(stop)),
             )
 

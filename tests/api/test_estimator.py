@@ -43,7 +43,7 @@ from pidual import (
     read_table,
 )
 from pidual.api import classifier
-from pidual.api.people import make_table
+from pidual.api.privacy import make_table
 from pidual.data import no_inputs
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.learn.engine.fit import Trainer, make_fabric

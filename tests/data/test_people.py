@@ -14,7 +14,7 @@ import pytest
 from command_line import run_cli
 
 from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
-from pidual.api.people import make_table
+from pidual.api.privacy import make_table
 from pidual.data.people import (
     MAYBE_ADDRESS,
     has_address,

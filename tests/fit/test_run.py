@@ -23,7 +23,7 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import PIEncoder
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.fit.load_model import load_method
-from pidual.fit.options import FitOptions
+from pidual.fit.options import FitOptions, Provenance
 from pidual.fit.prepare import prepare
 from pidual.fit.record import describe_pi
 from pidual.fit.splits import split_rows
@@ -395,7 +395,7 @@ def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_p
     before = sorted(tmp_path.rglob("*"))
     for place in (float("inf"), "\udcff", object()):
         with pytest.raises(UsageError, match=r"config\.json cannot hold this run"):
-            fit_table(*data, tmp_path / "run", QUICK, source={"place": place}, force=force)
+            fit_table(*data, tmp_path / "run", QUICK, provenance=Provenance({"place": place}), force=force)
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -22,7 +22,7 @@ from pidual.files import without_passwords, write_text
 from pidual.fit.options import FitOptions
 from pidual.learn.engine.checkpoint import load_tensors, save_tensors
 from pidual.learn.engine.fit import Interrupted
-from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
+from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, promote, settle
 
 QUICK = FitOptions("ce", options={"epochs": 2, "guard": "off", "network.width": 8})
 OTHER = FitOptions("ce", options={"epochs": 1, "guard": "off", "network.width": 8}, seed=3)
@@ -248,7 +248,7 @@ def test_an_exchange_cut_short_anywhere_is_finished_later(out, finished, tmp_pat
 
             monkeypatch.setattr(Path, name, failing)
         try:
-            take_place(folder, folder / ".new")
+            promote(folder, folder / ".new")
             whole = True
         except InterruptedError:
             whole = False

@@ -116,7 +116,7 @@ class Run(RunFiles):
     def next_answers(
         self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
     ) -> pd.DataFrame:
-        """The items where one more answer helps most, and whom to ask; see `detect.next_answers`.
+        """List the items where one more answer helps most, and whom to ask; see `detect.next_answers`.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Run(RunFiles):
         return next_answers(self, budget, per_annotator=per_annotator, cost=cost)
 
     def simulate_review(self) -> pd.DataFrame:
-        """Wrong labels that a review of the first n would find, if clean labels are known.
+        """Count the wrong labels that a review of the first n would find, if clean labels are known.
 
         See `detect.simulate_review`.
         """
@@ -179,7 +179,7 @@ class Run(RunFiles):
         return build_report(self)
 
     def load(self, weights: str = "selected") -> "Method":
-        """The trained method, in evaluation mode; `weights` are those of the "selected" or of the "last" epoch."""
+        """Load the trained method, in evaluation mode, with weights of the "selected" or of the "last" epoch."""
         from ..fit.load_model import load_method
 
         return load_method(self, weights)[0]

@@ -18,8 +18,8 @@ from ..data.inputs import shape_as_given
 from ..errors import RunError, UsageError
 from ..errors.messages import first_line
 from ..files import replacing_folder, write_json
+from ..fit.factories import method_maker
 from ..fit.load_model import build_trained
-from ..fit.makers import method_maker
 from ..learn.batch import Spec
 from ..learn.engine.checkpoint import load_tensors, misfit, save_tensors
 from ..learn.methods import Method

@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
+    """Return whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 

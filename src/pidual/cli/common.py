@@ -1,13 +1,10 @@
-"""What the commands share: lines for people, progress, signals, files to write, lists of names."""
+"""What the commands share: lines for people, progress, signals, files to write."""
 
 import contextlib
-import json
 import os
-import re
 import shlex
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,6 +13,7 @@ import click
 
 from ..errors import DataWarning, KeyNotice, PidualError, UsageError
 from ..errors.messages import printable
+from ..errors.warned import handling_warnings
 from ..files import without_passwords
 from ..files.spreadsheet import write_csv
 from ..options.launcher import is_first_process as is_first_process
@@ -25,34 +23,19 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr, from the first process only."""
+    """Print a line for people on stderr, from the first process only."""
     if is_first_process():
         click.echo(printable(text), err=True)
 
 
-@contextlib.contextmanager
-def said_warnings() -> Iterator[None]:
+def said_warnings() -> contextlib.AbstractContextManager[None]:
     """Show a warning about the data as a sentence, without the line of code it came from."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", DataWarning)
-        warnings.simplefilter("always", KeyNotice)
-        show = warnings.showwarning
-
-        def say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, DataWarning):
-                say(f"Warning: {message}")
-            elif issubclass(category, KeyNotice):
-                say(str(message))
-            else:
-                show(message, category, *place, **more)
-
-        warnings.showwarning = say_warning
-        yield
+    return handling_warnings({DataWarning: lambda text: say(f"Warning: {text}"), KeyNotice: say})
 
 
 @contextlib.contextmanager
 def terminal_progress(quiet: bool) -> Iterator[Any]:
-    """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
+    """Make the progress for this terminal: a bar, plain lines elsewhere, or nothing."""
     from ..fit.terminal import Silent, choose_progress
 
     yield Silent() if quiet or not is_first_process() else choose_progress()
@@ -110,6 +93,14 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
             frame.to_parquet(temporary, index=False)
 
 
+def put_table(frame: "pd.DataFrame", out: Path | None) -> None:
+    """Write a table to a file, or print it if none is named."""
+    if out is not None:
+        write_table(frame, out)
+    else:
+        print_table(frame)
+
+
 @contextlib.contextmanager
 def writing_file(path: Path) -> Iterator[None]:
     """Say which file an error of the file system, such as a full disk, keeps from being written."""
@@ -121,13 +112,13 @@ def writing_file(path: Path) -> Iterator[None]:
 
 
 def command_line() -> str:
-    """The command as it was given, for the record, without passwords."""
+    """Return the command as it was given, for the record, without passwords."""
     program = "python -m pidual" if Path(sys.argv[0]).name == "__main__.py" else shlex.quote(Path(sys.argv[0]).name)
     return without_passwords(f"{program} {shlex.join(sys.argv[1:])}")
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether people read what is written to this stream as it comes."""
+    """Return whether people read what is written to this stream as it comes."""
     return stream.isatty()
 
 
@@ -135,50 +126,6 @@ def print_table(frame: "pd.DataFrame") -> None:
     """Print CSV on stdout; a terminal gets it without characters that would move its cursor."""
     text = write_csv(frame)
     click.echo(printable(text, keep="\n") if is_terminal(sys.stdout) else text, nl=False)
-
-
-def names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    """The parts of a comma-separated list as they are written; a comma within double quotes separates nothing."""
-    if value is None:
-        return None
-    parts = [part.strip() for part in re.findall(r'(\s*"(?:[^"]|"")*"[^,]*|[^,]*)(?:,|$)', value)]
-    return [part for part in parts if part]
-
-
-def unquoted(part: str) -> tuple[str, str]:
-    """The name in a part of a list, and what follows it in `"NAME":KIND`; a name without quotes is the whole part."""
-    match = re.fullmatch(r'"((?:[^"]|"")*)"\s*(?::\s*(.*))?', part)
-    return (match[1].replace('""', '"'), match[2] or "") if match else (part, "")
-
-
-def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value is JSON where it can be (0.1, true, null, [1, 2]), else text."""
-    parsed = {}
-    for pair in value:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"'{pair}' is not of the form KEY=VALUE.")
-        parsed[key.strip()] = parse_value(text)
-    return parsed
-
-
-def parse_same(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """OLD=NEW pairs of labels."""
-    parsed = {}
-    for pair in value:
-        old, _, new = (part.strip() for part in pair.partition("="))
-        if not old or not new:
-            raise click.BadParameter(f"'{pair}' is not of the form OLD=NEW.")
-        parsed[old] = new
-    return parsed
-
-
-def parse_value(text: str) -> Any:
-    """JSON where it is, none, else text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None if text.lower() == "none" else text
 
 
 def describe_shares(found: dict[str, Any]) -> str:
@@ -197,17 +144,17 @@ def share_between(found: dict[str, float], digits: int) -> str:
 
 
 def name_of(table: Path) -> str:
-    """The name of a table or folder without its endings; `.` is called what its folder is called."""
+    """Return the name of a table or folder without its endings; `.` is called what its folder is called."""
     return Path(os.path.abspath(table)).name.lstrip(".").split(".")[0]
 
 
 def in_percent(share: float) -> str:
-    """A share in whole per cent; "0%" and "100%" are exact."""
+    """Return a share in whole per cent; "0%" and "100%" are exact."""
     if 0 < share < 0.005 or 0.995 <= share < 1:
         return "under 1%" if share < 0.5 else "over 99%"
     return f"{share:.0%}"
 
 
 def ends_in_percent(low: float | None, high: float | None) -> list[str]:
-    """Both ends of an interval of shares; none where it is unknown, or all of it is over 99%."""
+    """Return both ends of an interval of shares; none where it is unknown, or all of it is over 99%."""
     return [] if low is None or high is None or low >= 0.995 else [in_percent(low), in_percent(high)]

@@ -8,6 +8,7 @@ import click
 
 from ..errors import UsageError
 from .common import name_of, writing_file
+from .options import PATH, json_option, run_argument, table_option
 
 if TYPE_CHECKING:
     from ..api.run import Run
@@ -17,8 +18,8 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path), required=False)
+@run_argument
+@click.argument("out", type=PATH, required=False)
 @click.option(
     "--to",
     required=True,
@@ -35,9 +36,9 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
     metavar="P",
     help="Change labels only if the consensus is at least this likely.",
 )
-@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
+@table_option
 @click.option("--force", is_flag=True, help="Replace OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@json_option("Print a summary as JSON.")
 def export(
     run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
 ) -> None:
@@ -76,7 +77,7 @@ def export(
 
 
 def _beside(out: Path, to: str, soft: bool) -> Path | None:
-    """The second file that is written, if any."""
+    """Return the second file that is written, if any."""
     from ..show.export import changes_path, snippet_path
 
     if to == "torch":

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,15 @@ from ..learn.engine.progress import Progress
 from ..learn.engine.threads import using_threads
 from ..run.decisions import copy_decisions
 from ..run.files import RunFiles
-from ..run.lifecycle import begun_folder, check_directory, locked, take_place
+from ..run.lifecycle import begun_folder, check_directory, locked, promote
 from ..run.schemas import run_id
-from .again import begin_again, describe_change, known_classes, options_again
 from .closed import fit_closed
 from .judge import judge
-from .options import FitOptions
+from .options import FitOptions, Provenance
 from .predict import Answers
 from .prepare import Job, prepare
 from .record import check_config, describe, go_on_as_started, start_run, write_run
+from .refit import begin_again, describe_change, known_classes, refit_options
 from .voters import fit_and_predict
 
 
@@ -41,9 +41,7 @@ def fit_into(
     *,
     truth: NDArray[np.int64] | None,
     before: RunFiles | None,
-    source: Mapping[str, Any] | None,
-    reads: Sequence[str | Path],
-    notes: Sequence[str],
+    provenance: Provenance,
     force: bool,
     resume: bool,
     save_every: float,
@@ -58,16 +56,16 @@ def fit_into(
     """
     check_kinds(table, inputs, callbacks)
     if before is not None:
-        truth, options = known_classes(before, table, truth), options or options_again(before)
+        truth, options = known_classes(before, table, truth), options or refit_options(before)
     options = options or FitOptions()
-    reads = (table.source, inputs.source, *reads)
+    reads = (table.source, inputs.source, *provenance.reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
     job = prepare(table, inputs, options, truth=truth)
     check_called(job, callbacks)
-    job.warnings[:0] = notes
+    job.warnings[:0] = provenance.warnings
     if resume:
         go_on_as_started(begun_folder(out), job)
-    source = dict(source or {}) if before is None else {**(source or {}), **begin_again(before, job)}
+    source = dict(provenance.source) | ({} if before is None else begin_again(before, job))
     config = describe(job, source)
     check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
@@ -153,7 +151,7 @@ def claimed(
             folder = start_run(out, config, force=force, resume=resume)
         yield fabric.broadcast((folder, first and (folder / "summary.json").exists()))
         if first:
-            take_place(out, folder)
+            promote(out, folder)
             if not (out / "report.html").exists():
                 write_report(RunFiles(out))
 

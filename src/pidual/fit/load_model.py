@@ -26,7 +26,7 @@ from ..learn.methods import Method, check_method
 from ..learn.nets import Standardize
 from ..run.files import RunFiles
 from ..run.schemas import DAMAGED
-from .makers import method_maker, network_maker
+from .factories import method_maker, network_maker
 
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
 WEIGHTS = {"selected": "model.safetensors", "last": "model-last.safetensors"}
@@ -38,7 +38,7 @@ FETCHING = (  # options of other libraries that read files or the network; a run
 
 
 def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
-    """The trained method of a run, and the arrays its inputs are made with.
+    """Load the trained method of a run, and the arrays its inputs are made with.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tupl
 
 
 def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dict[str, tuple[int, ...]]:
-    """The shapes of all weights of the method that `build` makes, of at most so many tensors, without making them.
+    """Return the shapes of all weights of the method that `build` makes, without making them.
 
     Networks of other libraries may compute with numbers when they are made; they are then made as usual.
     """

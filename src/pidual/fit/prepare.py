@@ -18,6 +18,7 @@ from ..data.pi.health import find_pi_problems
 from ..data.pi.random_pi import derive_seed
 from ..errors import DataError, UsageError
 from ..errors.messages import quoted
+from ..errors.warned import collected_warnings
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
 from ..learn.engine.threads import choose_threads
@@ -25,8 +26,7 @@ from ..learn.methods import METHODS, Method, check_method
 from ..learn.nets import NETWORKS, WITHOUT_X
 from ..options import Training
 from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
-from .makers import check_build, method_maker, network_maker, standardize_inputs
-from .notes import collected_warnings
+from .factories import check_build, method_maker, network_maker, standardize_inputs
 from .options import FitOptions, choose_method, resolve_options
 from .settings import data_settings, network_of
 from .splits import (
@@ -140,7 +140,7 @@ class Job:
         return METHODS[self.options.method]
 
     def select(self, which: NDArray[np.bool_]) -> Rows | None:
-        """These of the rows, such as `train`; None where there are none."""
+        """Select these of the rows, such as `train`; None where there are none."""
         index = np.flatnonzero(which)
         return self.rows.subset(index) if len(index) else None
 
@@ -234,7 +234,7 @@ def prepare(
 def choose_network(
     inputs: Inputs, options: FitOptions, in_shape: tuple[int, ...], module: Callable[[], nn.Module] | None
 ) -> str:
-    """Name of the network, or of what stands for it: latent truth trains one only for images, or where one is named."""
+    """Return the name of the network, or of what stands for it: latent truth trains one for images or if named."""
     if inputs.kind in JUDGING_NETWORKS:
         return JUDGING_NETWORKS[inputs.kind]
     asked = module is not None or options.network is not None or options.setting != "default"
@@ -301,7 +301,7 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
 
 
 def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:
-    """The sizes a method is made for."""
+    """Return the sizes a method is made for."""
     return Spec(
         n_train,
         len(table.classes),
@@ -315,7 +315,7 @@ def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items:
 
 
 def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
-    """Warnings of PI that says nothing: annotators of one answer each, or no PI at all."""
+    """Warn of PI that says nothing: annotators of one answer each, or no PI at all."""
     found, who = [], table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
         found.append("Every annotator has only one answer, too few to estimate how good they are; all count the same.")
