@@ -8,7 +8,7 @@ from pidual.data import AnnotationTable, no_inputs
 from pidual.data.pi import PIEncoder
 from pidual.data.pi.health import find_pi_problems, find_sentinel, is_row_id
 from pidual.detect.tells import Answers
-from pidual.errors.warned import collected_warnings
+from pidual.errors.handling import collected_warnings
 from pidual.fit.effects import ends, spread, with_uncertainty
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare

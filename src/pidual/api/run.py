@@ -12,8 +12,7 @@ report.html          self-contained
 """
 
 import contextlib
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -27,6 +26,7 @@ from ..data.pi.kinds import value_text
 from ..detect import Choice, list_labels, next_answers, simulate_review
 from ..detect.reviewed import calibrate_run
 from ..errors import RunError
+from ..errors.handling import explaining_failed_writes
 from ..files import write_json
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
@@ -158,16 +158,9 @@ class Run(RunFiles):
             write_json(self.path / "summary.json", sealed(summary))
         self.forget()
 
-    @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[None]:
+    def writing(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Say which file could not be written, such as on a full disk."""
-        try:
-            yield
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else error
-            raise RunError(
-                f"Cannot write {self.path / name} ({reason}); free some space, then run this again."
-            ) from error
+        return explaining_failed_writes(self.path / name, "free some space, then run this again.", RunError)
 
     def report(self) -> Path:
         """Write report.html again."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..errors import DataWarning, KeyNotice, PidualError, UsageError
+from ..errors import DataWarning, KeyNotice, UsageError
+from ..errors.handling import explaining_failed_writes, handling_warnings
 from ..errors.messages import printable
-from ..errors.warned import handling_warnings
 from ..files import without_passwords
 from ..files.spreadsheet import write_csv
 from ..options.launcher import is_first_process as is_first_process
@@ -61,17 +61,10 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-@contextlib.contextmanager
-def writing(out: Path) -> Iterator[None]:
-    """Say where an error of the file system, such as a full disk, happened, and the way out."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise PidualError(
-            f"Cannot write to {out} ({reason}); the state saved before is kept. Free some space, then continue with "
-            "--resume."
-        ) from error
+def writing(out: Path) -> contextlib.AbstractContextManager[None]:
+    """Say that what was written to a run before is kept where it cannot be written to."""
+    way_out = "the state saved before is kept. Free some space, then continue with --resume."
+    return explaining_failed_writes(f"to {out}", way_out)
 
 
 def check_ending(path: Path | None, endings: tuple[str, ...] = (".csv", ".parquet")) -> None:
@@ -101,14 +94,9 @@ def put_table(frame: "pd.DataFrame", out: Path | None) -> None:
         print_table(frame)
 
 
-@contextlib.contextmanager
-def writing_file(path: Path) -> Iterator[None]:
-    """Say which file an error of the file system, such as a full disk, keeps from being written."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise PidualError(f"Cannot write {path} ({reason}); choose another place.") from error
+def writing_file(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Say which file cannot be written."""
+    return explaining_failed_writes(path, "choose another place.")
 
 
 def command_line() -> str:

@@ -277,16 +277,21 @@ def parse_per_class(text: str | None) -> float | None:
     if text is None:
         return None
     with contextlib.suppress(ValueError):
-        number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        number = parse_number(text)
         if 0 < number < 1 or (number >= 1 and number == int(number) and not text.endswith("%")):
             return number
     raise UsageError(f"--per-class takes a number of labels such as 20 or a share such as 5%, not '{text}'.")
 
 
+def parse_number(text: str) -> float:
+    """Parse 5% as 0.05, and 20 as it is."""
+    return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+
+
 def parse_share(text: str) -> float:
     """Parse 5% or 0.05."""
     with contextlib.suppress(ValueError):
-        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        share = parse_number(text)
         if 0 <= share <= 1:
             return share
     raise UsageError(f"--fail-over takes a share such as 5% or 0.05, not '{text}'.")

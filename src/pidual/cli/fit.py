@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from ..errors.warned import collected_warnings
+from ..errors.handling import collected_warnings
 from ..run.lifecycle import check_directory
 from .common import (
     describe_shares,

@@ -106,7 +106,7 @@ def read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None
 
 
 def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
-    """Return real ids by the names that the run has."""
+    """Real ids by the names that the run has."""
     from ..show.export import open_table
     from ..show.export.names import names_of_annotators
 

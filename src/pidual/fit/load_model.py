@@ -76,7 +76,7 @@ def build_trained(described: Path, model: Mapping[str, Any], path: Path) -> tupl
 
 
 def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights of the method that `build` makes, without making them.
+    """Return the shapes of the weights of the method that `build` makes, at most `most`, without making them.
 
     Networks of other libraries may compute with numbers when they are made; they are then made as usual.
     """

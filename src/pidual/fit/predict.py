@@ -124,7 +124,7 @@ class RowScores:
 
     @classmethod
     def empty(cls, given: NDArray[np.integer[Any]]) -> "RowScores":
-        """Make arrays to be filled, one entry per label."""
+        """Place for annotations with these labels."""
         shuffled = np.random.default_rng(0).permutation(given)
         probability, confidence, margin, quality, full, unaided, untouched, p_shuffled = (
             np.zeros(len(given), np.float32) for _ in range(8)

@@ -17,8 +17,8 @@ from ..data.pi.giveaway import check_giveaway
 from ..data.pi.health import find_pi_problems
 from ..data.pi.random_pi import derive_seed
 from ..errors import DataError, UsageError
+from ..errors.handling import collected_warnings
 from ..errors.messages import quoted
-from ..errors.warned import collected_warnings
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
 from ..learn.engine.threads import choose_threads
@@ -284,11 +284,11 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
     chosen = data_settings(options.setting, options.method, images=len(inputs.array.shape) == 4)
     seed = options.seed if options.split_seed is None else options.split_seed
     fraction = chosen.valid_fraction if options.valid_fraction is None else options.valid_fraction
-    with collected_warnings() as notes:
+    with collected_warnings() as warnings:
         x_row = x_rows(inputs, table)
         together = same_inputs(inputs, table.item_codes, x_row)
-        notes += find_split_problems(table) if own_split else []
-        notes += find_copies(table, together, own_split=own_split)
+        warnings += find_split_problems(table) if own_split else []
+        warnings += find_copies(table, together, own_split=own_split)
         split = split_rows(table, fraction, seed, options.valid_items, together)
         learned = np.flatnonzero(split != TEST)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
@@ -296,8 +296,8 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
         if METHODS[options.method].needs_pi:
             check_giveaway(table, encoder.columns_, learned, together)
         problems, new = find_pi_problems(table, encoder.columns_, learned, together)
-        notes += new if METHODS[options.method].needs_pi else []
-    return Joined(x_row, together, split, seed, fraction, encoder, notes, problems)
+        warnings += new if METHODS[options.method].needs_pi else []
+    return Joined(x_row, together, split, seed, fraction, encoder, warnings, problems)
 
 
 def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:

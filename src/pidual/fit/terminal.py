@@ -18,7 +18,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def choose_progress() -> Progress:
-    """Make a bar where stderr is a terminal, plain lines elsewhere."""
+    """A bar where stderr is a terminal, plain lines elsewhere."""
     return Bar() if sys.stderr.isatty() else Lines()
 
 
@@ -117,7 +117,7 @@ class Bar(Progress):
 
 
 def describe(record: Record) -> str:
-    """Describe an epoch in a few words."""
+    """An epoch in a few words."""
     words = [record["stage"]] if "stage" in record else []
     words.append(f"loss {record['loss']:.3f}")
     if "gate" in record:
@@ -128,6 +128,6 @@ def describe(record: Record) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds for people."""
+    """Seconds for people."""
     minutes, hours = seconds / 60, seconds / 3600
     return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"

@@ -1,11 +1,12 @@
-"""Warnings for users as values and as lines, in place of what Python prints."""
+"""Turn warnings for users into values and lines, and failed writes into a sentence."""
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import DataWarning
+from . import DataWarning, PidualError
 
 
 @contextlib.contextmanager
@@ -33,3 +34,13 @@ def collected_warnings() -> Iterator[list[str]]:
     found: list[str] = []
     with handling_warnings({DataWarning: found.append}):
         yield found
+
+
+@contextlib.contextmanager
+def explaining_failed_writes(place: object, way_out: str, kind: type[PidualError] = PidualError) -> Iterator[None]:
+    """Say where an error of the file system, such as a full disk, happened, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise kind(f"Cannot write {place} ({reason}); {way_out}") from error
