@@ -12,10 +12,8 @@ from pidual.detect import Verdict, verdict
 from pidual.errors import DataWarning
 from pidual.errors.messages import quoted
 from pidual.fit.fit import train
-from pidual.fit.judge import find_majority
-from pidual.fit.judge import judge as judge_job
+from pidual.fit.judge import assess, find_majority
 from pidual.fit.options import FitOptions
-from pidual.fit.predict import predict
 from pidual.fit.prepare import prepare
 from pidual.learn.engine import make_fabric
 from pidual.metrics import detection_auc
@@ -296,8 +294,7 @@ def fitted_verdict(frame, x, pi=("annotator",), **options):
     epochs = {"epochs": 2} if "method" in options and options["method"] != "auto" else {}
     job = prepare(table, load_inputs(x.astype(np.float32)), FitOptions(options=epochs, **options))
     fabric = make_fabric("cpu")
-    fitted = train(job, fabric=fabric)
-    return judge_job(job, fitted, predict(job, fitted, fabric)).summary["verdict"]
+    return assess(job, train(job, fabric=fabric), fabric).summary["verdict"]
 
 
 @pytest.mark.parametrize(("method", "answers"), [("auto", 1), ("ce", 1), ("auto", 3)])

@@ -10,7 +10,7 @@ from pidual.data import Inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import EncodedPI
 from pidual.fit.fit import train
-from pidual.fit.judge import judge
+from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
 from pidual.fit.predict import ItemProbabilities, Tempered, first_part, predict
 from pidual.fit.prepare import prepare
@@ -118,10 +118,6 @@ def fitted(crowd, method, **options):
     job = prepare(table, inputs, FitOptions(method=method, accelerator="cpu", **options))
     fabric = make_fabric("cpu")
     return job, train(job, fabric=fabric), fabric
-
-
-def assess(job, fit, fabric):
-    return judge(job, fit, predict(job, fit, fabric))
 
 
 def epochs(method, n):

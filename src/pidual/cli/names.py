@@ -1,6 +1,6 @@
 """Names of methods, networks and formats, for help and first checks without torch and pandas.
 
-tests/project/test_light_import.py compares them with those of `learn.methods`, `learn.nets` and `data.exports`.
+Tests compare them with those of `learn.methods`, `learn.nets` and `data.exports`.
 """
 
 METHOD_NAMES = (

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from ..data.pi.giveaway import find_label_columns
@@ -26,7 +27,7 @@ from ..detect.evaluate import evaluation, find_false_claims
 from ..learn.engine import Fitted, guard
 from ..run.predictions import Predictions
 from .effects import pi_effects
-from .predict import Answers, RowScores, group_of_rows
+from .predict import Answers, RowScores, group_of_rows, predict
 from .prepare import Job
 
 
@@ -51,6 +52,11 @@ class Results:
     annotators: pd.DataFrame | None
     summary: dict[str, Any]
     annotator_classes: pd.DataFrame | None = None
+
+
+def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
+    """Predict, then judge."""
+    return judge(job, fitted, predict(job, fitted, fabric))
 
 
 def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -> Results:
