@@ -30,7 +30,7 @@ from stored_state import read_state, write_state
 from pidual.api.fit import fit_table
 from pidual.data import load_inputs, read_table, table_inputs
 from pidual.errors import PidualError
-from pidual.fit.options import FitOptions
+from pidual.fit.options import FitOptions, Provenance
 from pidual.learn.engine import Interrupted
 from pidual.run.files import NAMED_FILES
 from pidual.run.predictions import read_frame
@@ -100,7 +100,7 @@ class Range:
                 inputs,
                 self.folder / name,
                 options,
-                source={"x": "x.npy"},
+                provenance=Provenance({"x": "x.npy"}),
                 stop=lambda: bool(stop and next(stop)),
             )
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api.classifier import PiDualClassifier
+    from .api.cleanlab import find_label_issues
     from .api.fit import fit_table
     from .api.judge import judge
-    from .api.label_issues import find_label_issues
     from .api.run import Run
     from .data import AnnotationTable, Inputs, load_inputs, read_table
     from .data.datasets import load_dataset
@@ -45,7 +45,7 @@ _HOMES = {
     "RunError": "errors",
     "TooManyIssues": "errors",
     "UsageError": "errors",
-    "find_label_issues": "api.label_issues",
+    "find_label_issues": "api.cleanlab",
     "fit_table": "api.fit",
     "judge": "api.judge",
     "load_dataset": "data.datasets",

@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from pidual.errors import UsageError
-from pidual.fit.makers import method_maker
+from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS, PiDual, PiDualPlus
 from pidual.learn.nets import MLP

@@ -146,12 +146,6 @@ def test_every_row_and_class_name_is_in_the_predictions(crowd):
     assert "owl" in (crowd / "run" / "report.html").read_text()
 
 
-def test_no_item_is_in_two_splits(crowd):
-    predictions = read_frame(crowd / "run" / "predictions.parquet")
-    assert predictions.groupby("item", observed=True)["split"].nunique().max() == 1
-    assert predictions.groupby("split", observed=True)["item"].nunique().to_dict() == {"train": 54, "valid": 6}
-
-
 def test_raw_annotator_ids_are_in_no_file_and_no_message(crowd):
     texts = [*all_contents(crowd / "run"), (crowd / "stdout").read_text(), (crowd / "stderr").read_text()]
     texts += run_cli(["detect", crowd / "run", "--cutoff", "auto"])[1:]
@@ -213,19 +207,6 @@ def test_run_directory_has_the_name_of_the_table(crowd_files, monkeypatch):
     assert code == 0
     assert files_below(crowd_files / "runs" / "labels") == {*RUN_FILES}
     assert "Report: runs/labels/report.html" in out
-
-
-@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
-def test_tables_of_other_formats_give_the_same_run(crowd, tmp_path, ending):
-    frame = pd.read_csv(crowd / "labels.csv")
-    table = tmp_path / f"labels.{ending}"
-    frame.to_parquet(table) if ending == "parquet" else frame.to_json(table, orient="records", lines=True)
-    shutil.copy(crowd / "x.npy", tmp_path)
-    code, _, err = fit(tmp_path, *SHORT, "-q", table=table.name)
-    assert code == 0, err
-    weights = (folder / "run" / "model.safetensors" for folder in (crowd, tmp_path))
-    assert next(weights).read_bytes() == next(weights).read_bytes()
-    assert read_json(tmp_path / "run" / "config.json")["data"]["fingerprint"] in (crowd / "run/config.json").read_text()
 
 
 def test_crowd_kit_columns_with_inputs_by_task(crowd_files):
@@ -327,14 +308,6 @@ def test_predictions_as_csv_parquet_and_json(crowd, tmp_path):
     assert files_below(tmp_path) == {"p.csv", "p.parquet"}
     _, out, _ = run_cli(["predict", crowd / "run", crowd / "x_test.npy", "--json"])
     assert [row["predicted_label"] for row in json.loads(out)] == frame["predicted_label"].tolist()
-
-
-def test_predictions_agree_with_those_of_the_fit(crowd):
-    _, out, _ = run_cli(["predict", crowd / "run", crowd / "x.npy"])
-    rows = read_frame(crowd / "run" / "predictions.parquet").drop_duplicates("item")
-    frame = pd.read_csv(io.StringIO(out))
-    assert frame["predicted_label"].tolist() == rows["predicted_label"].tolist()
-    np.testing.assert_allclose(frame["predicted_probability"], rows["predicted_probability"], rtol=1e-5)
 
 
 def test_last_and_selected_weights(crowd_files):

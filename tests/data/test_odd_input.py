@@ -19,8 +19,8 @@ import pytest
 from command_line import change, fit, refused, refused_and_nothing_written, run_cli, write_pictures
 from PIL import Image
 
-from pidual.cli.common import names, unquoted
 from pidual.cli.job import name_and_kind
+from pidual.cli.options import names, unquoted
 from pidual.data import AnnotationTable, images, keys, load_inputs, open_source, read_table, x_rows
 from pidual.data.columns import values
 from pidual.data.pi import PIEncoder

@@ -14,7 +14,7 @@ import pytest
 from command_line import run_cli
 
 from pidual import AnnotationTable, DataError, DataWarning, PiDualClassifier, UsageError, load_inputs, read_table
-from pidual.api.people import make_table
+from pidual.api.privacy import make_table
 from pidual.data.people import (
     MAYBE_ADDRESS,
     has_address,
@@ -355,9 +355,8 @@ def test_no_id_is_in_a_saved_estimator(column):
     pi = frame[[column]].assign(annotator=frame[column], tool=rng.choice(["web", f"{SECRET}@b.org"], 200))
     model = PiDualClassifier(random_state=0).fit(X, frame["label"].to_numpy(), pi=pi)
     assert SECRET.encode() not in pickle.dumps(model)
-    assert SECRET not in json.dumps([model.summary_.to_json(), model.history_]) + " ".join(
-        model.label_issues_["reason"]
-    )
+    assert SECRET not in json.dumps([model.summary_.to_json(), model.history_])
+    assert SECRET not in " ".join(model.label_issues_["reason"])
     assert model.find_label_issues().index.equals(index)
     again = pickle.loads(pickle.dumps(model))
     assert again.find_label_issues().index.get_level_values(0).tolist() == list(range(200))

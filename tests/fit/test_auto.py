@@ -67,12 +67,14 @@ def test_the_choice_is_one_sentence_and_in_the_config(crowd):
     assert (config["valid_fraction"], config["pi_kinds"]) == (0, {})
 
 
-def test_what_was_held_out_and_which_kinds_of_pi_were_asked_for_are_in_the_config(crowd, tmp_path):
+def test_what_was_asked_for_is_in_the_config_and_a_method_that_is_named_needs_no_reason(crowd, tmp_path):
     options = ["--method", "ce", "--pi", "annotator,seconds:number", "--valid-fraction", "0.25", "--epochs", 2]
     code, _, err = fit(crowd, *options, out=tmp_path / "run")
     assert code == 0, err
+    assert err.startswith("Training")
     config = Run(tmp_path / "run").config
     assert (config.valid_fraction, config.pi_kinds) == (0.25, {"seconds": "number"})
+    assert config.method_choice == ""
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -91,14 +93,6 @@ def test_the_setting_of_the_paper_is_pi_dual(crowd, tmp_path):
     config = read_json(tmp_path / "run" / "config.json")
     assert (config["method"], config["setting"]) == ("pi_dual", "paper")
     assert config["method_choice"] == "Method pi_dual, which the setting 'paper' is for."
-
-
-def test_a_method_that_is_named_needs_no_reason(crowd, tmp_path):
-    code, _, err = fit(crowd, "--method", "ce", "--pi", "annotator,seconds", "--epochs", 2, out=tmp_path / "run")
-    assert code == 0
-    assert err.startswith("Training")
-    config = read_json(tmp_path / "run" / "config.json")
-    assert (config["method_choice"], config["valid_fraction"]) == ("", 0.1)
 
 
 def test_the_estimator_has_the_same_default():

@@ -17,9 +17,9 @@ from pidual.data import AnnotationTable, load_inputs, no_inputs, read_table
 from pidual.data.datasets.synthetic import make_crowd
 from pidual.errors import RunError, UsageError
 from pidual.fit import closed
-from pidual.fit.again import decided_classes, known_classes, options_again
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
+from pidual.fit.refit import decided_classes, known_classes, refit_options
 from pidual.learn.engine import Interrupted
 from pidual.run.decisions import Store
 
@@ -301,9 +301,9 @@ def test_a_strangers_run_fetches_no_weights(folder, network, options, said):
     (folder / "run" / "config.json").write_text(json.dumps(config))
     reseal(folder / "run")
     with pytest.raises((UsageError, RunError), match=said):
-        options_again(Run.open("run"), options={"network.weights": None})
+        refit_options(Run.open("run"), options={"network.weights": None})
     for name in options:
-        again = options_again(Run.open("run"), options={f"network.{name}": None})
+        again = refit_options(Run.open("run"), options={f"network.{name}": None})
         assert again.options[f"network.{name}"] is None
 
 

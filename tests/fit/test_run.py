@@ -24,7 +24,7 @@ from pidual.data.datasets.synthetic import make_crowd
 from pidual.data.pi import PIEncoder
 from pidual.errors import DataError, DataWarning, RunError, UsageError
 from pidual.fit.load_model import load_method
-from pidual.fit.options import FitOptions
+from pidual.fit.options import FitOptions, Provenance
 from pidual.fit.prepare import prepare
 from pidual.fit.record import describe_pi
 from pidual.fit.splits import split_rows
@@ -383,9 +383,9 @@ def test_a_config_that_cannot_be_written_leaves_everything_as_it_was(data, tmp_p
         with pytest.raises(
             UsageError, match=r"config\.json cannot hold this run|source cannot be kept: x must be text"
         ):
-            fit_table(*data, tmp_path / "run", QUICK, source={"x": place}, force=force)
+            fit_table(*data, tmp_path / "run", QUICK, provenance=Provenance({"x": place}), force=force)
     with pytest.raises(UsageError, match="source cannot be kept: place is unknown"):
-        fit_table(*data, tmp_path / "run", QUICK, source={"place": "here"}, force=force)
+        fit_table(*data, tmp_path / "run", QUICK, provenance=Provenance({"place": "here"}), force=force)
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -18,7 +18,7 @@ from command_line import run_cli, start_cli, write_crowd
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from pidual.cli.common import parse_value
+from pidual.cli.options import parse_value
 from pidual.cli.sweep import print_sweep
 from pidual.data import AnnotationTable, load_inputs
 from pidual.data.datasets.synthetic import make_crowd

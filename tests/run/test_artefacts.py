@@ -16,8 +16,8 @@ from stored_state import read_state
 
 from pidual.api.run import Run
 from pidual.errors import RunError
+from pidual.fit.factories import method_maker
 from pidual.fit.load_model import WithoutMemory, load_method, method_of, sizes_of
-from pidual.fit.makers import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods import METHODS
 from pidual.learn.nets import Standardize, build_network

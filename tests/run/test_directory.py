@@ -21,7 +21,7 @@ from pidual.errors import RunError
 from pidual.files import without_passwords, write_text
 from pidual.fit.options import FitOptions
 from pidual.learn.engine.fit import Interrupted
-from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, settle, take_place
+from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, promote, settle
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -249,7 +249,7 @@ def test_an_exchange_cut_short_anywhere_is_finished_later(out, finished, tmp_pat
 
             monkeypatch.setattr(Path, name, failing)
         try:
-            take_place(folder, folder / ".new")
+            promote(folder, folder / ".new")
             whole = True
         except InterruptedError:
             whole = False

@@ -22,6 +22,7 @@ from ..data.pi.random_pi import derive_seed
 from ..errors import DataError, UsageError
 from ..errors.messages import first_line
 from ..fit.fit import train
+from ..fit.predict import Answers
 from ..fit.prepare import Job
 from ..fit.voters import fit_and_predict
 from ..learn.engine import Fitted, Session, make_fabric
@@ -39,6 +40,7 @@ class AnyFitted:
     estimator: Any
     job: Job
     fitted: Fitted
+    answers: Answers
     note: str  # how the classifier was given labels that are not certain, where it takes no weights
 
 
@@ -86,15 +88,16 @@ def fit_any(
         sample_weight=sample_weight,
     )
     fabric = make_fabric("cpu")
-    fitted, _ = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
+    fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
     final = fit_soft(clone(estimator), x, item_posteriors(job, fitted), learned, weight_name)
     note = "" if weight_name else f"{type(estimator).__name__} takes no sample weights: it was fitted to the most "
     note += "" if weight_name else "probable class of each item."
-    return AnyFitted(final, job, fitted, note)
+    assert answers is not None
+    return AnyFitted(final, job, fitted, answers, note)
 
 
 def check_classifier(estimator: Any) -> str | None:
-    """The argument of fit that weighs rows, None where there is none; refuse what is not a classifier for us."""
+    """Return the argument of fit that weighs rows, None where there is none; refuse what is no classifier for us."""
     for method in ("fit", "predict_proba"):
         if isinstance(estimator, type) or not hasattr(estimator, method):
             what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
@@ -108,7 +111,7 @@ def check_classifier(estimator: Any) -> str | None:
 
 
 def vote_shares(table: AnnotationTable, weight: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Share of the answers to each item that say each class; zeros for items without an answer of any weight.
+    """Return the share of the answers to each item that say each class; zeros for items without a weighted answer.
 
     Rows of one answer share its weight.
     """
@@ -140,7 +143,7 @@ def fit_soft(
 
 
 def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.float64]:
-    """What a fitted classifier says about all classes, those among them that it has not seen."""
+    """Return what a fitted classifier says about all classes, those among them that it has not seen."""
     p = np.zeros((len(x), n_classes), np.float64)
     if len(x):
         p[:, machine.classes_] = machine.predict_proba(x)

@@ -19,7 +19,7 @@ from ..learn.engine import Callback
 
 
 def as_input(X: NDArray[Any], *, allow_nan: bool = False) -> NDArray[Any]:
-    """X as the networks take it: uint8 as it is, everything else as float32."""
+    """Return X as the networks take it: uint8 as it is, everything else as float32."""
     with np.errstate(over="ignore"):
         x = X if X.dtype == np.uint8 else X.astype(np.float32, copy=False)
     if x.dtype != np.uint8 and (np.isinf(x) if allow_nan else ~np.isfinite(x)).any():
@@ -28,7 +28,7 @@ def as_input(X: NDArray[Any], *, allow_nan: bool = False) -> NDArray[Any]:
 
 
 def distinct_rows(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different rows of x in the order they come in, and for every row the number of the one it equals."""
+    """Return the different rows of x in the order they come in, and for every row the number of the one it equals."""
     flat = x.reshape(len(x), -1)
     digests: pd.Series[Any] = pd.Series([hashlib.blake2b(row.data, digest_size=16).digest() for row in flat])
     items = np.asarray(digests.factorize()[0], np.int64)
@@ -58,7 +58,7 @@ def check_network(network: nn.Module, x: torch.Tensor, n_classes: int) -> None:
 
 
 def row_index(X: Any, y: Any) -> pd.Index | None:
-    """The index of X, or else of y, where they are from pandas."""
+    """Return the index of X, or else of y, where they are from pandas."""
     for rows in (X, y):
         if isinstance(rows, pd.DataFrame | pd.Series):
             return rows.index
@@ -84,7 +84,7 @@ def warn_of_order(X: Any, y: Any, pi: Any) -> None:
 
 
 def draw_seed(random_state: Any) -> int:
-    """The seed of a fit: an int as it is, else drawn from the generator."""
+    """Return the seed of a fit: an int as it is, else drawn from the generator."""
     generator = check_random_state(random_state)
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
@@ -92,7 +92,7 @@ def draw_seed(random_state: Any) -> int:
 
 
 def check_weight(sample_weight: Any, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Weights with a mean of 1 over the rows that have one above 0."""
+    """Scale weights to a mean of 1 over the rows that have one above 0."""
     weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
     if not (weight > 0).any():
         raise DataError("sample_weight is 0 for every row, so there is nothing to learn from.")

@@ -23,7 +23,7 @@ from ..data.people import refuse_people_as_columns
 from ..detect.sentences import describe_copies
 from ..errors import DataWarning, UsageError
 from ..fit.fit import check_called, train
-from ..fit.judge import Results, assess, judge
+from ..fit.judge import Results, judge
 from ..fit.options import FitOptions
 from ..fit.prepare import Job, prepare
 from ..fit.record import describe_model
@@ -48,7 +48,7 @@ from .checks import (
     warn_of_order,
 )
 from .folder import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
-from .people import index_without_ids, items_in_order, make_table, numbered, summary_without_ids
+from .privacy import index_without_ids, make_table, numbered, summary_without_ids
 from .run import Run
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
@@ -272,7 +272,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 seed=options.seed,
                 pi_kinds=options.pi_kinds,
             )
-            results = assess(found.job, found.fitted, make_fabric("cpu"))
+            results = judge(found.job, found.fitted, found.answers)
         self._keep(found.job, found.fitted, results, index)
         self.estimator_ = found.estimator
         self._warn(found.job, results.summary.warnings)
@@ -292,7 +292,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
+        """Return class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
         if not hasattr(self, "method_"):
             check_is_fitted(self)
         x = self._plain_rows(X)
@@ -327,7 +327,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return tags
 
     def _plain_rows(self, X: Any) -> NDArray[Any] | None:
-        """X as networks take it, if nothing is wrong with it: what scikit-learn checks takes longer than a network."""
+        """Return X as networks take it if nothing is wrong with it: scikit-learn's checks take longer than they do."""
         plain = (
             type(X) is np.ndarray and X.dtype in (np.float32, np.float64, np.uint8) and X.shape[1:] == self.in_shape_
         )
@@ -336,7 +336,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return as_input(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted labels (N,)."""
+        """Return predicted labels (N,)."""
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
@@ -378,7 +378,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     @classmethod
     def from_run(cls, run: Run | str | Path) -> Self:
-        """The classifier of a run directory that `pidual fit` or `fit_table` made on rows of numbers, or on images.
+        """Make the classifier of a run that `pidual fit` or `fit_table` made on rows of numbers, or on images.
 
         Its parameters are the method, the network and the training options of the run. Which share of the items the run
         held out, and kinds of PI that were given, are not among them.
@@ -413,23 +413,24 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if unknown:
             there = f"its columns are {', '.join(table.pi_columns)}" if table.pi_columns else "there is none"
             raise UsageError(f"pi_kinds names '{unknown[0]}', which is not a column of pi; {there}.")
-        asked = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
-        asked = {name: value for name, value in asked.items() if value is not None}
+        named = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
+        settings = {}
         for name, value in self._options.items():
             if not is_option(name):
                 raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
             word, _, key = name.partition("__")
             if name == "training__seed":
                 raise UsageError("The seed is not a training option of PiDualClassifier; give it as random_state.")
-            if word == "training" and key in asked:
+            if word == "training" and named.get(key) is not None:
                 raise UsageError(f"{key} and {name} are the same option; give one.")
             if word == "training" and key not in option_names():
                 raise UsageError(f"There is no training option '{key}'; there are {', '.join(option_names())}.")
-            asked[OPTIONS[f"{word}__"] + key] = value
-        return FitOptions(
+            settings[OPTIONS[f"{word}__"] + key] = value
+        return FitOptions.asked(
+            named,
+            settings,
             method=self.method,
             setting=self.setting,
-            options={name: v.item() if isinstance(v, np.generic) else v for name, v in asked.items()},
             network=self.network,
             valid_fraction=self.validation_fraction,
             pi_kinds=kinds,
@@ -439,7 +440,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
 
     def _maker(self, x: NDArray[Any]) -> Callable[[], nn.Module] | None:
-        """A function that makes the user's network, and tries it on a few rows of X."""
+        """Return a function that makes the user's network, and tries it on a few rows of X."""
         if self.module is None:
             return None
         module, n_classes = self.module, len(self.classes_)
@@ -476,7 +477,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.label_issues_ = issues if index is None else issues.set_axis(index)
 
     def _issues(self, predictions: Predictions) -> pd.DataFrame:
-        """What `find_label_issues` returns."""
+        """Return what `find_label_issues` returns."""
         frame = predictions.frame
         issues = frame[["is_label_issue", "label_quality"]].copy()
         for name in ("given_label", "predicted_label", "consensus_label", "noise_label"):
@@ -501,5 +502,17 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
 
 def is_option(name: str) -> bool:
-    """Whether a parameter is an option of training, of the method or of the network."""
+    """Return whether a parameter is an option of training, of the method or of the network."""
     return name.startswith(tuple(OPTIONS))
+
+
+def items_in_order(
+    items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
+) -> pd.DataFrame:
+    """Return the items by the rows of X they come first in, under the index of these."""
+    first = np.unique(table.frame["item"].astype(int), return_index=True)[1]  # items are numbers from 0
+    rows = items.set_axis(first[items["item"].astype(int)]).drop(columns="item").sort_index()
+    for name in ("consensus_label", "predicted_label"):
+        if name in rows:
+            rows[name] = classes[rows[name].cat.codes.to_numpy()]
+    return rows if index is None else rows.set_axis(index[rows.index])

@@ -1,15 +1,14 @@
 """The one job as a call: an annotation table and inputs become a run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
 from ..fit.fit import fit_into
-from ..fit.options import FitOptions
+from ..fit.options import FitOptions, Provenance
 from ..learn.engine import Callback, Progress
 from ..show.report import build_report
 from .run import Run
@@ -23,9 +22,7 @@ def fit_table(
     *,
     truth: NDArray[np.int64] | None = None,
     from_run: Run | str | Path | None = None,
-    source: Mapping[str, Any] | None = None,
-    reads: Sequence[str | Path] = (),
-    notes: Sequence[str] = (),
+    provenance: Provenance | None = None,
     force: bool = False,
     resume: bool = False,
     save_every: float = 15.0,
@@ -47,13 +44,9 @@ def fit_table(
         latent_truth.
     from_run : Run or path, optional
         A run of the same data: classes that its reviewers decided on are known, the answer model begins with its
-        weights, and options are by default its own. See `run.again`.
-    source : mapping, optional
-        Where table and inputs came from, for the record.
-    reads : sequence of paths
-        Further files the run is made from, such as the key of the pseudonyms.
-    notes : sequence of str
-        Warnings from reading table and inputs, for the record.
+        weights, and options are by default its own. See `fit.refit`.
+    provenance : Provenance, optional
+        Where table and inputs came from, for the record; see `pidual.fit.options.Provenance`.
     force : bool
         Replace an existing run when the new one is complete; files that pidual did not write stay.
     resume : bool
@@ -74,9 +67,7 @@ def fit_table(
         options,
         truth=truth,
         before=None if from_run is None else Run.open(from_run),
-        source=source,
-        reads=reads,
-        notes=notes,
+        provenance=provenance or Provenance(),
         force=force,
         resume=resume,
         save_every=save_every,

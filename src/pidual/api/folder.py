@@ -83,7 +83,7 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
 
 
 def made_by(module: Any) -> nn.Module:
-    """The network that a user gives: a copy of a module, or what a callable makes."""
+    """Make the network that a user gives: a copy of a module, or what a callable makes."""
     if not callable(module):
         raise UsageError(f"module must be an nn.Module or a callable that makes one, not {module!r}.")
     made = module if isinstance(module, nn.Module) else module()
@@ -93,7 +93,7 @@ def made_by(module: Any) -> nn.Module:
 
 
 def with_classes(frame: pd.DataFrame | None, classes: NDArray[Any]) -> pd.DataFrame | None:
-    """Columns of classes that may be missing as categories again, because Parquet keeps those of text alone."""
+    """Make columns of classes that may be missing categories again, because Parquet keeps those of text alone."""
     if frame is None:
         return None
     found = [name for name in ("worst_class", "favourite_label") if name in frame]
@@ -101,7 +101,7 @@ def with_classes(frame: pd.DataFrame | None, classes: NDArray[Any]) -> pd.DataFr
 
 
 def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> Any:
-    """A classifier, made by `make_one`, that has learned what a run has."""
+    """Make a classifier, by `make_one`, that has learned what a run has."""
     run = run if isinstance(run, Run) else Run.open(run)
     config, stored = run.config, run.model
     kind = stored.inputs.kind
@@ -140,7 +140,7 @@ def numbered_classes(model: Model) -> Model:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it: NumPy's numbers and arrays as plain ones, null for numbers that are not finite."""
+    """Return a value as JSON has it: plain numbers and lists in place of NumPy's, null if not finite."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):

@@ -105,14 +105,16 @@ def judge(
     return Judgement(results.items, results.predictions.frame, results.annotators, results.summary)
 
 
-def judge_inputs(table: AnnotationTable, inputs: Inputs, **options: Any) -> Results:
-    """As `judge`, of a table and inputs that are checked; options are those of `prepare_judging`."""
-    job = prepare_judging(table, inputs, **options)
+def judge_inputs(
+    table: AnnotationTable, inputs: Inputs, *, pi_kinds: Mapping[str, str] | None = None, reasons: bool = True
+) -> Results:
+    """Judge a table and inputs that are checked, as `judge` does; give reasons if wanted."""
+    job = prepare_judging(table, inputs, pi_kinds=pi_kinds)
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
         fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
         assert answers is not None
-        return judge_labels(job, fitted, answers)
+        return judge_labels(job, fitted, answers, reasons=reasons)
 
 
 def prepare_judging(
@@ -123,8 +125,7 @@ def prepare_judging(
     sample_weight: NDArray[np.floating[Any]] | None = None,
 ) -> Job:
     """Check and join what judging needs."""
-    asked = FitOptions(method="latent_truth", pi_kinds=pi_kinds or {}, accelerator="cpu")
-    return prepare(table, inputs, asked, sample_weight=sample_weight)
+    return prepare(table, inputs, FitOptions.judging(pi_kinds), sample_weight=sample_weight)
 
 
 def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:

@@ -12,8 +12,7 @@ report.html          self-contained
 """
 
 import contextlib
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -28,6 +27,7 @@ from ..data.pi.kinds import value_text
 from ..detect import Choice, list_labels, next_answers, simulate_review
 from ..detect.reviewed_run import calibrate_run
 from ..errors import RunError
+from ..errors.handling import explaining_failed_writes
 from ..files import write_json
 from ..run.decisions import read_decisions
 from ..run.files import RunFiles
@@ -117,7 +117,7 @@ class Run(RunFiles):
     def next_answers(
         self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
     ) -> pd.DataFrame:
-        """The items where one more answer helps most, and whom to ask; see `detect.next_answers`.
+        """List the items where one more answer helps most, and whom to ask; see `detect.next_answers`.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Run(RunFiles):
         return next_answers(self, budget, per_annotator=per_annotator, cost=cost)
 
     def simulate_review(self) -> pd.DataFrame:
-        """Wrong labels that a review of the first n would find, if clean labels are known.
+        """Count the wrong labels that a review of the first n would find, if clean labels are known.
 
         See `detect.simulate_review`.
         """
@@ -159,16 +159,9 @@ class Run(RunFiles):
             write_json(self.path / "summary.json", seal(replace(summary, digests=digests).to_json()))
         self.forget()
 
-    @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[None]:
+    def writing(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Say which file could not be written, such as on a full disk."""
-        try:
-            yield
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else error
-            raise RunError(
-                f"Cannot write {self.path / name} ({reason}); free some space, then run this again."
-            ) from error
+        return explaining_failed_writes(self.path / name, "free some space, then run this again.", RunError)
 
     def report(self) -> Path:
         """Write report.html again."""
@@ -180,7 +173,7 @@ class Run(RunFiles):
         return build_report(self)
 
     def load(self, weights: str = "selected") -> "Method":
-        """The trained method, in evaluation mode; `weights` are those of the "selected" or of the "last" epoch."""
+        """Load the trained method, in evaluation mode, with weights of the "selected" or of the "last" epoch."""
         from ..fit.load_model import load_method
 
         return load_method(self, weights)[0]

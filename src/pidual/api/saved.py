@@ -20,8 +20,8 @@ from ..data.inputs import shape_as_given
 from ..errors import RunError, UsageError
 from ..errors.messages import first_line
 from ..files import replacing_folder, write_json
+from ..fit.factories import method_maker
 from ..fit.load_model import build_trained
-from ..fit.makers import method_maker
 from ..learn.batch import Spec
 from ..learn.engine.checkpoint import load_tensors, readable, save_tensors, shape_mismatch
 from ..learn.methods import Method

@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
+    """Return whether the error is a lack of memory; torch has no class of its own for that on a CPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
@@ -94,18 +94,9 @@ def cli() -> None:
     """
 
 
-cli.add_command(annotators.annotators)
-cli.add_command(benchmark.benchmark)
-cli.add_command(data.data)
-cli.add_command(demo.demo)
-cli.add_command(detect.detect)
-cli.add_command(detect.report)
-cli.add_command(doctor.doctor)
-cli.add_command(export.export)
-cli.add_command(fit.fit)
-cli.add_command(methods.methods)
-cli.add_command(next_answers.next_answers)
-cli.add_command(predict.predict)
-cli.add_command(review.review)
-cli.add_command(simulate_review.simulate_review)
-cli.add_command(sweep.sweep)
+for command in (
+    *(annotators.annotators, benchmark.benchmark, data.data, demo.demo, detect.detect, detect.report, doctor.doctor),
+    *(export.export, fit.fit, methods.methods, next_answers.next_answers, predict.predict, review.review),
+    *(simulate_review.simulate_review, sweep.sweep),
+):
+    cli.add_command(command)

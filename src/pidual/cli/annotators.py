@@ -5,17 +5,18 @@ from pathlib import Path
 import click
 
 from ..errors import UsageError
-from .common import check_ending, print_table, write_table
+from .common import check_ending, put_table
+from .options import key_option, out_option, run_argument, table_option
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--names", is_flag=True, help="Add a column with the real ids; needs the table and the key of the pseudonyms."
 )
-@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
-@click.option("--key-file", type=click.Path(path_type=Path), help="Key file.  [default: .pidual.key beside the table]")
-@click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
+@table_option
+@key_option
+@out_option
 def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None, out: Path | None) -> None:
     """Print the table of annotators of a RUN (annotators.parquet).
 
@@ -41,7 +42,4 @@ def annotators(run: Path, names: bool, table: Path | None, key_file: Path | None
             )
         frame = frame.assign(annotator=ids)
         frame.insert(1, "name", [known[name] for name in ids])
-    if out is not None:
-        write_table(frame, out)
-    else:
-        print_table(frame)
+    put_table(frame, out)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .common import is_first_process, names, parse_settings, say, stop_signals, terminal_progress
-from .job import check_method_name, threads_option
+from .common import is_first_process, say, stop_signals, terminal_progress
+from .job import check_method_name
+from .options import PATH, json_option, names, parse_settings, quiet_option, scale_option, threads_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
     help="Override a recipe setting (an option of the methods, of training or, as network.KEY, of the network), "
     "e.g. one found by `pidual sweep`; repeatable.",
 )
-@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use.")
+@scale_option
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("data"),
     show_default=True,
     envvar="PIDUAL_DATA",
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("runs/benchmark"),
     show_default=True,
     metavar="DIR",
@@ -62,8 +63,8 @@ if TYPE_CHECKING:
 @click.option("--analysis", metavar="NAME", help="Run an analysis of the paper instead; see --list.")
 @click.option("--trial", is_flag=True, help="Run a few steps on a few rows with the real networks; write nothing.")
 @click.option("--list", "listing", is_flag=True, help="List datasets, scales, methods and analyses.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@json_option()
+@quiet_option
 def benchmark(
     datasets: list[str] | None,
     chosen: list[str] | None,
@@ -138,7 +139,7 @@ def going_on() -> Iterator[None]:
 
 
 def print_benchmarks(as_json: bool) -> None:
-    """The datasets, scales, methods and analyses there are."""
+    """Print the datasets, scales, methods and analyses there are."""
     from ..data.datasets import DATASETS
     from ..learn.methods import METHODS
     from ..paper.analyses import ANALYSES
@@ -159,7 +160,7 @@ def print_benchmarks(as_json: bool) -> None:
 def print_trials(
     recipes: list[Any], methods: list[str], settings: dict[str, Any], data: Path, threads: int | None, as_json: bool
 ) -> None:
-    """A few steps of every method, a line each as they are done."""
+    """Print a line for a few steps of every method, as they are done."""
     from ..paper.runs import load_data, plan
     from ..paper.score import try_out
 
@@ -182,7 +183,7 @@ def print_analyses(
     run: Any,
     as_json: bool,
 ) -> None:
-    """An analysis of every dataset: its table, which is also in OUT/analyses with its figure."""
+    """Print the table of an analysis of every dataset, which is also in OUT/analyses with its figure."""
     from ..paper.analyses import OVER_SEEDS, analyse
     from ..paper.runs import load_data
     from ..paper.summary import summary_cells
@@ -204,7 +205,7 @@ def print_analyses(
 
 
 def print_benchmark(summary: "pd.DataFrame") -> None:
-    """The summary of a benchmark for people: a table for every dataset."""
+    """Print the summary of a benchmark for people: a table for every dataset."""
     from ..paper.summary import summary_cells
 
     for (scale, dataset), rows in summary.groupby(["scale", "dataset"], sort=False):

@@ -1,20 +1,18 @@
-"""What the commands share: lines for people, progress, signals, files to write, lists of names."""
+"""What the commands share: lines for people, progress, signals, files to write."""
 
 import contextlib
-import json
 import os
-import re
 import shlex
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..errors import DataWarning, KeyNotice, PidualError, UsageError
+from ..errors import DataWarning, KeyNotice, UsageError
+from ..errors.handling import explaining_failed_writes, handling_warnings
 from ..errors.messages import printable
 from ..files import without_passwords
 from ..files.spreadsheet import write_csv
@@ -25,34 +23,19 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr, from the first process only."""
+    """Print a line for people on stderr, from the first process only."""
     if is_first_process():
         click.echo(printable(text), err=True)
 
 
-@contextlib.contextmanager
-def said_warnings() -> Iterator[None]:
+def said_warnings() -> contextlib.AbstractContextManager[None]:
     """Show a warning about the data as a sentence, without the line of code it came from."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", DataWarning)
-        warnings.simplefilter("always", KeyNotice)
-        show = warnings.showwarning
-
-        def say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, DataWarning):
-                say(f"Warning: {message}")
-            elif issubclass(category, KeyNotice):
-                say(str(message))
-            else:
-                show(message, category, *place, **more)
-
-        warnings.showwarning = say_warning
-        yield
+    return handling_warnings({DataWarning: lambda text: say(f"Warning: {text}"), KeyNotice: say})
 
 
 @contextlib.contextmanager
 def terminal_progress(quiet: bool) -> Iterator[Any]:
-    """Progress for this terminal: a bar, plain lines elsewhere, or nothing."""
+    """Make the progress for this terminal: a bar, plain lines elsewhere, or nothing."""
     from ..fit.terminal import Silent, choose_progress
 
     yield Silent() if quiet or not is_first_process() else choose_progress()
@@ -78,17 +61,10 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-@contextlib.contextmanager
-def writing(out: Path) -> Iterator[None]:
-    """Say where an error of the file system, such as a full disk, happened, and the way out."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise PidualError(
-            f"Cannot write to {out} ({reason}); the state saved before is kept. Free some space, then continue with "
-            "--resume."
-        ) from error
+def writing(out: Path) -> contextlib.AbstractContextManager[None]:
+    """Say that what was written to a run before is kept where it cannot be written to."""
+    way_out = "the state saved before is kept. Free some space, then continue with --resume."
+    return explaining_failed_writes(f"to {out}", way_out)
 
 
 def check_ending(path: Path | None, endings: tuple[str, ...] = (".csv", ".parquet")) -> None:
@@ -110,24 +86,27 @@ def write_table(frame: "pd.DataFrame", path: Path) -> None:
             frame.to_parquet(temporary, index=False)
 
 
-@contextlib.contextmanager
-def writing_file(path: Path) -> Iterator[None]:
-    """Say which file an error of the file system, such as a full disk, keeps from being written."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise PidualError(f"Cannot write {path} ({reason}); choose another place.") from error
+def put_table(frame: "pd.DataFrame", out: Path | None) -> None:
+    """Write a table to a file, or print it if none is named."""
+    if out is not None:
+        write_table(frame, out)
+    else:
+        print_table(frame)
+
+
+def writing_file(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Say which file cannot be written."""
+    return explaining_failed_writes(path, "choose another place.")
 
 
 def command_line() -> str:
-    """The command as it was given, for the record, without passwords."""
+    """Return the command as it was given, for the record, without passwords."""
     program = "python -m pidual" if Path(sys.argv[0]).name == "__main__.py" else shlex.quote(Path(sys.argv[0]).name)
     return without_passwords(f"{program} {shlex.join(sys.argv[1:])}")
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether people read what is written to this stream as it comes."""
+    """Return whether people read what is written to this stream as it comes."""
     return stream.isatty()
 
 
@@ -137,50 +116,6 @@ def print_table(frame: "pd.DataFrame") -> None:
     click.echo(printable(text, keep="\n") if is_terminal(sys.stdout) else text, nl=False)
 
 
-def names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    """The parts of a comma-separated list as they are written; a comma within double quotes separates nothing."""
-    if value is None:
-        return None
-    parts = [part.strip() for part in re.findall(r'(\s*"(?:[^"]|"")*"[^,]*|[^,]*)(?:,|$)', value)]
-    return [part for part in parts if part]
-
-
-def unquoted(part: str) -> tuple[str, str]:
-    """The name in a part of a list, and what follows it in `"NAME":KIND`; a name without quotes is the whole part."""
-    match = re.fullmatch(r'"((?:[^"]|"")*)"\s*(?::\s*(.*))?', part)
-    return (match[1].replace('""', '"'), match[2] or "") if match else (part, "")
-
-
-def parse_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value is JSON where it can be (0.1, true, null, [1, 2]), else text."""
-    parsed = {}
-    for pair in value:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"'{pair}' is not of the form KEY=VALUE.")
-        parsed[key.strip()] = parse_value(text)
-    return parsed
-
-
-def parse_same(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """OLD=NEW pairs of labels."""
-    parsed = {}
-    for pair in value:
-        old, _, new = (part.strip() for part in pair.partition("="))
-        if not old or not new:
-            raise click.BadParameter(f"'{pair}' is not of the form OLD=NEW.")
-        parsed[old] = new
-    return parsed
-
-
-def parse_value(text: str) -> Any:
-    """JSON where it is, none, else text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None if text.lower() == "none" else text
-
-
 def name_of(table: Path) -> str:
-    """The name of a table or folder without its endings; `.` is called what its folder is called."""
+    """Return the name of a table or folder without its endings; `.` is called what its folder is called."""
     return Path(os.path.abspath(table)).name.lstrip(".").split(".")[0]

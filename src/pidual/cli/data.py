@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, UsageError
-from .common import check_ending, terminal_progress, unquoted, write_table
-from .job import annotators_option, format_option
+from .common import check_ending, terminal_progress, write_table
+from .options import PATH, annotators_option, format_option, json_option, quiet_option, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ def data() -> None:
 DATA_FOLDER = click.option(
     "--data",
     "folder",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("data"),
     envvar="PIDUAL_DATA",
     show_default=True,
@@ -34,8 +34,8 @@ DATA_FOLDER = click.option(
 
 
 @data.command("import")
-@click.argument("table", metavar="SOURCE", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("table", metavar="SOURCE", type=PATH)
+@click.argument("out", type=PATH)
 @format_option
 @annotators_option
 @click.option("--label", metavar="NAME", help="Control or question that gives the label, where there are several.")
@@ -44,11 +44,11 @@ DATA_FOLDER = click.option(
 @click.option("--keep-ids", is_flag=True, help="Keep the ids of people instead of replacing them by pseudonyms.")
 @click.option(
     "--key-file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Secret key of the pseudonyms, made if there is none.  [default: .pidual.key beside SOURCE]",
 )
 @click.option("--force", is_flag=True, help="Replace OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@json_option("Print a summary as JSON.")
 def import_(
     table: Path,
     out: Path,
@@ -91,7 +91,7 @@ def import_(
 
 
 def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
-    """What an imported table holds, and the command that fits it."""
+    """Describe what an imported table holds, and the command that fits it."""
     pi = [name for name in (guess.pi if guess else None) or [] if name in frame]
     words = ["pidual", "fit", str(out)]
     if guess and guess.columns:
@@ -116,7 +116,7 @@ def describe(frame: "pd.DataFrame", guess: Any, out: Path) -> dict[str, Any]:
 @data.command()
 @click.argument("name")
 @DATA_FOLDER
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def check(name: str, folder: Path, as_json: bool) -> None:
     """Verify the files of the dataset NAME, or of all datasets.
 
@@ -148,8 +148,8 @@ def check(name: str, folder: Path, as_json: bool) -> None:
 @click.argument("name", type=click.Choice(["cifar10_pi"]))
 @DATA_FOLDER
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the annotators and their answers.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@json_option("Print a summary as JSON.")
+@quiet_option
 def relabel(name: str, folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Relabel a clean dataset with imperfect annotators, as ImageNet-PI was made.
 

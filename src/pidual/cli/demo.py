@@ -6,19 +6,20 @@ from pathlib import Path
 import click
 
 from .common import terminal_progress
+from .options import PATH, json_option, quiet_option
 
 
 @click.command()
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("runs/demo"),
     show_default=True,
     help="Directory of the runs.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@json_option("Print the results as JSON.")
+@quiet_option
 def demo(out: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Show the main job on data that comes with the package.
 

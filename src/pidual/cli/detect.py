@@ -12,13 +12,12 @@ import click
 from ..errors import RunError, TooManyIssues, UsageError
 from .common import (
     check_ending,
-    names,
     print_table,
     said_warnings,
     say,
-    unquoted,
     write_table,
 )
+from .options import PATH, json_option, names, run_argument, unquoted
 
 DIGITS = 4  # of shares and scores in CSV
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=PATH)
 @click.option(
     "--labels", metavar="FILE", help="Instead of a RUN: given labels, one per row (.npy, or FILE:COLUMN of a table)."
 )
@@ -77,11 +76,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="CSV, Parquet or JSON file for the labels. In CSV, text that a spreadsheet would run as a formula, such as "
     "=1+1, gets an apostrophe in front, which pidual removes on reading.  [default: CSV on stdout]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print counts and cut-off as JSON instead of the labels.")
+@json_option("Print counts and cut-off as JSON instead of the labels.")
 def detect(
     run: Path | None,
     cutoff: str | None,
@@ -172,7 +171,7 @@ def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
 
 
 def of_run(path: Path) -> Found:
-    """What a run has found."""
+    """Read what a run has found."""
     from ..api.run import Run
 
     run, failure = Run.open(path), None
@@ -184,7 +183,7 @@ def of_run(path: Path) -> Found:
 
 
 def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
-    """What a classifier's probabilities say."""
+    """Judge labels by a classifier's probabilities."""
     from ..api.label_issues import judge_given
     from ..data.given import read_given, read_values
 
@@ -229,7 +228,7 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
 
 
 def parse_cutoff(text: str | None, run: Path | None) -> float | None:
-    """A number between 0 and 1; None for auto."""
+    """Parse a number between 0 and 1; None for auto."""
     if text is None or text == "auto":
         return None
     if text == "reviewed":
@@ -240,7 +239,7 @@ def parse_cutoff(text: str | None, run: Path | None) -> float | None:
 
 
 def reviewed_cutoff(path: Path | None) -> float:
-    """The cut-off by what reviewers decided on a run."""
+    """Return the cut-off by what reviewers decided on a run."""
     from ..api.run import Run
 
     found = None if path is None else Run.open(path).calibration
@@ -250,27 +249,32 @@ def reviewed_cutoff(path: Path | None) -> float:
 
 
 def parse_per_class(text: str | None) -> float | None:
-    """20, or 5%."""
+    """Parse 20, or 5%."""
     if text is None:
         return None
     with contextlib.suppress(ValueError):
-        number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        number = parse_number(text)
         if 0 < number < 1 or (number >= 1 and number == int(number) and not text.endswith("%")):
             return number
     raise UsageError(f"--per-class takes a number of labels such as 20 or a share such as 5%, not '{text}'.")
 
 
+def parse_number(text: str) -> float:
+    """Parse 5% as 0.05, and 20 as it is."""
+    return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+
+
 def parse_share(text: str) -> float:
-    """5% or 0.05."""
+    """Parse 5% or 0.05."""
     with contextlib.suppress(ValueError):
-        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        share = parse_number(text)
         if 0 <= share <= 1:
             return share
     raise UsageError(f"--fail-over takes a share such as 5% or 0.05, not '{text}'.")
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 def report(run: Path) -> None:
     """Build the report of a RUN again and print its path."""
     from ..api.run import Run

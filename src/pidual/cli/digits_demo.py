@@ -13,7 +13,7 @@ from ..api.fit import fit_table
 from ..api.run import Run
 from ..data import AnnotationTable, load_inputs
 from ..data.datasets.digits import DigitsPI, load_digits_pi
-from ..fit.options import FitOptions
+from ..fit.options import FitOptions, Provenance
 from ..learn.engine import Progress
 
 SHOWN = ("ce", "pi_dual", "latent_truth")
@@ -64,7 +64,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> t
 
 
 def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Progress) -> Run:
-    """One fit of the demo, with pictures of the digits in its report."""
+    """Fit the demo once, with pictures of the digits in its report."""
     table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # the annotators are not people
     inputs = load_inputs(data.x)
     options = FitOptions(method=method, seed=seed)
@@ -75,7 +75,7 @@ def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Prog
         inputs,
         out,
         options,
-        source={"table": f"Digits-PI, {data.noise_rate:.0%} wrong", "x": "Digits-PI"},
+        provenance=Provenance({"table": f"Digits-PI, {data.noise_rate:.0%} wrong", "x": "Digits-PI"}),
         force=True,
         progress=progress,
     )
@@ -87,7 +87,7 @@ def fit_digits(data: DigitsPI, out: Path, method: str, seed: int, progress: Prog
 
 
 def picture(digit: np.ndarray) -> bytes:
-    """An 8 x 8 digit as a PNG file, dark on light."""
+    """Draw an 8 x 8 digit as a PNG file, dark on light."""
     buffer = io.BytesIO()
     Image.fromarray(255 - digit).save(buffer, format="PNG")
     return buffer.getvalue()

@@ -17,6 +17,7 @@ import click
 
 from .. import __version__
 from ..errors import UsageError
+from .options import PATH, json_option
 
 EXTRAS = {
     "review": "review labels in a browser (`pidual review`)",
@@ -40,8 +41,8 @@ class Check:
 
 
 @click.command()
-@click.argument("table", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("table", required=False, type=PATH)
+@json_option()
 def doctor(table: Path | None, as_json: bool) -> None:
     """Check this installation.
 
@@ -78,7 +79,7 @@ def requirements() -> Iterator[tuple[str, str, str]]:
 
 
 def package(name: str, lowest: str) -> tuple[str, str]:
-    """Status of a package, and its version or what is wrong."""
+    """Return the status of a package, and its version or what is wrong."""
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -89,7 +90,7 @@ def package(name: str, lowest: str) -> tuple[str, str]:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers a version begins with, without zeros at the end: 2.13.0+cpu is (2, 13)."""
+    """Return the numbers a version begins with, without zeros at the end: 2.13.0+cpu is (2, 13)."""
     parts = [int(part) for part in re.findall(r"\d+", (re.match(r"[\d.]*", version) or [""])[0])]
     while parts and not parts[-1]:
         parts.pop()
@@ -97,7 +98,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def needed_packages() -> Iterator[Check]:
-    """Python, and every package that pidual needs."""
+    """Check Python, and every package that pidual needs."""
     enough = sys.version_info >= (3, 11)
     yield Check("needed", "python", "ok" if enough else "wrong", f"{platform.python_version()} (3.11 or newer)", True)
     try:
@@ -110,7 +111,7 @@ def needed_packages() -> Iterator[Check]:
 
 
 def processor() -> Iterator[Check]:
-    """Cores and threads."""
+    """Count cores and threads."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = os.environ.get("OMP_NUM_THREADS")
     asked = f"OMP_NUM_THREADS is {threads}" if threads else "OMP_NUM_THREADS is not set"
@@ -118,7 +119,7 @@ def processor() -> Iterator[Check]:
 
 
 def devices() -> Iterator[Check]:
-    """Devices that torch can use; it is loaded only if it was built for any but the processor."""
+    """Check the devices that torch can use; it is loaded only if it was built for any but the processor."""
     try:
         files = importlib.metadata.files("torch") or []
         source = next(file for file in files if str(file) == "torch/version.py").read_text()
@@ -138,7 +139,7 @@ def devices() -> Iterator[Check]:
 
 
 def optional_parts() -> Iterator[Check]:
-    """Every extra: whether it is installed, what it is for, and how to get it."""
+    """Check every extra: whether it is installed, what it is for, and how to get it."""
     try:
         wanted = list(requirements())
     except importlib.metadata.PackageNotFoundError:
@@ -159,7 +160,7 @@ def optional_parts() -> Iterator[Check]:
 
 
 def first_broken(names: dict[str, tuple[str, str]]) -> str | None:
-    """Of torchvision and timm, the first that cannot be imported: their wheels fit one build of torch each."""
+    """Return what is wrong with torchvision or timm: their wheels fit one build of torch each."""
     for name in (name for name in names if name in ("torchvision", "timm")):
         try:
             importlib.import_module(name)
@@ -169,7 +170,7 @@ def first_broken(names: dict[str, tuple[str, str]]) -> str | None:
 
 
 def places() -> Iterator[Check]:
-    """Where pidual writes: runs go below this folder, temporary files to the system's."""
+    """Check where pidual writes: runs go below this folder, temporary files to the system's."""
     for name, folder in (("this folder", Path.cwd()), ("temporary files", Path(tempfile.gettempdir()))):
         try:
             with tempfile.TemporaryFile(dir=folder):
@@ -182,7 +183,7 @@ def places() -> Iterator[Check]:
 
 
 def key_file(folder: Path) -> Check:
-    """The key of the pseudonyms in a folder of tables; none is made."""
+    """Check the key of the pseudonyms in a folder of tables; none is made."""
     try:
         from ..data.people import KEY_NAME, load_key
     except ImportError as error:

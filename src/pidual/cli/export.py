@@ -8,6 +8,7 @@ import click
 
 from ..errors import UsageError
 from .common import name_of, writing_file
+from .options import PATH, json_option, run_argument, table_option
 
 if TYPE_CHECKING:
     from ..api.run import Run
@@ -17,8 +18,8 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path), required=False)
+@run_argument
+@click.argument("out", type=PATH, required=False)
 @click.option(
     "--to",
     required=True,
@@ -35,9 +36,9 @@ ENDINGS = {"hf": "clean.hf", "label-studio": "tasks.json", "onnx": "onnx", "torc
     metavar="P",
     help="Change labels only if the consensus is at least this likely.",
 )
-@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
+@table_option
 @click.option("--force", is_flag=True, help="Replace OUT.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@json_option("Print a summary as JSON.")
 def export(
     run: Path, out: Path | None, to: str, soft: bool, sure: float, table: Path | None, force: bool, as_json: bool
 ) -> None:
@@ -71,12 +72,12 @@ def export(
         if path.exists() and not force:
             raise UsageError(f"{path} exists; choose another name, or replace it with --force.")
     with writing_file(out):
-        told, sentence = _write(opened, out, beside, to, soft, sure, table)
-    click.echo(json.dumps({"out": str(out)} | told) if as_json else sentence)
+        found, sentence = _write(opened, out, beside, to, soft, sure, table)
+    click.echo(json.dumps({"out": str(out)} | found) if as_json else sentence)
 
 
 def _beside(out: Path, to: str, soft: bool) -> Path | None:
-    """The second file that is written, if any."""
+    """Return the second file that is written, if any."""
     from ..show.export import changes_path, snippet_path
 
     if to == "torch":
@@ -106,13 +107,13 @@ def _write(
         return {"n_items": len(frame)}, f"{out}: the probability of every class for {len(frame):,} items"
     changes = export_run(run, out, to, sure=sure, table=table)
     n_issues = run.summary.n_issues
-    told: dict[str, object] = {
+    found: dict[str, object] = {
         "changes": str(beside) if beside else None,
         "n_changed": len(changes),
         "n_issues": n_issues,
     }
     if to == "label-studio":
-        return told, f"{out}: one task for each of {len(run.items):,} items, doubtful ones first"
+        return found, f"{out}: one task for each of {len(run.items):,} items, doubtful ones first"
     n_reviewed, n_decided = int((changes["source"] == "reviewed").sum()), len(run.reviews)
     n_left = len(decide(run, sure)) - len(changes)
     sentence = f"{out}: {len(changes):,} of {n_issues:,} labels that look wrong changed"
@@ -125,5 +126,5 @@ def _write(
         sentence += f"; for {n_same:,} others no class is likelier, so check them by hand"
     if n_left:
         sentence += f"; {n_left:,} more stay, as they have no cell of their own or the table has no such label"
-    told |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
-    return told, f"{sentence}\n{beside}: list of changes"
+    found |= {"n_reviewed": n_reviewed, "n_decided": n_decided, "n_left": n_left}
+    return found, f"{sentence}\n{beside}: list of changes"

@@ -7,36 +7,37 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from ..fit.notes import collected_warnings
+from ..errors.handling import collected_warnings
 from ..run.lifecycle import check_directory
-from .again import data_again, fit_again, next_name
 from .common import is_first_process, name_of, say, stop_signals, terminal_progress, writing
-from .job import data_options, judging_options, load_job, training_options, what_is_left
+from .job import describe_unused_columns, load_job
+from .options import PATH, data_options, json_option, judging_options, quiet_option, training_options
+from .refit import fit_again, next_name, read_as_before
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
 
 @click.command()
-@click.argument("table", type=click.Path(path_type=Path), required=False)
+@click.argument("table", type=PATH, required=False)
 @data_options
 @judging_options
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Run directory.  [default: runs/<name of TABLE>; with --from, that of RUN with -2, -3 and so on]",
 )
 @training_options
 @click.option(
     "--truth",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Table of known classes, e.g. from a review: columns item and truth (or y, or label).",
 )
 @click.option(
     "--from",
     "from_run",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="RUN",
     help="Fit the data of RUN again with its options, and use the decisions of its reviewers (`pidual review`) as "
     "known classes. Starts from what RUN knows about annotators. If files have moved, pass TABLE, --x, --probs or "
@@ -55,8 +56,8 @@ LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
     "--force", is_flag=True, help="Replace the run in --out when this one is finished; other files there stay."
 )
 @click.option("--keep-going", is_flag=True, help="Exit with 0 even if the verdict on the fit is failed.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@json_option("Print the summary as JSON.")
+@quiet_option
 def fit(
     table: Path | None,
     out: Path | None,
@@ -88,7 +89,7 @@ def fit(
         from ..api.run import Run
 
         before = Run.open(from_run)
-        table = data_again(before, table, options)
+        table, options = read_as_before(before, table, options)
     assert table is not None
     out = out or (Path("runs") / name_of(table) if from_run is None else next_name(from_run))
     check_directory(out, force=force, resume=resume)
@@ -96,15 +97,19 @@ def fit(
         say(f"Reading {table} ({table.stat().st_size / 1e6:,.0f} MB).")
     from ..data import KEY_NAME, read_truth
 
-    with collected_warnings() as notes:
-        read, inputs, fit_options, source = load_job(table, **options)
+    with collected_warnings() as warnings:
+        read, inputs, fit_options, source = load_job(table, options)
         known = None if truth is None else read_truth(truth, read)
         if before is not None:
             fit_options = fit_again(before, options)
     if not quiet and not any(options[name] for name in ("x", "columns", "text", "probs", "no_x")):
         say(f"Input: {source['x']}. PI: {', '.join(read.pi_columns) or 'none'}.")
-    notes += what_is_left(read, options["pi"] is not None)
+    warnings += describe_unused_columns(read, options["pi"] is not None)
+    reads = [options["key_file"] or table.parent / KEY_NAME]
+    if truth is not None:
+        source, reads = source | {"truth": str(truth)}, [*reads, truth]
     from ..api.fit import fit_table
+    from ..fit.options import Provenance
 
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         run = fit_table(
@@ -114,9 +119,7 @@ def fit(
             fit_options,
             truth=known,
             from_run=before,
-            source=source if truth is None else source | {"truth": str(truth)},
-            reads=[options["key_file"] or table.parent / KEY_NAME, *([truth] if truth else [])],
-            notes=notes,
+            provenance=Provenance(source, reads, warnings),
             force=force,
             resume=resume,
             save_every=save_every,

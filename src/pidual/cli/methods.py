@@ -4,9 +4,11 @@ import json
 
 import click
 
+from .options import json_option
+
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def methods(as_json: bool) -> None:
     """List the methods."""
     from ..learn.methods import METHODS

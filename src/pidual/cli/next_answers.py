@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from .common import check_ending, print_table, say, write_table
+from .common import check_ending, put_table, say
+from .options import PATH, key_option, run_argument, table_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("next")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--budget",
     required=True,
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--cost",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Table with the cost of an answer: columns annotator and cost. Name annotators by their pseudonyms, or by "
     "their real ids, which need the table and the key of the pseudonyms.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="CSV or Parquet file, or .json for tasks of Label Studio.  [default: CSV on stdout]",
 )
 @click.option("--names", is_flag=True, help="Name annotators by their real ids; needs the table and the key.")
-@click.option("--table", type=click.Path(path_type=Path), help="Path of the table.  [default: where the run read it]")
-@click.option("--key-file", type=click.Path(path_type=Path), help="Key file.  [default: .pidual.key beside the table]")
+@table_option
+@key_option
 def next_answers(
     run: Path,
     budget: float,
@@ -67,12 +68,10 @@ def next_answers(
     if names and "annotator" in listed:
         known = real_names(opened, table, key_file)
         listed["annotator"] = [known.get(str(name), name) for name in listed["annotator"]]
-    if out is None:
-        print_table(listed)
-    elif out.suffix == ".json":
+    if out is not None and out.suffix == ".json":
         write_tasks(opened, listed, out, table)
     else:
-        write_table(listed, out)
+        put_table(listed, out)
     error = 1 - float((opened.items["consensus_quality"]).mean())
     spent = "" if cost is None else f" for {listed['cost'].sum():,.6g}"
     say(
@@ -82,7 +81,7 @@ def next_answers(
 
 
 def read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None) -> dict[str, float]:
-    """What an answer of each annotator costs, by the name that the run has."""
+    """Read what an answer of each annotator costs, by the name that the run has."""
     import pandas as pd
 
     from ..data import as_text, keys, open_source

@@ -6,10 +6,11 @@ import click
 
 from ..errors import UsageError
 from .common import say
+from .options import run_argument
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port to listen on.  [default: a free one]"
 )

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
-from .common import check_ending, print_table, write_table
+from .common import check_ending, put_table
+from .options import out_option, run_argument
 
 
 @click.command("simulate-review")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="CSV or Parquet file.  [default: CSV on stdout]")
+@run_argument
+@out_option
 def simulate_review(run: Path, out: Path | None) -> None:
     """Count the wrong labels that a review of a RUN would find.
 
@@ -20,8 +21,4 @@ def simulate_review(run: Path, out: Path | None) -> None:
     from ..api.run import Run
 
     check_ending(out)
-    table = Run.open(run).simulate_review()
-    if out is not None:
-        write_table(table, out)
-    else:
-        print_table(table)
+    put_table(Run.open(run).simulate_review(), out)

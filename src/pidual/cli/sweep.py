@@ -10,14 +10,25 @@ import click
 
 from ..errors import UsageError
 from ..paper.grids import GRID_NAMES
-from .common import command_line, name_of, parse_value, say, stop_signals, terminal_progress, writing
-from .job import NAMED, check_given_once, check_method_name, data_options, load_job, table_argument, training_options
+from .common import command_line, name_of, say, stop_signals, terminal_progress, writing
+from .job import NAMED, check_given_once, check_method_name, load_job
+from .options import (
+    PATH,
+    data_options,
+    given_on_command_line,
+    json_option,
+    parse_value,
+    quiet_option,
+    scale_option,
+    table_argument,
+    training_options,
+)
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
 
 
 def parse_search(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, list[Any]]:
-    """KEY=V1,V2,... pairs; values as in --set."""
+    """Parse KEY=V1,V2,... pairs; values as in --set."""
     parsed = {}
     for pair in value:
         key, equals, text = pair.partition("=")
@@ -35,19 +46,19 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 @data_options
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Directory of the sweep.  [default: sweeps/<name of the study>]",
 )
 @training_options
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Folder of the datasets. TABLE is then the name of a dataset of the benchmarks, such as cifar10n; settings "
     "that are not searched come from its recipe.",
 )
-@click.option("--scale", type=click.Choice(["cpu", "paper"]), default="cpu", show_default=True, help="Recipe to use.")
+@scale_option
 @click.option(
     "--grid",
     type=click.Choice(GRID_NAMES),
@@ -81,12 +92,9 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 @click.option("--study", metavar="NAME", help="Name of the study in the database.  [default: <name of TABLE>-<method>]")
 @click.option("--resume", is_flag=True, help="Continue or join the sweep in --out or --storage if there is one.")
 @click.option("--force", is_flag=True, help="Replace the sweep in --out and --storage; other files in --out stay.")
-@click.option("--json", "as_json", is_flag=True, help="Print the best options and all trials as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
-@click.pass_context
+@json_option("Print the best options and all trials as JSON.")
+@quiet_option
 def sweep(
-    context: click.Context,
-    /,
     table: Path,
     out: Path | None,
     data: Path | None,
@@ -115,9 +123,9 @@ def sweep(
     study = study or f"{name}-{options['method']}"
     out = out or Path("sweeps") / study
     if data is None:
-        job, command = table_sweep(context, table, grid, search, options)
+        job, command = table_sweep(table, grid, search, options)
     else:
-        job, command = recipe_sweep(context, str(table), scale, data, grid, search, options)
+        job, command = recipe_sweep(str(table), scale, data, grid, search, options)
     from ..data import KEY_NAME
     from ..paper.sweep import run_sweep
 
@@ -150,11 +158,6 @@ def sweep(
         print_sweep(found)
 
 
-def given(context: click.Context, name: str) -> bool:
-    """Whether an option was given on the command line."""
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-
-
 class SweepJob(NamedTuple):
     """What is searched, on what."""
 
@@ -166,21 +169,20 @@ class SweepJob(NamedTuple):
 
 
 def table_sweep(
-    context: click.Context, table: Path, grid: str | None, search: dict[str, list[Any]], options: dict[str, Any]
+    table: Path, grid: str | None, search: dict[str, list[Any]], options: dict[str, Any]
 ) -> tuple[SweepJob, list[str]]:
-    """A search on a table, and the words of a command that fits as it does."""
-    if given(context, "scale"):
+    """Return a search on a table, and the words of a command that fits as it does."""
+    if given_on_command_line("scale"):
         raise UsageError("--scale chooses a recipe; use it with --data.")
-    read, inputs, fixed, source = load_job(table, **options)
+    read, inputs, fixed, source = load_job(table, options)
     from ..paper.sweep import choose_search
 
     job = SweepJob(read, inputs, fixed, choose_search(fixed, grid, search), source)
-    words = ["pidual", "fit", str(table)] + ([] if given(context, "method") else ["--method", fixed.method])
-    return job, fit_command(context, words, options)
+    words = ["pidual", "fit", str(table)] + ([] if given_on_command_line("method") else ["--method", fixed.method])
+    return job, fit_command(words, options)
 
 
 def recipe_sweep(
-    context: click.Context,
     name: str,
     scale: str,
     data: Path,
@@ -188,10 +190,10 @@ def recipe_sweep(
     search: dict[str, list[Any]],
     options: dict[str, Any],
 ) -> tuple[SweepJob, list[str]]:
-    """A search on a dataset of the benchmarks, and the words of a command that fits as it does."""
+    """Return a search on a dataset of the benchmarks, and the words of a command that fits as it does."""
     from ..paper.recipes import load_recipe
 
-    changes, method, seed = recipe_changes(context, options), options["method"], options["seed"]
+    changes, method, seed = recipe_changes(options), options["method"], options["seed"]
     check_method_name(method)
     recipe = load_recipe(name, scale)
     from ..learn.methods import check_method
@@ -205,35 +207,35 @@ def recipe_sweep(
     fixed = replace(fixed, threads=options["threads"])
     source = {"table": recipe.dataset, "x": str(data), "command": command_line()}
     words = ["pidual", "benchmark", name, "--scale", scale, "--data", str(data), "--methods", method]
-    if given(context, "seed"):
+    if given_on_command_line("seed"):
         words += ["--seeds", str(seed + 1)]  # a benchmark's seeds begin with 0
-    command = fit_command(context, words, {"settings": changes, "threads": options["threads"]})
+    command = fit_command(words, {"settings": changes, "threads": options["threads"]})
     return SweepJob(*table_and_inputs(loaded), fixed, chosen, source), command
 
 
-def recipe_changes(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """Settings that are given in place of a recipe's; options that a recipe has no place for are refused."""
+def recipe_changes(options: dict[str, Any]) -> dict[str, Any]:
+    """Return settings in place of a recipe's; refuse options that a recipe has no place for."""
     named = ("network", *NAMED)
-    for parameter in context.command.params:
+    for parameter in click.get_current_context().command.params:
         name = parameter.name or ""
         if (
             name in options
             and name not in (*named, "table", "method", "settings", "seed", "threads")
-            and given(context, name)
+            and given_on_command_line(name)
         ):
             raise UsageError(f"{parameter.opts[0]} cannot be combined with --data; the dataset and its recipe decide.")
     check_given_once(options, named)
     return {**options["settings"], **{name: options[name] for name in named if options[name] is not None}}
 
 
-def fit_command(context: click.Context, words: list[str], options: dict[str, Any]) -> list[str]:
-    """The `pidual fit` command for these options, as a list of words; options left at their default are not named."""
+def fit_command(words: list[str], options: dict[str, Any]) -> list[str]:
+    """Return the `pidual fit` command for these options as words; options left at their default are not named."""
     from ..paper.sweep import plain
 
-    flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    flags = {parameter.name: parameter.opts[0] for parameter in click.get_current_context().command.params}
     words = list(words)
     for name, value in options.items():
-        if name != "settings" and not given(context, name):
+        if name != "settings" and not given_on_command_line(name):
             continue
         if name == "settings":
             words += [word for key in value for word in ("--set", f"{key}={plain(value[key])}")]
@@ -245,7 +247,7 @@ def fit_command(context: click.Context, words: list[str], options: dict[str, Any
 
 
 def print_sweep(found: Any) -> None:
-    """What a sweep found, for people: its best trials, and how to fit like the best of them."""
+    """Print what a sweep found: its best trials, and how to fit like the best of them."""
     from rich.console import Console
     from rich.table import Column, Table
 

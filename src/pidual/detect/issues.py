@@ -11,8 +11,10 @@ from .reasons import reasons_for
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
 
 
-def mark_issues(predictions: Predictions, counted: npt.NDArray[np.int64] | None = None) -> tuple[Predictions, Cutoff]:
-    """Mark the labels that look wrong, and those that rest on their own answer, with the reason for each.
+def mark_issues(
+    predictions: Predictions, counted: npt.NDArray[np.int64] | None = None, *, reasons: bool = True
+) -> tuple[Predictions, Cutoff]:
+    """Mark the labels that look wrong, and those that rest on their own answer, with the reason for each if wanted.
 
     Both have a quality below the cut-off, which is returned too. A label counts half for its quality and in full for
     the consensus: where that is the label itself, and others answered too, the label is no issue. The only answer to an
@@ -28,5 +30,5 @@ def mark_issues(predictions: Predictions, counted: npt.NDArray[np.int64] | None 
         explained = np.bincount(worst, minlength=len(low)) > 0
     confirmed = (predictions.suggested == predictions.given) & predictions.has_consensus
     resting = low & confirmed & (np.bincount(item[rows])[item] > 1)
-    reasons = reasons_for(predictions, explained)
-    return predictions.with_issues(low & ~resting, reasons, explained, resting), cutoff
+    texts = reasons_for(predictions, explained) if reasons else None
+    return predictions.with_issues(low & ~resting, texts, explained if reasons else None, resting), cutoff

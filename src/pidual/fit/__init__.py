@@ -5,6 +5,6 @@ fit, closed        Job                        -> Fitted       training, or the c
 predict            Job + Fitted               -> Answers      what the method says about annotations and items
 judge              Answers                    -> Results      what looks wrong and why; items, annotators, summary
 record             all of it                  -> files        what the directory holds
-again              the same once more, with what reviewers decided
+refit              the same once more, with what reviewers decided
 load_model         the trained classifier read back
 """

@@ -76,7 +76,7 @@ def pi_effects(
 def _typical_rows(
     column: PIColumn, values: "pd.Series[Any]", rows: Rows, codes: list[int], known: NDArray[np.int64]
 ) -> list[tuple[int, Any]]:
-    """Annotations that have a low and a high value of a column, or each of its frequent categories, and these."""
+    """Return annotations with a low and a high value of a column, or each of its frequent categories, and these."""
     if column.kind == "category":
         if not codes or column.n_codes > MAX_NAMED_CATEGORIES:
             return []
@@ -98,7 +98,7 @@ def _typical_rows(
 
 
 def _plain(value: Any) -> float | str:
-    """A value of a PI column as JSON has it."""
+    """Return a value of a PI column as JSON has it."""
     return float(value) if isinstance(value, number_types.Real) else str(value)
 
 
@@ -111,7 +111,7 @@ def _right_with(
     codes: list[int],
     quantities: list[int],
 ) -> float:
-    """Mean probability of a right answer, were these PI columns as in one row."""
+    """Return the mean probability of a right answer, were these PI columns as in one row."""
     all_codes, all_numbers = answers.rows.codes.numpy(), answers.rows.numbers.numpy()
     changed, moved = all_codes[sample].copy(), all_numbers[sample].copy()
     changed[:, codes], moved[:, quantities] = all_codes[row, codes], all_numbers[row, quantities]
@@ -165,7 +165,7 @@ def with_uncertainty(
 
 
 def ends(column: "pd.Series[Any]", low: Any, high: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Rows with low, and with high values of a column; of categories, or few different numbers, those named."""
+    """Return rows with low, and with high values of a column; of categories, or few different numbers, those named."""
     if isinstance(low, str) and not is_moment(column):
         values = column.astype("category")
         names = np.array([*map(str, values.cat.categories), "missing"], dtype=object)[values.cat.codes]
@@ -178,7 +178,7 @@ def ends(column: "pd.Series[Any]", low: Any, high: Any) -> tuple[NDArray[np.bool
 
 
 def spread(answers: WrongAnswers, low: NDArray[np.bool_], high: NDArray[np.bool_]) -> float:
-    """Standard error of the difference of two groups' shares of wrong answers."""
+    """Return the standard error of the difference of two groups' shares of wrong answers."""
     off, total = answers.wrong - answers.rate, 0.0
     for group in (low, high):
         rows = np.flatnonzero(group)

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,15 +22,15 @@ from ..learn.engine.history import Record, append_record, write_history
 from ..learn.engine.threads import using_threads
 from ..run.decisions import copy_decisions
 from ..run.files import RunFiles
-from ..run.lifecycle import begun_folder, check_directory, locked, take_place
+from ..run.lifecycle import begun_folder, check_directory, locked, promote
 from ..run.records.config import Config, as_source
-from .again import begin_again, describe_change, known_classes, options_again
 from .closed import fit_closed
 from .judge import judge
-from .options import FitOptions
+from .options import FitOptions, Provenance
 from .predict import Answers
 from .prepare import Job, prepare
 from .record import check_config, describe, go_on_as_started, start_run, write_run
+from .refit import begin_again, describe_change, known_classes, refit_options
 from .voters import fit_and_predict
 
 
@@ -42,9 +42,7 @@ def fit_into(
     *,
     truth: NDArray[np.int64] | None,
     before: RunFiles | None,
-    source: Mapping[str, Any] | None,
-    reads: Sequence[str | Path],
-    notes: Sequence[str],
+    provenance: Provenance,
     force: bool,
     resume: bool,
     save_every: float,
@@ -59,16 +57,17 @@ def fit_into(
     """
     check_kinds(table, inputs, callbacks)
     if before is not None:
-        truth, options = known_classes(before, table, truth), options or options_again(before)
+        truth, options = known_classes(before, table, truth), options or refit_options(before)
     options = options or FitOptions()
-    reads = (table.source, inputs.source, *reads)
+    reads = (table.source, inputs.source, *provenance.reads)
     check_directory(out, force=force, resume=resume, inputs=reads)
     job = prepare(table, inputs, options, truth=truth)
     check_called(job, callbacks)
-    job.warnings[:0] = notes
+    job.warnings[:0] = provenance.warnings
     if resume:
         go_on_as_started(begun_folder(out), job)
-    config = describe(job, as_source(source) if before is None else begin_again(before, job, as_source(source)))
+    source = as_source(provenance.source)
+    config = describe(job, source if before is None else begin_again(before, job, source))
     config = check_config(out, config)
     fabric = make_fabric(options.accelerator, job.training.precision)
     where: dict[str, Any] = {"force": force, "resume": resume, "inputs": reads, "write_report": write_report}
@@ -179,7 +178,7 @@ def claimed(
         claim = Claim(*fabric.broadcast((folder, config, first and (folder / "summary.json").exists())))
         yield claim
         if first:
-            take_place(out, folder)
+            promote(out, folder)
             if not (out / "report.html").exists():
                 write_report(RunFiles.holding(out) if claim.made is None else claim.made.moved(out))
 

@@ -61,13 +61,13 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
     return judge(job, fitted, predict(job, fitted, fabric))
 
 
-def judge(job: Job, fitted: Fitted, answers: Answers) -> Results:
-    """Which labels look wrong, why, and what that says about items and annotators."""
+def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -> Results:
+    """Find which labels look wrong, why (if wanted), and what that says about items and annotators."""
     posteriors, scores = answers.posteriors, answers.scores
     assert posteriors is not None
     assert scores is not None
     rows = job.counted
-    predictions, cutoff = mark_issues(answers.predictions, rows)
+    predictions, cutoff = mark_issues(answers.predictions, rows, reasons=reasons)
     memorised = find_learning_by_heart(job, fitted, predictions)
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
@@ -175,7 +175,7 @@ def find_verdict(
 
 
 def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
-    """Whether what f reads holds the labels: of items with several answers, those of the majority where some differ."""
+    """Find whether what f reads holds the labels: of items with several answers, the majority's where some differ."""
     if job.inputs.kind == "none":
         return None
     rows = np.flatnonzero(~job.test)
@@ -185,7 +185,7 @@ def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str
 
 
 def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, split: bool) -> NDArray[np.int64]:
-    """A row of each item that has its most frequent label; `split` keeps items with others, too, and no tie."""
+    """Return a row of each item with its most frequent label; `split` keeps items with others, too, and no tie."""
     k = int(label.max(initial=0)) + 1
     key, row, votes = np.unique(item * k + label, return_index=True, return_counts=True)
     order = np.lexsort((-votes, key // k))
@@ -199,17 +199,17 @@ def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, s
 
 
 def find_learns_x(job: Job) -> bool:
-    """Whether f was learned from inputs."""
+    """Return whether f was learned from inputs."""
     return job.inputs.kind not in ("none", "probabilities")
 
 
 def find_held_out(job: Job) -> NDArray[np.bool_]:
-    """Which annotations are judged by networks that have not seen their labels."""
+    """Return which annotations are judged by networks that have not seen their labels."""
     return np.ones(len(job.table), bool) if job.cross_fitted else ~job.train
 
 
 def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:
-    """A warning where PI has led the noise network to memorise labels instead of how they were made."""
+    """Warn where PI has led the noise network to memorise labels instead of how they were made."""
     gate, noise = predictions.gate, predictions.frame.get("noise_label")
     if gate is None or noise is None or fitted.method.random_pi:  # of which it is the purpose
         return []

@@ -29,7 +29,7 @@ from ..run.files import RunFiles
 from ..run.predictions import label_column
 from ..run.records.model import InputSchema, Model
 from ..run.records.reading import DAMAGED
-from .makers import method_maker, network_maker
+from .factories import method_maker, network_maker
 
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn)
 WEIGHTS = {"selected": "model.safetensors", "last": "model-last.safetensors"}
@@ -41,7 +41,7 @@ FETCHING = (  # options of other libraries that read files or the network; a run
 
 
 def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[str, NDArray[Any]]]:
-    """The trained method of a run, and the arrays its inputs are made with.
+    """Load the trained method of a run, and the arrays its inputs are made with.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def build_trained(described: Path, model: Model, path: Path) -> tuple[Method, di
 
 
 def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dict[str, tuple[int, ...]]:
-    """The shapes of all weights of the method that `build` makes, of at most so many tensors, without making them.
+    """Return the shapes of the weights of the method that `build` makes, at most `most`, without making them.
 
     Networks of other libraries may compute with numbers when they are made; they are then made as usual.
     """

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
 
 from ..data import AnnotationTable
 from ..errors import UsageError
@@ -65,9 +68,40 @@ class FitOptions:
     threads: int | None = None
     training: type[Training] = Training
 
+    @classmethod
+    def asked(cls, named: Mapping[str, Any], settings: Mapping[str, Any], **others: Any) -> Self:
+        """Make options of settings, and of the few among them that have a name of their own: None is not asked for."""
+        given = {**settings, **{name: value for name, value in named.items() if value is not None}}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        return cls(options=plain, **others)
+
+    @classmethod
+    def judging(cls, pi_kinds: Mapping[str, str] | None = None) -> Self:
+        """Make options to judge answers without a network to train."""
+        return cls(method="latent_truth", pi_kinds=pi_kinds or {}, accelerator="cpu")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the data of a fit came from, for the record of its run.
+
+    Parameters
+    ----------
+    source : mapping
+        Where table and inputs came from, and how they were read.
+    reads : sequence of paths
+        Further files the run is made from, such as the key of the pseudonyms; none of them is overwritten.
+    warnings : sequence of str
+        Warnings from reading table and inputs.
+    """
+
+    source: Mapping[str, Any] = field(default_factory=dict)
+    reads: Sequence[str | Path] = ()
+    warnings: Sequence[str] = ()
+
 
 def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptions, str]:
-    """Options with a method in place of "auto", and the reason in one sentence; "" where a method was asked for.
+    """Choose a method in place of "auto", and say why in one sentence; "" where a method was asked for.
 
     Latent truth, which judges all answers of an item together, but in the setting "paper", which is that of Pi-DUAL.
     """
@@ -103,7 +137,7 @@ def resolve_options(
     in_shape: Sequence[int],
     n_items: int | None = None,
 ) -> tuple[Training, dict[str, Any], dict[str, Any]]:
-    """Options of training, method and network for inputs of a shape: the setting's, then the user's own."""
+    """Resolve options of training, method and network for inputs of a shape: the setting's, then the user's own."""
     images = len(in_shape) == 3
     sizes: dict[str, Any] = {"n_train": n_train, "n_items": n_items, "images": images}
     settings = choose_settings(options.setting, options.method, **sizes, mlp=options.network == "mlp")

@@ -63,7 +63,7 @@ class Answers:
 
 
 def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
-    """What the fitted method says about every annotation and item.
+    """Ask the fitted method about every annotation and item.
 
     `consensus=False` leaves out what all answers say together, where the method judges one answer at a time: a
     benchmark of labels needs none.
@@ -133,7 +133,7 @@ class RowScores:
         return cls(**arrays)
 
     def take(self, rows: NDArray[np.int64]) -> "RowScores":
-        """Of these annotations alone."""
+        """Keep these annotations alone."""
         arrays = {name: value[..., rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays, columns={name: values[rows] for name, values in self.columns.items()})
 
@@ -174,7 +174,7 @@ class RowScores:
             )
 
     def predictions(self, job: Job, posteriors: Posteriors | None) -> Predictions:
-        """The same beside the table, with the consensus of every item."""
+        """Put the scores beside the table, with the consensus of every item."""
         table, group = job.table, group_of_rows(job.rows.groups)
         own = ("gate", "noise_label")
         scores = {name: values for name, values in self.columns.items() if name not in own}
@@ -249,19 +249,19 @@ class Tempered:
 
 
 def sureness(log_p: Floats, power: float) -> float:
-    """Mean of the largest probability, of at most 10,000 evenly spaced items."""
+    """Return the mean of the largest probability, of at most 10,000 evenly spaced items."""
     log_p = log_p[:: max(1, len(log_p) // 10_000)]
     return float(np.exp(log_softmax(log_p * power).max(1)).mean())
 
 
 def first_part(job: Job) -> NDArray[np.int8]:
-    """What each item is of: TRAIN if any of its annotations is, else VALID, else TEST."""
+    """Return what each item is of: TRAIN if any of its annotations is, else VALID, else TEST."""
     groups = job.rows.groups
     return np.asarray(np.minimum.reduceat(job.split[groups.order.numpy()], groups.starts[:-1].numpy()))
 
 
 def scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
-    """What f says about all items, a chunk at a time."""
+    """Yield what f says about all items, a chunk at a time."""
     if not isinstance(fitted, ClosedFit):
         yield from score_rows(fitted.method, job.rows, fabric, job.train)
         return
@@ -273,7 +273,7 @@ def scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
 
 
 def chunks(job: Job) -> list[Ints]:
-    """Items that are judged at once."""
+    """Return items that are judged at once."""
     n, k = len(job.rows.groups), job.spec.n_classes
     size = max(1, min(JUDGED_ITEMS, int(JUDGED_NUMBERS * n / (k * len(job.rows)))))
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
@@ -314,7 +314,7 @@ def judge_all(
     found: RowScores,
     tempered: Tempered | None,
 ) -> Posteriors:
-    """Posteriors of all items, by what f says and all answers to each; the quality of annotations goes to `found`.
+    """Work out posteriors of all items, by f and all answers to each; the quality of annotations goes to `found`.
 
     f is asked once more where its probabilities were too many to keep.
     """
@@ -345,12 +345,12 @@ def judge_all(
 
 
 def truthfulness(skill: Floats) -> Floats:
-    """Share of an annotator's right answers that come from the truth; a share of exp(-skill) would be given anyway."""
+    """Return the share of right answers that come from the truth; a share of exp(-skill) would be given anyway."""
     return np.asarray(1 - np.exp(-np.maximum(skill, 0.0)))
 
 
 def group_of_rows(groups: Groups) -> NDArray[np.int64]:
-    """The number of the item of every annotation."""
+    """Return the number of the item of every annotation."""
     number = torch.repeat_interleave(groups.starts.diff())
     of_row = torch.empty_like(number)
     of_row[groups.order] = number

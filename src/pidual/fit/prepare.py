@@ -17,6 +17,7 @@ from ..data.pi.giveaway import check_giveaway
 from ..data.pi.health import find_pi_problems
 from ..data.pi.random_pi import derive_seed
 from ..errors import DataError, UsageError
+from ..errors.handling import collected_warnings
 from ..errors.messages import quoted
 from ..learn.answers.model import AnswerModel
 from ..learn.batch import Rows, Spec
@@ -27,8 +28,7 @@ from ..options import Training
 from ..run.files import CLOSED_FORM, WITHOUT_TRAINING
 from ..run.records.config import Network
 from ..run.records.summary import CopyGroup, PIProblem
-from .makers import check_build, method_maker, network_maker, standardize_inputs
-from .notes import collected_warnings
+from .factories import check_build, method_maker, network_maker, standardize_inputs
 from .options import FitOptions, choose_method, resolve_options
 from .settings import data_settings, network_of
 from .splits import (
@@ -141,7 +141,7 @@ class Job:
         return METHODS[self.options.method]
 
     def select(self, which: NDArray[np.bool_]) -> Rows | None:
-        """These of the rows, such as `train`; None where there are none."""
+        """Select these of the rows, such as `train`; None where there are none."""
         index = np.flatnonzero(which)
         return self.rows.subset(index) if len(index) else None
 
@@ -235,7 +235,7 @@ def prepare(
 def choose_network(
     inputs: Inputs, options: FitOptions, in_shape: tuple[int, ...], module: Callable[[], nn.Module] | None
 ) -> str:
-    """Name of the network, or of what stands for it: latent truth trains one only for images, or where one is named."""
+    """Return the name of the network, or of what stands for it: latent truth trains one for images or if named."""
     if inputs.kind in JUDGING_NETWORKS:
         return JUDGING_NETWORKS[inputs.kind]
     asked = module is not None or options.network is not None or options.setting != "default"
@@ -285,11 +285,11 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
     chosen = data_settings(options.setting, options.method, images=len(inputs.array.shape) == 4)
     seed = options.seed if options.split_seed is None else options.split_seed
     fraction = chosen.valid_fraction if options.valid_fraction is None else options.valid_fraction
-    with collected_warnings() as notes:
+    with collected_warnings() as warnings:
         x_row = x_rows(inputs, table)
         together = same_inputs(inputs, table.item_codes, x_row)
-        notes += find_split_problems(table) if own_split else []
-        notes += find_copies(table, together, own_split=own_split)
+        warnings += find_split_problems(table) if own_split else []
+        warnings += find_copies(table, together, own_split=own_split)
         split = split_rows(table, fraction, seed, options.valid_items, together)
         learned = np.flatnonzero(split != TEST)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
@@ -297,12 +297,12 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
         if METHODS[options.method].needs_pi:
             check_giveaway(table, encoder.columns_, learned, together)
         problems, new = find_pi_problems(table, encoder.columns_, learned, together)
-        notes += new if METHODS[options.method].needs_pi else []
-    return Joined(x_row, together, split, seed, fraction, encoder, notes, problems)
+        warnings += new if METHODS[options.method].needs_pi else []
+    return Joined(x_row, together, split, seed, fraction, encoder, warnings, problems)
 
 
 def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:
-    """The sizes a method is made for."""
+    """Return the sizes a method is made for."""
     return Spec(
         n_train,
         len(table.classes),
@@ -316,7 +316,7 @@ def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items:
 
 
 def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
-    """Warnings of PI that says nothing: annotators of one answer each, or no PI at all."""
+    """Warn of PI that says nothing: annotators of one answer each, or no PI at all."""
     found, who = [], table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
         found.append("Every annotator has only one answer, too few to estimate how good they are; all count the same.")

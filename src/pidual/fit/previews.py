@@ -24,14 +24,14 @@ PREVIEW = {"row": "int64", "column": "str", "text": "str", "value": "f8", "low":
 
 
 def suspicious_rows(predictions: Predictions, limit: int = LIMIT) -> NDArray[np.int64]:
-    """Annotations that a report lists first: those marked, and the worst of all, as others may be marked later."""
+    """Return the annotations that a report lists first: those marked, and the worst, as others may be marked later."""
     order = np.argsort(predictions.label_quality, kind="stable")
     marked = [order[group[order]][:limit] for group in (predictions.is_issue, predictions.is_resting)]
     return np.asarray(pd.unique(np.concatenate([*marked, order[:limit]])), np.int64)
 
 
 def thumbnails(job: Job, predictions: Predictions, limit: int = LIMIT) -> pd.DataFrame:
-    """PNG images of the items with the most suspicious labels, where inputs are pictures: item, png."""
+    """Draw PNG images of the items with the most suspicious labels, where inputs are pictures: item, png."""
     pictures: dict[str, bytes] = {}
     inputs = job.inputs
     shown = inputs.kind == "images" or (inputs.kind == "array" and is_picture(inputs.array.shape[1:]))
@@ -45,7 +45,7 @@ def thumbnails(job: Job, predictions: Predictions, limit: int = LIMIT) -> pd.Dat
 
 
 def previews(job: Job, predictions: Predictions) -> pd.DataFrame:
-    """The text, or the most unusual columns, of the items with the most suspicious labels.
+    """Return the text, or the most unusual columns, of the items with the most suspicious labels.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class DataSettings:
 def choose_settings(
     setting: str, method: str, *, n_train: int, images: bool, n_items: int | None = None, mlp: bool = False
 ) -> Settings:
-    """The options of a setting.
+    """Return the options of a setting.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def choose_settings(
 
 
 def data_settings(setting: str, method: str, *, images: bool) -> DataSettings:
-    """What a setting does with the data: the paper's, for images, is that of CIFAR-10N and CIFAR-100N.
+    """Return what a setting does with the data: the paper's, for images, is that of CIFAR-10N and CIFAR-100N.
 
     Latent truth holds out each item from one of its networks, and needs no further ones.
     """
@@ -80,7 +80,7 @@ def data_settings(setting: str, method: str, *, images: bool) -> DataSettings:
 
 
 def network_of(setting: str, in_shape: Sequence[int]) -> str:
-    """Name of the network for inputs of this shape."""
+    """Return the name of the network for inputs of this shape."""
     check_setting(setting)
     from ..learn.nets import network_for  # and torch with it
 
@@ -94,7 +94,7 @@ def check_setting(setting: str) -> None:
 
 
 def split_settings(settings: Mapping[str, Any], training_type: type[Training] = Training) -> Settings:
-    """Options of training, of the method and of the network (`network.KEY`) from a mapping of all of them."""
+    """Split a mapping of all options into those of training, of the method and of the network (`network.KEY`)."""
     if "seed" in settings:
         raise UsageError("The seed is not an option of --set; give it with --seed or --seeds.")
     training = {key: value for key, value in settings.items() if key in option_names(training_type)}
@@ -104,7 +104,7 @@ def split_settings(settings: Mapping[str, Any], training_type: type[Training] = 
 
 
 def paper_settings(method: str, n_train: int, images: bool) -> Settings:
-    """The paper's protocol for CIFAR as it is printed; the guard only watches.
+    """Return the paper's protocol for CIFAR as it is printed; the guard only watches.
 
     For images Pi-DUAL has the width of CIFAR-10N and CIFAR-100N. The paper has no other inputs.
     """
@@ -116,7 +116,7 @@ def paper_settings(method: str, n_train: int, images: bool) -> Settings:
 
 
 def default_settings(method: str, n_train: int, images: bool) -> Settings:
-    """By the size of the data: the smaller it is, the more must keep a network from remembering every label."""
+    """Choose by the size of the data: the smaller it is, the more must keep a network from memorising labels."""
     size = next(size for size in SIZES if n_train < size["below"])
     training = {
         "epochs": size["epochs"],
@@ -139,7 +139,7 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
 
 
 def latent_truth_settings(n_items: int, images: bool, mlp: bool) -> Settings:
-    """Latent truth around a network, by the number of items: five folds cost four times what two do."""
+    """Choose for latent truth around a network, by the number of items: five folds cost four times what two do."""
     size = next(size for size in BY_ITEMS if n_items < size["below"])
     training = {
         "epochs": size["epochs"],

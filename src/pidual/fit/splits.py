@@ -24,7 +24,7 @@ def split_rows(
     valid_items: int | None = None,
     items: NDArray[np.integer[Any]] | None = None,
 ) -> NDArray[np.int8]:
-    """The code of TRAIN, VALID or TEST for every row; an item that the table does not split is in one of them only.
+    """Return TRAIN, VALID or TEST for every row; an item that the table does not split is in one of them only.
 
     The table's own split is kept. Where it names no validation rows, items are drawn from the training rows, never so
     that a class or the training set is left empty. `items` are codes of the items of all rows, if not the table's.
@@ -55,7 +55,7 @@ def split_rows(
 
 
 def same_inputs(inputs: Inputs, items: NDArray[np.integer[Any]], x_row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The code of the item of every row, and of items with the same input that of one of them: copies under other ids.
+    """Return the code of every row's item; items with the same input, copies under other ids, share one.
 
     Inputs that are so coarse that items have the same one by chance (a category, an age) are no copies, nor is one that
     a fifth of the items have. Images that are read from files when they are needed are not compared.
@@ -83,7 +83,7 @@ def same_inputs(inputs: Inputs, items: NDArray[np.integer[Any]], x_row: NDArray[
 
 
 def is_coarse(x: NDArray[Any], n: int) -> bool:
-    """Whether an item has the same input as one of n others by chance, by how often two share the value of a column."""
+    """Return whether an item has the input of one of n others by chance: how often two share a column's value."""
     expected = float(n)
     for column in x.T:
         count = np.unique(column, return_counts=True)[1].astype(np.float64)
@@ -94,7 +94,7 @@ def is_coarse(x: NDArray[Any], n: int) -> bool:
 
 
 def find_copies(table: AnnotationTable, together: NDArray[np.int64], *, own_split: bool) -> list[str]:
-    """Warnings of items that have the input of another, and of those that have that of one in another split."""
+    """Warn of items that have the input of another, and of those that have that of one in another split."""
     names, items = table.frame["item"].cat.categories, table.item_codes
     of_item = np.arange(len(names))
     of_item[items] = together
@@ -124,7 +124,7 @@ def find_copies(table: AnnotationTable, together: NDArray[np.int64], *, own_spli
 
 
 def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: int, seed: int) -> NDArray[np.int64]:
-    """Fold of the item of every row, 0 ... folds - 1 in equal shares; -1 for items without a row that is trained on."""
+    """Assign every row's item a fold, 0 ... folds - 1 in equal shares; -1 for items without a row to train on."""
     of_item = np.full(int(items.max(initial=0)) + 1, -1, np.int64)
     known = np.flatnonzero(np.bincount(items[trained], minlength=len(of_item)))
     of_item[np.random.default_rng(derive_seed(seed, 9)).permutation(known)] = np.arange(len(known)) % max(1, folds)
@@ -133,7 +133,7 @@ def assign_folds(items: NDArray[np.integer], trained: NDArray[np.bool_], folds: 
 
 
 def find_split_problems(table: AnnotationTable) -> list[str]:
-    """Warnings of items that a table's own split has in two parts, and of classes it keeps out of training."""
+    """Warn of items that a table's own split has in two parts, and of classes it keeps out of training."""
     if "split" not in table.frame:
         return []
     found = []
@@ -160,7 +160,7 @@ def find_split_problems(table: AnnotationTable) -> list[str]:
 
 
 def one_per_item(table: AnnotationTable, x_row: NDArray[np.int64], split: NDArray[np.int8]) -> NDArray[np.int64]:
-    """The row of x of every item trained on: of its first annotation, where x has a row for each."""
+    """Return the row of x of every item trained on: of its first annotation, where x has a row for each."""
     train = np.flatnonzero(split == TRAIN)
     repeated = pd.Series(table.item_codes[train]).duplicated().to_numpy()
     rows: NDArray[np.int64] = x_row[train[~repeated]]

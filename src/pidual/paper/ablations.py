@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from ..data.pi.random_pi import derive_seed, random_pi
 from ..errors import UsageError
-from ..fit.makers import check_build
+from ..fit.factories import check_build
 from ..fit.prepare import Job
 from ..learn.batch import PI, Batch, Rows, Spec
 from ..learn.methods import PiDual, PiDualPlus

@@ -4,7 +4,7 @@
     with locked(out):                one writer at a time
         folder = choose_folder(out, ...)     `out` itself, or `out/.new` beside a run that is to be replaced
         ...                                  everything is written to `folder`
-        take_place(out, folder)              a finished run in `out/.new` becomes the run in `out`
+        promote(out, folder)              a finished run in `out/.new` becomes the run in `out`
 
 Only files that pidual writes are ever removed, and those of an old run only when the new one is complete. A kill at any
 moment leaves either the old run or what is needed to finish the exchange, which `finish_exchange` does.
@@ -188,7 +188,7 @@ def begun_folder(out: Path) -> Path:
     return new if _is_own(new) and (new / "config.json").exists() else out
 
 
-def take_place(out: Path, folder: Path) -> None:
+def promote(out: Path, folder: Path) -> None:
     """Let the complete run in `folder` be the run in `out`."""
     if folder != out:
         folder.rename(out / COMPLETE)
@@ -199,7 +199,7 @@ def finish_exchange(out: Path) -> None:
     """Let a new run that is complete take the place of the old one, or finish that after a kill."""
     complete, moving = out / COMPLETE, out / MOVING
     if _is_own(complete) and not (complete / "summary.json").exists():
-        remove_run(complete)  # no run that `take_place` has put there
+        remove_run(complete)  # no run that `promote` has put there
     elif _is_own(complete):
         _remove_files(out, RUN_FILES)
         complete.rename(moving)

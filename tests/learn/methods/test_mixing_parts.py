@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pidual.errors import UsageError
-from pidual.fit.makers import method_maker
+from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
 from pidual.learn.methods.parts.mixing import mixup, sharpen
 from pidual.learn.methods.parts.networks import fresh_copy, second_network, update_average

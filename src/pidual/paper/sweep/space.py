@@ -9,7 +9,7 @@ from msgspec import structs
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from ...errors import UsageError
-from ...fit.makers import check_build, method_maker, network_maker
+from ...fit.factories import check_build, method_maker, network_maker
 from ...fit.options import FitOptions, resolve_options
 from ...fit.prepare import Job
 from ..grids import paper_grid, points

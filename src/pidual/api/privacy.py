@@ -20,7 +20,7 @@ from ..run.records.summary import Summary
 def make_table(
     label: pd.Categorical, items: NDArray[np.int64], pi: Any, weight: NDArray[np.float64], keep_ids: bool
 ) -> AnnotationTable:
-    """The table of a fit; rows of weight 0 are in its test split, which nothing is learned from.
+    """Make the table of a fit; rows of weight 0 are in its test split, which nothing is learned from.
 
     Annotators have their ids, and people in other columns numbers, unless `keep_ids`.
     """
@@ -40,7 +40,7 @@ def make_table(
 
 
 def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """A PI column with numbers in place of people, and of e-mail addresses among other values."""
+    """Return a PI column with numbers in place of people, and of e-mail addresses among other values."""
     who = people_in(name, values)
     if not who:
         return values
@@ -50,7 +50,7 @@ def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
-    """An index with numbers in place of people, in any of its levels; `known` are ids of annotators."""
+    """Return an index with numbers in place of people, in any of its levels; `known` are ids of annotators."""
     if isinstance(index, pd.MultiIndex):
         levels = [index_without_ids(index.get_level_values(level), known) for level in range(index.nlevels)]
         return pd.MultiIndex.from_arrays(levels, names=index.names)
@@ -80,15 +80,3 @@ def numbered(annotators: pd.DataFrame, summary: Summary) -> pd.DataFrame:
     names = [f"annotator-{i}" for i in range(1, len(annotators) + 1)]
     copies = pd.Series(copied_by(names, summary.copies), dtype="str")
     return annotators.assign(annotator=pd.Categorical(names), copies=copies)
-
-
-def items_in_order(
-    items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
-) -> pd.DataFrame:
-    """The items by the rows of X they come first in, under the index of these."""
-    first = np.unique(table.frame["item"].astype(int), return_index=True)[1]  # items are numbers from 0
-    rows = items.set_axis(first[items["item"].astype(int)]).drop(columns="item").sort_index()
-    for name in ("consensus_label", "predicted_label"):
-        if name in rows:
-            rows[name] = classes[rows[name].cat.codes.to_numpy()]
-    return rows if index is None else rows.set_axis(index[rows.index])

@@ -2,7 +2,7 @@
 
     known_classes       what was decided (`decisions`), and what the run knew already, for every annotation
     check_same_data     table and inputs must be those it was made from
-    options_again       what was asked of it
+    refit_options       what was asked of it
     start_from          the answer model begins where its own ended
     describe_change     what the decisions have changed
 
@@ -34,7 +34,7 @@ from .prepare import Job
 
 
 def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """The class of each annotation's item where it is known, else -1 (N,): decided on, or known to the run before.
+    """Return the class of each annotation's item if known, else -1 (N,): decided on, or known to the run before.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
     return found
 
 
-def options_again(run: RunFiles, **changes: Any) -> FitOptions:
-    """What the fit of a run was asked for, with some options changed; see `FitOptions`."""
+def refit_options(run: RunFiles, **changes: Any) -> FitOptions:
+    """Return what the fit of a run was asked for, with some options changed; see `FitOptions`."""
     config, asked = run.config, dict(changes.pop("options", {}))
     network = config.network
     own = network.name not in WITHOUT_TRAINING

@@ -25,7 +25,7 @@ STANDARDIZE_BYTES = 2**27  # how much of x is looked at for mean and standard de
 
 
 def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
-    """Mean and standard deviation of the training inputs, from evenly spaced ones where there are very many."""
+    """Measure mean and standard deviation of the training inputs, of evenly spaced ones where there are very many."""
     used = np.flatnonzero(np.bincount(used))
     x = inputs.array
     used = used[:: max(1, len(used) * 4 * math.prod(x.shape[1:]) // STANDARDIZE_BYTES)]
@@ -59,7 +59,7 @@ def method_maker(
     network: str = "",
     twice: bool = False,
 ) -> Callable[[], Method]:
-    """A function that makes the method around a fresh network, which may be one of WITHOUT_TRAINING.
+    """Return a function that makes the method around a fresh network, which may be one of WITHOUT_TRAINING.
 
     `twice` also makes the second network of a method that has one, where it otherwise draws the weights of a copy: what
     is made may have been trained before.

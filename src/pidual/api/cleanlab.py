@@ -1,0 +1,181 @@
+"""The call of cleanlab, `find_label_issues(labels, pred_probs)`: its arguments and results around `judge_given`."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..data.given import Given, read_given
+from ..data.probabilities import as_floats
+from ..errors import DataWarning, UsageError
+from ..learn.answers.one_label import LEAST
+from ..run.predictions import Predictions
+from ..run.records.summary import Verdict
+from .label_issues import FIT_NUMBERS, judge_given
+
+RANKINGS = ("label_quality", "self_confidence", "normalized_margin", "confidence_weighted_entropy")
+
+
+def find_label_issues(
+    labels: Any,
+    pred_probs: Any,
+    *,
+    return_indices_ranked_by: str | None = None,
+    rank_by_kwargs: Mapping[str, Any] | None = None,
+    filter_by: str = "auto",
+    frac_noise: float = 1.0,
+    num_to_remove_per_class: Sequence[int] | None = None,
+    min_examples_per_class: int = 1,
+    confident_joint: Any = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    multi_label: bool = False,
+    classes: Sequence[Any] | None = None,
+    annotators: Any = None,
+    as_frame: bool = False,
+) -> Any:
+    """Find labels that look wrong, given a classifier's out-of-sample probabilities; same call as in cleanlab.
+
+    Parameters
+    ----------
+    labels : array (N,) or (N, A)
+        Given labels: column numbers of `pred_probs`, or names of classes. For several annotators, one column each, with
+        -1, NaN or None where an annotator gave none.
+    pred_probs : array (N, K), memory map, DataFrame or path of a .npy file
+        Probabilities of the classes for each row, from a classifier not trained on the row's label. A memory map is
+        read in parts.
+    return_indices_ranked_by : str, optional
+        Return numbers of rows, worst first, instead of a mask: by "label_quality", or by cleanlab's "self_confidence",
+        "normalized_margin" or "confidence_weighted_entropy".
+    rank_by_kwargs : mapping, optional
+        Must be empty: `label_quality` needs no adjustment.
+    filter_by : "auto"
+        The labels are chosen by their posterior probability; cleanlab's filters are refused.
+    frac_noise : float
+        Share of the found labels to return: those of lowest quality.
+    num_to_remove_per_class : sequence of int, optional
+        Instead: this many labels of lowest quality of each given class.
+    min_examples_per_class : int
+        Leave at least this many labels of each class unmarked.
+    confident_joint, multi_label
+        Not supported: an error if given.
+    n_jobs, verbose
+        Ignored, because the call takes seconds.
+    classes : sequence, optional
+        Names of the columns of `pred_probs`, where `labels` are names. By default the columns of a frame, else the
+        labels sorted.
+    annotators : array (N,), optional
+        Who gave each label.
+    as_frame : bool
+        Return a frame instead: is_label_issue, label_quality, given_label, predicted_label, consensus_label, a row for
+        each label in order. Labels of several annotators have the columns row and annotator too, and missing ones none.
+
+    Returns
+    -------
+    bool array of the shape of `labels`, or int array
+        Whether each label looks wrong; or, ranked, the rows of those that do (of several annotators: row and column).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pidual import find_label_issues
+    >>> pred_probs = np.repeat([[0.95, 0.05], [0.05, 0.95]], 50, axis=0)
+    >>> labels = np.repeat([0, 1], 50)
+    >>> labels[3] = 1
+    >>> np.flatnonzero(find_label_issues(labels, pred_probs))
+    array([3])
+    """
+    refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint, multi_label)
+    if return_indices_ranked_by not in (None, *RANKINGS):
+        raise UsageError(
+            f"return_indices_ranked_by must be one of {', '.join(RANKINGS)} or None, not {return_indices_ranked_by!r}."
+        )
+    if not 0 <= frac_noise <= 1:
+        raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
+    given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
+    predictions, summary = judge_given(given, reasons=False)
+    warn_of_verdict(summary.verdict)
+    chosen = choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
+    if as_frame:
+        return as_cleanlab(given, predictions.with_issues(chosen))
+    if return_indices_ranked_by is None:
+        mask = np.zeros(given.shape, dtype=bool)
+        mask[given.places] = chosen
+        return mask
+    ranked = rank(given, predictions, np.flatnonzero(chosen), return_indices_ranked_by)
+    return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
+
+
+def refuse_cleanlab(
+    rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, confident_joint: Any, multi_label: bool
+) -> None:
+    """Refuse what has no meaning here."""
+    if filter_by != "auto":
+        raise UsageError(
+            f"filter_by={filter_by!r} is a rule of cleanlab's; pidual goes by the posterior, so leave filter_by out."
+        )
+    if rank_by_kwargs:
+        raise UsageError("rank_by_kwargs is not used: label_quality is relative to the class already; leave it out.")
+    if confident_joint is not None:
+        raise UsageError("confident_joint is not used: how classes are confused is estimated here; leave it out.")
+    if multi_label:
+        raise UsageError(
+            "multi_label is not possible: a row has one true class; judge each class as its own yes or no."
+        )
+
+
+def warn_of_verdict(found: Verdict) -> None:
+    """Warn if the issues should not be used, or not alone."""
+    words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
+    if found.status in words:
+        text = f"{words[found.status]}. {' '.join(found.reasons)}"
+        warnings.warn(text, DataWarning, stacklevel=3)
+
+
+def choose(predictions: Predictions, share: float, per_class: Sequence[int] | None, least: int) -> NDArray[np.bool_]:
+    """Choose the labels to return by what cleanlab's options say."""
+    given, order = predictions.given, np.argsort(predictions.label_quality, kind="stable")
+    k = len(predictions.classes)
+    if per_class is None:
+        found = order[predictions.is_issue[order]]
+        found = found[: round(share * len(found))]
+    elif len(per_class) != k:
+        raise UsageError(f"num_to_remove_per_class has {len(per_class)} numbers and there are {k} classes.")
+    else:
+        found = np.concatenate([order[given[order] == one][: int(n)] for one, n in enumerate(per_class)])
+    spare = np.bincount(given, minlength=k) - least
+    chosen = np.zeros(len(predictions), dtype=bool)
+    chosen[found] = True
+    for one in np.flatnonzero(np.bincount(given[found], minlength=k) > spare):
+        chosen[[row for row in found if given[row] == one][max(0, spare[one]) :]] = False
+    return chosen
+
+
+def rank(given: Given, predictions: Predictions, rows: NDArray[np.int64], by: str) -> NDArray[np.int64]:
+    """Return these labels, worst first, by a score of cleanlab's or by label_quality."""
+    labels, step = given.codes[rows], max(1, FIT_NUMBERS // given.probs.shape[1])
+    worth = predictions.label_quality[rows].astype(np.float64)
+    for start in range(0, len(rows) if by != "label_quality" else 0, step):
+        part = slice(start, start + step)
+        p = as_floats(given.probs[given.row[rows[part]]]).astype(np.float64)
+        place = np.arange(len(p)), labels[part]
+        worth[part] = own = p[place]
+        if by == "normalized_margin":
+            p[place] = -1
+            worth[part] = own - p.max(1)
+        elif by == "confidence_weighted_entropy":  # up to a monotone function
+            worth[part] = (p * np.log(np.maximum(p, 1e-300))).sum(1) / np.maximum(own, LEAST)
+    return rows[np.argsort(worth, kind="stable")]
+
+
+def as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:
+    """Return one row a label, with the columns of CleanLearning's `find_label_issues`."""
+    frame = predictions.frame
+    own = ["is_label_issue", "label_quality", "given_label", "predicted_label", "consensus_label"]
+    found = frame[own].reset_index(drop=True)
+    if given.annotators is not None:
+        found["row"], found["annotator"] = given.row, given.annotators
+    return found
