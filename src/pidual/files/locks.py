@@ -22,14 +22,3 @@ def lock(file: IO[Any] | int) -> bool:
     except OSError:
         return False
     return True
-
-
-def is_locked(file: IO[Any]) -> bool | None:
-    """Whether another process holds an open file; None where the system has no locks."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    return False
