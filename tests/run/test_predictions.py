@@ -160,3 +160,11 @@ def test_text_of_which_none_is_known_stays_text(tmp_path):
     """Whatever type pandas has for it: pandas 2 has none of its own."""
     write_frame(tmp_path / "p.parquet", pd.DataFrame({"drift_at": pd.Series([None, None], dtype=object), "a": [1, 2]}))
     assert str(pq.read_schema(tmp_path / "p.parquet").field("drift_at").type) == "string"
+
+
+def test_a_consensus_without_its_probability_is_none():
+    whole = predictions(consensus=[0, 1, 0, 1], consensus_quality=[0.9, 0.8, 0.9, 0.6])
+    assert whole.has_consensus
+    half = Predictions(whole.frame.drop(columns="consensus_quality"), whole.classes)
+    assert not half.has_consensus
+    assert half.suggested_probability.tolist() == half.frame["predicted_probability"].tolist()

@@ -293,7 +293,7 @@ class Predictions:
 
     @property
     def suggested(self) -> Codes:
-        """Codes of the replacements for wrong labels: the consensus, or of an older run the predicted."""
+        """Codes of the replacements for wrong labels: the consensus, or else the predicted."""
         return self._codes("consensus_label") if self.has_consensus else self.predicted
 
     @property
@@ -304,8 +304,8 @@ class Predictions:
 
     @property
     def has_consensus(self) -> bool:
-        """Whether items have a consensus; those of older runs have it in items.parquet alone."""
-        return "consensus_label" in self.frame and "consensus_label" not in self.pi_columns
+        """Whether the consensus of every item and its probability are known."""
+        return {"consensus_label", "consensus_quality"} <= set(self.frame) - set(self.pi_columns)
 
     @property
     def item(self) -> Codes:
