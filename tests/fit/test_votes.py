@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from answers import make_answers, make_probabilities
 from sklearn.linear_model import LogisticRegression
 from test_consensus import judge_all, made
-from test_judge import make_answers, make_probabilities
 
 import pidual
 from pidual.api.any_classifier import vote_shares
