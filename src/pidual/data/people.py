@@ -4,7 +4,7 @@
     people_in("rater_email", values)            "all" of a column are people, "some" values are, or ""
     shown("annotator", "bob@example.org")       a value for a message, or words in its place
     refuse_people(source, "item", keys, ...)    an error where people would be kept as they are
-    pseudonyms(source, ids, key, whole)         what stands for them, made with a secret key
+    pseudonyms(source, ids, key, whole)         keyed hashes (BLAKE2b) in place of ids
 
 Ids of people are personal data, so a column that holds them is pseudonymised or refused wherever it enters. The name
 decides first, in any spelling (`completed_by`, `Annotated by`, `annotatorName`, `worker id`): its last word says what

@@ -1,8 +1,8 @@
-"""What all answers to an item say together, from the posterior of every item.
+"""One row per item: its consensus, how likely that is, and what else it may be.
 
-The posterior q_i(k) is the probability that class k is the true one of item i, by its input and all answers to it:
-all methods are given it by `pidual.learn.answers`. Its temperature is chosen so
-that answers that were left out are likely, without any clean label. So it is as sure as the answers allow, and no
+The posterior q_i(k) is the probability that class k is the true one of item i, by its input and all answers to it;
+`learn/answers/posterior.py` works it out for all methods. Its temperature is chosen so that answers that were left out
+are likely, without any clean label. So it is as sure as the answers allow, and no
 surer than they agree; where most people make the same mistake, it makes that mistake too, and is sure of it.
 """
 

@@ -1,4 +1,4 @@
-"""The methods, by name. A new one is tested, listed and runnable the moment its line joins METHODS."""
+"""The methods, by name. A new one has its line in METHODS here, and its name in METHOD_NAMES of `cli/names.py`."""
 
 from ...errors import UsageError
 from ...errors.messages import no_method
