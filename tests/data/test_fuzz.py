@@ -93,7 +93,7 @@ def check(case):
         if accepted(detected):
             check_issues(folder, case.detect, detected[1], n)
         assert accepted(run_cli(["report", folder / "run"]))
-        check_run(folder / "run", n)
+        check_run(folder / "run", case.rows)
         predicted = run_cli(["predict", folder / "run", folder / (case.x or case.table)])
         if accepted(predicted):
             check_predictions(predicted[1], case.inputs)
