@@ -162,9 +162,8 @@ def test_text_of_which_none_is_known_stays_text(tmp_path):
     assert str(pq.read_schema(tmp_path / "p.parquet").field("drift_at").type) == "string"
 
 
-def test_a_consensus_without_its_probability_is_none():
+def test_a_consensus_without_its_probability_has_that_of_the_prediction():
     whole = predictions(consensus=[0, 1, 0, 1], consensus_quality=[0.9, 0.8, 0.9, 0.6])
-    assert whole.has_consensus
+    assert whole.suggested_probability.tolist() == whole.frame["consensus_quality"].tolist()
     half = Predictions(whole.frame.drop(columns="consensus_quality"), whole.classes)
-    assert not half.has_consensus
     assert half.suggested_probability.tolist() == half.frame["predicted_probability"].tolist()

@@ -299,13 +299,14 @@ class Predictions:
     @property
     def suggested_probability(self) -> npt.NDArray[np.float32]:
         """Probability of the suggested labels (N,), in [0, 1]."""
-        name = "consensus_quality" if self.has_consensus else "predicted_probability"
+        known = self.has_consensus and "consensus_quality" in self.frame
+        name = "consensus_quality" if known else "predicted_probability"
         return self.frame[name].to_numpy(dtype=np.float32)
 
     @property
     def has_consensus(self) -> bool:
-        """Whether the consensus of every item and its probability are known."""
-        return {"consensus_label", "consensus_quality"} <= set(self.frame) - set(self.pi_columns)
+        """Whether the consensus of every item is known."""
+        return "consensus_label" in self.frame and "consensus_label" not in self.pi_columns
 
     @property
     def item(self) -> Codes:
