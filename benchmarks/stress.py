@@ -1,6 +1,7 @@
 """Small synthetic crowds: does a fit collapse, and what does protection against it cost?
 
     python benchmarks/stress.py [--seeds 40] [--out benchmarks/results/stress.json]
+    python benchmarks/stress.py --redraw 9,24,7,30 [--draws 9] --out OUT       crowds of the same shapes, other draws
 
 Every seed draws another crowd: 80 to 800 items, 5 to 60 annotators, 1 to 5 answers an item, 2 to 8 classes, up to half
 of the annotators spammers, 20% to 80% of the labels wrong. `pi_dual` is fitted with the `paper` and the `default`
@@ -99,6 +100,16 @@ def fit_crowds(log, seeds, fits, **more):
     return rows
 
 
+def redraw(crowds, draws):
+    """Test accuracies of `auto` on crowds drawn again with the shapes of some: whether a loss is one draw's."""
+    shapes = {crowd: draw_crowd(crowd) for crowd in crowds}
+    fits = {
+        crowd: [run_fit(shape | {"seed": crowd + 1000 * k}, **FITS["auto"]) for k in range(draws)]
+        for crowd, shape in shapes.items()
+    }
+    return {crowd: [fit["test_accuracy"] for fit in of_crowd] for crowd, of_crowd in fits.items()}
+
+
 def predict(method, x, fabric):
     """Predicted classes."""
     return np.concatenate([p.argmax(1) for p in predict_probabilities(method, x, fabric)])
@@ -131,9 +142,15 @@ def summarise(rows):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--redraw", metavar="CROWD,CROWD,...")
+    parser.add_argument("--draws", type=int, default=9)
     parser.add_argument("--out", type=Path, default=RESULTS / "stress.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.redraw:
+        found = redraw([int(crowd) for crowd in arguments.redraw.split(",")], arguments.draws)
+        write_result(arguments.out, found, redraw=arguments.redraw, draws=arguments.draws)
+        raise SystemExit
     log = Log(arguments.out, "seed")
     rows = fit_crowds(log, range(arguments.seeds), FITS)
     write_result(arguments.out, summarise(rows), seeds=arguments.seeds)
