@@ -1,11 +1,16 @@
 """What items of known class (gold) correct: what is stated against what is true, and whether intervals hold.
 
-    PIDUAL_DATA=DIR python benchmarks/gold.py [--only labelme,...] [--draws 20] [--refits 5] [--out FILE]
+    PIDUAL_DATA=DIR python benchmarks/gold.py [--only labelme,...] [--draws 20] [--refits 20] [--folds 10] [--out FILE]
 
-For every crowd of crowd_data.py, without x unless it says so, gold is drawn from the items whose class is known, 20, 50
-and 200 at a time. Classes of all other items are used to score, and for nothing else. One line for each crowd, number
-of gold items, and way to draw them (`random`, or `systematic` as `detect.gold.choose_items` does); with `refit`, the fit
-has known the classes of the gold items, else it is one fit without gold. A line holds means over draws:
+For every crowd of crowd_data.py, without x but for LabelMe, gold is drawn from the items whose class is known, 20, 50
+and 200 at a time. Classes of all other items are used to score, and for nothing else. A line is of a crowd, a number of
+gold items, a way to draw them (`random`, or `systematic` as `detect.gold.choose_items` does), and what the fit knew:
+
+    refit "no"         one fit, without gold, for all draws
+    refit "all"        a fit for each draw, which knows the classes of gold items; it judges them, too
+    refit "folds"      the same, but gold items are judged by five more fits, each of which knows four fifths of gold
+
+It holds means over draws:
 
     q, p0, p           by answers without a temper, as stated without gold, and calibrated, on the items without gold:
                        share of right consensus, the mean that it states, NLL, and ECE in ten bins; AUC of wrong answers
@@ -27,7 +32,7 @@ from common import RESULTS, Log
 from crowd_data import CROWDS
 
 from pidual.data import no_inputs
-from pidual.detect.gold import Calibrator, Evidence, Given, choose_items, expected_half_widths, held_out
+from pidual.detect.gold import Calibrator, Evidence, Known, choose_items, expected_half_widths, held_out
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
@@ -38,7 +43,7 @@ from pidual.learn.engine import Session, make_fabric
 from pidual.metrics import detection_auc
 from pidual.paper.score import table_and_inputs
 
-SIZES = (20, 50, 200)
+SIZES, FOLDS = (20, 50, 200), 5
 CASES = {
     "labelme": True,  # with x
     "labelme_no_x": False,
@@ -76,7 +81,9 @@ class Crowd:
         job = prepare(self.table, self.inputs, options, truth=truth)
         fabric = make_fabric("cpu")
         fitted, said = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
-        code = self.table.item_codes[said.rows.first(np.arange(len(job.rows.groups)))]  # of the items as they are fitted
+        code = self.table.item_codes[
+            said.rows.first(np.arange(len(job.rows.groups)))
+        ]  # of the items as they are fitted
         place = np.flatnonzero(self.truth[code] >= 0)
         answers, index = said.rows.of(place)
         log_p = log_of(fitted.probabilities(place))
@@ -113,6 +120,14 @@ class Judged:
         self.evidence, self.power, self.p0, self.q = evidence, power, found, untempered
         self.n_people = int(people.max()) + 1
 
+    def swap(self, other, items):
+        """Take what another fit says about these items instead."""
+        rows = np.isin(self.answers.item, items)
+        mine, others = self.evidence, other.evidence
+        for name, where in (("log_p0", items), ("log_f", items), ("log_answer", rows)):
+            getattr(mine, name)[where] = getattr(others, name)[where]
+        self.p0.q[items] = other.p0.q[items]
+
     def score(self, gold):
         """Calibrate by the items `gold`, and compare with the truth."""
         rest = np.setdiff1d(np.arange(len(self.truth)), gold)
@@ -125,14 +140,14 @@ class Judged:
         quality = calibrator.quality(self.evidence, label, self.power)
         of_rest = np.isin(item, rest)
         wrong = (label != self.truth[item])[of_rest]
-        found = {"ms": 1000 * seconds, "votes": float(calibrator.share @ calibrator.sharpness * self.p0.votes.mean())}
+        found = {"ms": 1000 * seconds, "votes": float(calibrator.sharpness * self.p0.votes.mean())}
         for name, each, own in (("q", self.q.q, self.q.quality), ("p0", self.p0.q, self.p0.quality), ("p", p, quality)):
-            found[name] = compare(each[rest], self.truth[rest]) + [detection_auc(own[of_rest], wrong)]
+            found[name] = [*compare(each[rest], self.truth[rest]), detection_auc(own[of_rest], wrong)]
         found["gap"] = abs(found["p"][1] - found["p"][0])
         p[gold] = held_out(part, self.truth[gold], self.n_people)
-        given = Given(p, item, label, self.people, gold, self.truth[gold])
+        known = Known(p, item, label, self.people, gold, self.truth[gold])
         true_noise = float((label != self.truth[item]).mean())
-        noise, accuracy, shares = given.noise(), given.accuracy(), given.shares()
+        noise, accuracy, shares = known.noise(), known.accuracy(), known.shares()
         found["noise"] = [noise.low <= true_noise <= noise.high, noise.high - noise.low, abs(noise.value - true_noise)]
         true_shares = np.bincount(self.truth, minlength=p.shape[1]) / len(p)
         hits = [s.low <= t <= s.high for s, t in zip(shares, true_shares, strict=True)]
@@ -141,7 +156,7 @@ class Judged:
         found["accuracy"] = [accuracy.low <= found["p"][0] <= accuracy.high, accuracy.high - accuracy.low]
         people, n = self.people, np.bincount(self.people, minlength=self.n_people)
         true = np.bincount(people, label == self.truth[item], self.n_people) / np.maximum(n, 1)
-        _, low, high = given.annotators(self.n_people)
+        _, low, high = known.annotators(self.n_people)
         some = n >= 5
         inside = (low <= true + 1e-9) & (true - 1e-9 <= high)
         found["annotators"] = [inside[some].mean(), (high - low)[some].mean()]
@@ -170,14 +185,15 @@ def draw(judged, way, n, number):
 def mean(scored):
     """Means over draws of everything, as plain numbers."""
     return {
-        name: np.mean([np.asarray(each[name], float) for each in scored], axis=0).round(4).tolist() for name in scored[0]
+        name: np.mean([np.asarray(each[name], float) for each in scored], axis=0).round(4).tolist()
+        for name in scored[0]
     }
 
 
 def run(name, draws, refits, log):
     """Make the lines of a crowd that are not there."""
-    cases = [(n, way, False, draws) for n in SIZES for way in ("random", "systematic")]
-    cases += [(n, "random", True, refits) for n in SIZES if refits]
+    cases = [(n, way, "no", draws) for n in SIZES for way in ("random", "systematic")]
+    cases += [(n, "random", refit, refits[refit]) for refit in refits for n in SIZES if refits[refit]]
     keys = [{"crowd": name, "gold": n, "way": way, "refit": refit} for n, way, refit, _ in cases]
     if all(log.find(**key) for key in keys):
         return
@@ -189,10 +205,10 @@ def run(name, draws, refits, log):
         scored = []
         for number in range(count):
             gold, judged = draw(first, way, n, number), first
-            if refit:
-                chosen = first.code[gold]
-                judged = crowd.fit(chosen)
-                gold = np.flatnonzero(np.isin(judged.code, chosen))
+            if refit != "no":
+                judged = crowd.fit(first.code[gold])
+            for fold in range(FOLDS if refit == "folds" else 0):
+                judged.swap(crowd.fit(np.delete(first.code[gold], np.s_[fold::FOLDS])), gold[fold::FOLDS])
             scored.append(judged.score(gold))
         log.add({**key, "items": len(first.truth), "draws": count, **mean(scored)})
 
@@ -201,10 +217,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(CASES))
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--refits", type=int, default=5)
+    parser.add_argument("--refits", type=int, default=20, help="draws with refit all")
+    parser.add_argument("--folds", type=int, default=10, help="draws with refit folds")
     parser.add_argument("--out", type=Path, default=RESULTS / "gold.jsonl")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     log = Log(arguments.out, "crowd", "gold", "way", "refit")
     for name in arguments.only:
-        run(name, arguments.draws, arguments.refits, log)
+        run(name, arguments.draws, {"all": arguments.refits, "folds": arguments.folds}, log)

@@ -1,11 +1,11 @@
-"""Correct what answers state, by items of known class: from 20 such items on, what is stated is what is true.
+"""Correct what answers state by items of known class (gold): 20 of them, and what is stated is nearly what is true.
 
     S_i(k) = g L_i(k) + c_k + w_x X_i(k) + sum_j w_{a_ij} E_ij(k),        P(z_i = k) = softmax_k S_i
     L = log p0,  X = log f,  E_ij(k) = log P(l_ij | k, a_ij)                 each without its mean over the classes
 
-p0 is the posterior of all answers, by a fit that has not seen that a class is known. g says how sharp it should be, c
-which classes it favours, w_x what inputs count, w_a whose answers count for more or less. They are logistic regression
-with normal priors around no change; eight widths of the priors are weighted by their evidence (Laplace).
+p0 is the posterior by all answers, and of gold items too by a fit as if their class were not known. g says how sharp it
+should be, c which classes it favours, w_x what inputs count, w_a whose answers count more or less. That is logistic
+regression with normal priors around no change; eight widths of priors are weighted by their evidence (Laplace).
 """
 
 from collections.abc import Iterator
@@ -19,120 +19,104 @@ from ...metrics import OWN_WEIGHT
 
 LEAST_GOLD = 20  # items of known class from which on something is said
 SD_SHARPNESS, SD_INPUTS = 0.35, 0.3
-SD_CLASSES, SD_ANNOTATORS = (0.25, 1.0), (0.0, 0.03, 0.1, 0.3)
+SD_CLASSES, SD_ANNOTATORS = (0.25, 1.0), (1e-5, 0.03, 0.1, 0.3)  # the first of annotators is as good as 0
 LEAST_ANSWERS, MOST_ANNOTATORS = 5, 500  # answers to gold that an annotator needs for a weight, and weights at the most
-LEAST = 1e-4  # probability; with more than ten classes, a tenth of a percent in all
-ROUNDS, GAIN = 30, 1e-6
+LEAST = 1e-4  # probability; a tenth of a percent in all, where there are more than ten classes
+ROUNDS, GAIN = 30, 1e-6  # of Newton's method, and what the last one may gain
 CHUNK = 2**21  # numbers of a design that are worked out at once
 NEGLIGIBLE = 1e-4  # weight of a fit that is left out
 FOLDS = 5
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Part = tuple[Ints, Ints, Floats]  # some items: their classes (b,), columns (M,), and values there (b, K, M)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about n items without any known class.
+    """What is known about n items without any known class: L, X and E.
 
     Parameters
     ----------
-    log_p0 : array (n, K)
-        Log posterior of each item by all of its answers.
-    log_f : array (n, K), optional
-        Log-probabilities by the input; None where there is none.
+    log_p0, log_f : arrays (n, K)
     item, annotator : int arrays (R,)
         Number of the item of each answer, and of who gave it, -1 where that is not known.
     log_answer : array (R, K)
-        log P(l | k, a) of each answer, times its weight.
     """
 
     log_p0: Floats
-    log_f: Floats | None
+    log_f: Floats
     item: Ints
     annotator: Ints
     log_answer: Floats
 
     @classmethod
     def of(cls, log_p0: Floats, log_f: Floats | None, item: Ints, annotator: Ints, log_answer: Floats) -> "Evidence":
-        """Make evidence of logarithms as they come: no probability is too small, and classes have mean 0."""
+        """Make evidence of logarithms as they come; log_f is None without inputs."""
         least = np.log(min(LEAST, 10 * LEAST / log_p0.shape[1]))
-        clipped = [None if each is None else centred(np.maximum(each, least)) for each in (log_p0, log_f)]
-        assert clipped[0] is not None
-        return cls(clipped[0], clipped[1], np.asarray(item), np.asarray(annotator), centred(log_answer))
+        x = np.zeros(log_p0.shape) if log_f is None else _centred(np.maximum(log_f, least))
+        return cls(_centred(np.maximum(log_p0, least)), x, item, annotator, _centred(log_answer))
 
     def take(self, items: Ints) -> "Evidence":
         """Return the evidence of some items, which get new numbers in this order."""
         number = np.full(len(self.log_p0), -1)
         number[items] = np.arange(len(items))
         rows = np.flatnonzero(number[self.item] >= 0)
-        log_f = None if self.log_f is None else self.log_f[items]
-        return Evidence(self.log_p0[items], log_f, number[self.item[rows]], self.annotator[rows], self.log_answer[rows])
+        answers = number[self.item[rows]], self.annotator[rows], self.log_answer[rows]
+        return Evidence(self.log_p0[items], self.log_f[items], *answers)
 
 
 @dataclass(frozen=True)
 class Calibrator:
-    """A mixture of F fits, the most likely ones.
+    """A mixture of F fits.
 
     Parameters
     ----------
     share : array (F,)
         Weight of each.
-    sharpness, inputs : arrays (F,)
-        g and w_x.
-    classes : array (F, K)
-        c.
-    annotators : array (F, A)
-        w, 0 for those with too few answers to gold.
+    numbers : array (F, K + 2 + A)
+        c, g, w_x and w of each; w is 0 for annotators with too few answers to gold.
+    n_classes : int
+        K.
     """
 
     share: Floats
-    sharpness: Floats
-    inputs: Floats
-    classes: Floats
-    annotators: Floats
+    numbers: Floats
+    n_classes: int
 
     @classmethod
     def fit(cls, gold: Evidence, truth: Ints, n_annotators: int) -> "Calibrator":
-        """Learn from items of known class.
-
-        Parameters
-        ----------
-        gold : Evidence
-        truth : int array (n,)
-            Their classes.
-        n_annotators : int
-        """
-        k, counts = gold.log_p0.shape[1], np.bincount(gold.annotator[gold.annotator >= 0], minlength=n_annotators)
+        """Learn from items, and their classes (n,)."""
+        k, counts = gold.log_p0.shape[1], np.bincount(gold.annotator + 1, minlength=n_annotators + 1)[1:]
         most = np.argsort(-counts, kind="stable")[:MOST_ANNOTATORS]
         people = np.sort(most[counts[most] >= LEAST_ANSWERS])
-        with_x, fits, evidence = gold.log_f is not None, list[Floats](), list[float]()
-        plain, full = (_Design.of(gold, truth, each, n_annotators) for each in (people[:0], people))
-        widths = SD_ANNOTATORS if len(people) else SD_ANNOTATORS[:1]
-        for sd_c, sd_w in product(SD_CLASSES, widths):
-            design = full if sd_w else plain
-            sds = np.full(design.size, sd_w)
-            sds[: k + 1 + with_x] = [sd_c] * k + [SD_SHARPNESS] + [SD_INPUTS] * with_x
-            start = fits[-len(widths)] if sd_c > SD_CLASSES[0] else fits[-1] if sd_w else None
-            theta, found = _newton(design, sds**-2.0, start)
+        columns = np.append(np.arange(k + 2), k + 2 + people)
+        parts = list(_design(gold, truth, people, n_annotators))
+        fits, evidence = list[Floats](), list[float]()
+        for sd_c, sd_w in product(SD_CLASSES, SD_ANNOTATORS):
+            sds = np.array([sd_c] * k + [SD_SHARPNESS, SD_INPUTS] + [sd_w] * len(people))
+            theta, found = _newton(parts, k, sds**-2.0, fits[-1] if fits else None)
             fits.append(theta)
             evidence.append(found)
-        weight = np.exp(np.array(evidence) - max(evidence))
-        kept = np.flatnonzero(weight / weight.sum() > NEGLIGIBLE)
-        annotators = np.zeros((len(kept), n_annotators))
-        for row, number in zip(annotators, kept, strict=True):
-            own = fits[number][k + 1 + with_x :]
-            row[people[: len(own)]] = own
-        head = np.stack([fits[number][: k + 1 + with_x] for number in kept])
-        inputs = head[:, k + 1] if with_x else np.zeros(len(kept))
-        return cls(weight[kept] / weight[kept].sum(), head[:, k], inputs, head[:, :k], annotators)
+        share, numbers = np.exp(np.array(evidence) - max(evidence)), np.zeros((len(fits), k + 2 + n_annotators))
+        numbers[:, columns] = fits
+        kept = share > NEGLIGIBLE * share.sum()
+        return cls(share[kept] / share[kept].sum(), numbers[kept], k)
+
+    @property
+    def sharpness(self) -> float:
+        """Return the mean of g: answers that counted as some votes count as so many times these."""
+        return float(self.share @ self.numbers[:, self.n_classes])
 
     def __call__(self, items: Evidence) -> Floats:
-        """Return the calibrated posterior of items (n, K), as of items whose class is not known."""
-        return np.asarray(sum(share * softmax(s) for share, s, _ in self._scores(items)))
+        """Return the posterior of items (n, K), as if none of their classes were known."""
+        found = np.zeros(items.log_p0.shape)
+        for share, s, _, _ in self._scores(items):
+            found += share * _softmax(s)
+        return found
 
     def quality(self, items: Evidence, label: Ints, power: Floats) -> Floats:
-        """Return how likely each answer is right where it counts half itself (R,): to rank answers, not to count them.
+        """Return how likely each answer is right where it counts half itself (R,): a ranking, not to be averaged.
 
         Parameters
         ----------
@@ -141,130 +125,96 @@ class Calibrator:
         power : array (R,)
             What each answer counts in p0: tau b of its item.
         """
-        rows, found = np.arange(len(label)), np.zeros(len(label))
-        for number, (share, s, w) in enumerate(self._scores(items)):
-            own = (1 - OWN_WEIGHT) * (self.sharpness[number] * power + w)
-            found += share * softmax(s[items.item] - own[:, None] * items.log_answer)[rows, label]
+        found, rows = np.zeros(len(label)), np.arange(len(label))
+        for share, s, g, w in self._scores(items):
+            own = (1 - OWN_WEIGHT) * (g * power + w)
+            found += share * _softmax(s[items.item] - own[:, None] * items.log_answer)[rows, label]
         return found
 
-    def votes(self, votes: float) -> float:
-        """Return what answers that counted as so many votes count as after all."""
-        return float(self.share @ self.sharpness) * votes
+    def _scores(self, items: Evidence) -> Iterator[tuple[float, Floats, float, Floats]]:
+        """Yield the weight of each fit, S of all items, g, and w of each answer."""
+        from scipy.sparse import csr_array
 
-    def _scores(self, items: Evidence) -> Iterator[tuple[float, Floats, Floats]]:
-        """Yield the weight of each fit, S of all items, and w of each answer."""
-        for share, g, w_x, c, w in zip(
-            self.share, self.sharpness, self.inputs, self.classes, self.annotators, strict=True
-        ):
-            s, own = g * items.log_p0 + c, np.append(w, 0.0)[items.annotator]
-            if items.log_f is not None:
-                s += w_x * items.log_f
-            used = np.flatnonzero(own)
-            np.add.at(s, items.item[used], own[used, None] * items.log_answer[used])
-            yield float(share), s, own
+        (n, k), answers = items.log_p0.shape, np.arange(len(items.item))
+        for share, numbers in zip(self.share, self.numbers, strict=True):
+            c, (g, w_x), w = numbers[:k], numbers[k : k + 2], np.append(numbers[k + 2 :], 0.0)[items.annotator]
+            said = csr_array((w, (items.item, answers)), (n, len(answers))) @ items.log_answer
+            yield float(share), g * items.log_p0 + c + w_x * items.log_f + said, float(g), w
 
 
 def held_out(gold: Evidence, truth: Ints, n_annotators: int) -> Floats:
     """Return the posterior of each gold item by a calibrator that has not seen its fold, one of five (n, K)."""
-    fold, p = np.random.default_rng(0).permutation(len(truth)) % FOLDS, np.empty_like(gold.log_p0)
+    fold, p = np.random.default_rng(0).permutation(len(truth)) % FOLDS, np.empty(gold.log_p0.shape)
     for number in range(FOLDS):
         unseen, seen = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         p[unseen] = Calibrator.fit(gold.take(seen), truth[seen], n_annotators)(gold.take(unseen))
     return p
 
 
-def with_known(p: Floats, items: Ints, truth: Ints) -> Floats:
-    """Return the posterior with what is known put in: these items are of these classes."""
-    known = np.array(p)
-    known[items] = np.eye(p.shape[1])[truth]
-    return known
+def _design(gold: Evidence, truth: Ints, people: Ints, n_annotators: int) -> Iterator[Part]:
+    """Yield the derivatives of S by g, w_x and w, of some items at a time, by the annotators who answer there."""
+    (n, k), column = gold.log_p0.shape, np.full(n_annotators + 1, -1)
+    column[people] = np.arange(len(people))
+    rows = np.flatnonzero(column[gold.annotator] >= 0)
+    rows = rows[np.argsort(gold.item[rows], kind="stable")]
+    item, who, step = gold.item[rows], column[gold.annotator[rows]], max(1, CHUNK // (k * (2 + len(people))))
+    for first in range(0, n, step):
+        items, some = slice(first, first + step), slice(*np.searchsorted(item, (first, first + step)))
+        used, code = np.unique(who[some], return_inverse=True)
+        values = np.zeros((len(truth[items]), 2 + len(used), k))
+        values[:, 0], values[:, 1] = gold.log_p0[items], gold.log_f[items]
+        np.add.at(values, (item[some] - first, 2 + code), gold.log_answer[rows[some]])
+        yield truth[items], k + np.append([0, 1], 2 + used), np.ascontiguousarray(values.transpose(0, 2, 1))
 
 
-@dataclass(frozen=True)
-class _Design:
-    """Derivatives of S by all numbers but c, of some items at a time: their place, columns, and values (b, K, M)."""
-
-    parts: list[tuple[slice, Ints, Floats]]
-    truth: Ints
-    k: int
-    size: int
-
-    @classmethod
-    def of(cls, gold: Evidence, truth: Ints, people: Ints, n_annotators: int) -> "_Design":
-        (n, k), shared = gold.log_p0.shape, [each for each in (gold.log_p0, gold.log_f) if each is not None]
-        column = np.full(n_annotators + 1, -1)
-        column[people] = np.arange(len(people))
-        rows = np.flatnonzero(column[gold.annotator] >= 0)
-        rows = rows[np.argsort(gold.item[rows], kind="stable")]
-        item, who, parts = gold.item[rows], column[gold.annotator[rows]], []
-        step = max(1, CHUNK // (k * (len(shared) + len(people))))
-        for first in range(0, n, step):
-            items, (start, stop) = slice(first, min(first + step, n)), np.searchsorted(item, (first, first + step))
-            used, code = np.unique(who[start:stop], return_inverse=True)
-            values = np.zeros((len(shared) + len(used), items.stop - first, k))
-            values[: len(shared)] = [each[items] for each in shared]
-            np.add.at(values, (len(shared) + code, item[start:stop] - first), gold.log_answer[rows[start:stop]])
-            columns = k + np.concatenate([np.arange(len(shared)), len(shared) + used])
-            parts.append((items, columns, np.ascontiguousarray(values.transpose(1, 2, 0))))
-        return cls(parts, truth, k, k + len(shared) + len(people))
-
-    def slopes(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Return the log-likelihood, its derivative, and minus the matrix of its second derivatives."""
-        k, value, slope, curvature = self.k, 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
-        for items, columns, f in self.parts:
-            s, rows, z = theta[:k] + f @ theta[columns], np.arange(len(f)), self.truth[items]
-            p = softmax(s)
-            value += float(np.log(np.maximum(p[rows, z], 1e-300)).sum())
-            mean = (p[:, None] @ f)[:, 0]
-            root = np.sqrt(p)
-            away = root[:, :, None] * (f - mean[:, None])
-            flat = away.reshape(-1, len(columns))
-            slope[:k] += np.bincount(z, minlength=k) - p.sum(0)
-            slope[columns] += (f[rows, z] - mean).sum(0)
-            curvature[:k, :k] += np.diag(p.sum(0)) - p.T @ p
-            cross = np.einsum("nk,nkm->km", root, away)
-            curvature[:k, columns] += cross
-            curvature[columns, :k] += cross.T
-            curvature[np.ix_(columns, columns)] += flat.T @ flat
-        return value, slope, curvature
+def _slopes(parts: list[Part], k: int, theta: Floats) -> tuple[float, Floats, Floats]:
+    """Return the log-likelihood, its derivative, and minus the matrix of its second derivatives."""
+    value, slope, curvature = 0.0, np.zeros(len(theta)), np.zeros((len(theta), len(theta)))
+    for z, columns, f in parts:
+        p, rows, m = _softmax(theta[:k] + f @ theta[columns]), np.arange(len(f)), len(columns)
+        value += float(np.log(np.maximum(p[rows, z], 1e-300)).sum())
+        mean, root = (p[:, None] @ f)[:, 0], np.sqrt(p)
+        away = root[:, :, None] * (f - mean[:, None])
+        slope[:k] += np.bincount(z, minlength=k) - p.sum(0)
+        slope[columns] += (f[rows, z] - mean).sum(0)
+        cross = np.einsum("nk,nkm->km", root, away)
+        curvature[:k, :k] += np.diag(p.sum(0)) - p.T @ p
+        curvature[:k, columns] += cross
+        curvature[columns, :k] += cross.T
+        curvature[np.ix_(columns, columns)] += away.reshape(-1, m).T @ away.reshape(-1, m)
+    return value, slope, curvature
 
 
-def _newton(design: _Design, precision: Floats, start: Floats | None) -> tuple[Floats, float]:
-    """Return the most likely numbers, and the log evidence of their priors, by Newton's steps, halved until they gain."""
-    mean = np.zeros(design.size)
-    mean[design.k] = 1.0  # g
-    theta = mean.copy()
-    if start is not None:
-        theta[: len(start)] = start
+def _newton(parts: list[Part], k: int, precision: Floats, start: Floats | None) -> tuple[Floats, float]:
+    """Return the most likely numbers, and the log evidence of their priors; a step that gains nothing is halved."""
+    mean = np.zeros(len(precision))
+    mean[k] = 1.0  # g
 
     def posterior(theta: Floats) -> tuple[float, Floats, Floats]:
-        value, slope, curvature = design.slopes(theta)
+        value, slope, curvature = _slopes(parts, k, theta)
         off = theta - mean
         return value - 0.5 * float(precision @ off**2), slope - precision * off, curvature + np.diag(precision)
 
+    theta = mean if start is None else start
     value, slope, curvature = posterior(theta)
     for _ in range(ROUNDS):
-        step, size = np.linalg.solve(curvature, slope), 1.0
+        step = np.linalg.solve(curvature, slope)
         new = posterior(theta + step)
-        while new[0] < value and size > GAIN:
-            size /= 2
-            new = posterior(theta + size * step)
-        gain = new[0] - value
-        if gain < 0:
-            break
-        theta, (value, slope, curvature) = theta + size * step, new
+        while new[0] < value - GAIN and np.abs(step).max() > GAIN:
+            step = step / 2
+            new = posterior(theta + step)
+        gain, theta, (value, slope, curvature) = new[0] - value, theta + step, new
         if gain < GAIN:
             break
-    log_determinant = float(np.linalg.slogdet(curvature)[1])
-    return theta, value + 0.5 * float(np.log(precision).sum()) - 0.5 * log_determinant
+    return theta, value + 0.5 * float(np.log(precision).sum() - np.linalg.slogdet(curvature)[1])
 
 
-def centred(log_p: Floats) -> Floats:
+def _centred(log_p: Floats) -> Floats:
     """Return logarithms without their mean over the classes."""
     return np.asarray(log_p - log_p.mean(1, keepdims=True))
 
 
-def softmax(s: Floats) -> Floats:
+def _softmax(s: Floats) -> Floats:
     """Return probabilities of the classes (n, K)."""
     p = np.exp(s - s.max(1, keepdims=True))
     return np.asarray(p / p.sum(1, keepdims=True))

@@ -1,13 +1,13 @@
-"""State shares with intervals that hold, from a model of all items and n random items whose class is known (gold).
+"""State shares with 95% intervals that hold, from a model of all items and n random items of known class (gold).
 
     lam = clip(cov(Y, m) / var m, 0, 1);   r = Y - lam m;   estimate = lam mean_all m + mean_gold r
 
-Y is what is known on gold, m the same as the model expects it (on gold, by a calibrator that has not seen the item):
-the better the model, the narrower the interval, and however bad it is, the interval holds: m only has to be chosen
-without Y. What it needs is that every item was as likely as any other to be gold (`plan`).
+Y is what is known on gold, m the same as a model expects it that has not seen the item's class. The better the model,
+the narrower the interval; however bad it is, the interval holds, if every item was as likely as any other to be gold.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...metrics import wilson_interval
 
 FEW_GOLD, FEW_WRONG = 50, 5  # below both, an accuracy has Wilson's interval
-LEAST_SPREAD = 0.04  # standard deviation of annotators, beyond what the model expects of them, at the least
+LEAST_SPREAD = 0.04  # standard deviation between annotators of what the model does not expect, at the least
 DEGREES = 6  # of freedom of an annotator's interval, at the most
 INTERVAL = 0.95
 
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A share, and the ends of its 95% interval."""
+    """A share, and the ends of its interval."""
 
     value: float
     low: float
@@ -33,13 +33,13 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Given:
-    """All answers, and gold.
+class Known:
+    """All answers, and the gold items.
 
     Parameters
     ----------
     p : array (N, K)
-        Calibrated posterior of all items; of gold items too, by calibrators that have not seen their fold.
+        Calibrated posterior of all items: `Calibrator`, and on gold items `held_out`.
     item, label, annotator : int arrays (R,)
         Number of the item of each answer, code of its label, and of who gave it, -1 where that is not known.
     gold, truth : int arrays (n,)
@@ -53,75 +53,76 @@ class Given:
     gold: Ints
     truth: Ints
 
+    @cached_property
+    def _off(self) -> tuple[Ints, Floats]:
+        """Find the answers to gold, and whether each is right, less the probability of that."""
+        truth = np.full(len(self.p), -1)
+        truth[self.gold] = self.truth
+        rows = np.flatnonzero(truth[self.item] >= 0)
+        item, label = self.item[rows], self.label[rows]
+        return rows, (label == truth[item]) - self.p[item, label]
+
     def noise(self) -> Interval:
         """Estimate the share of wrong answers."""
+        rows, off = self._off
         answers = np.bincount(self.item, minlength=len(self.p))
-        right = np.bincount(self.item, self.p[self.item, self.label], len(self.p))
-        known = np.full(len(self.p), -1)
-        known[self.gold] = self.truth
-        hits = np.bincount(self.item, self.label == known[self.item], len(self.p))
-        m, y = (answers - right) / answers.mean(), (answers - hits)[self.gold] / answers.mean()
-        return estimate_mean(y, m[self.gold], float(m.mean()), len(m))
+        wrong = np.bincount(self.item, 1 - self.p[self.item, self.label], len(self.p))
+        m, of_item = wrong / answers.mean(), np.bincount(self.item[rows], off, len(self.p)) / answers.mean()
+        return estimate_mean((m - of_item)[self.gold], m[self.gold], float(m.mean()), len(m))
 
     def shares(self) -> list[Interval]:
-        """Estimate the share of items of each class: the "corrected pass rate"."""
-        classes = range(self.p.shape[1])
+        """Estimate the share of items of each class; of two classes fail and pass it is the corrected pass rate."""
         return [
-            estimate_mean((self.truth == k) * 1.0, self.p[self.gold, k], float(self.p[:, k].mean()), len(self.p))
-            for k in classes
+            estimate_mean((self.truth == k) * 1.0, m[self.gold], float(m.mean()), len(m))
+            for k, m in enumerate(self.p.T)
         ]
 
     def accuracy(self) -> Interval:
         """Estimate how many of the items without gold have a consensus that is right."""
-        best, right = self.p.max(1), self.p[self.gold].argmax(1) == self.truth
-        n, n_rest = len(right), len(self.p) - len(right)
-        if not n_rest:
-            return Interval(1.0, 1.0, 1.0)  # every class is known
-        rest = float(best.sum() - best[self.gold].sum()) / n_rest
-        found = estimate_mean(right * 1.0, best[self.gold], rest, len(self.p), rest=True)
-        if n >= FEW_GOLD or n - int(right.sum()) >= FEW_WRONG:
+        m, right = self.p.max(1), self.p[self.gold].argmax(1) == self.truth
+        n, n_right, n_rest = len(right), int(right.sum()), len(self.p) - len(right)
+        rest = float(m.sum() - m[self.gold].sum()) / max(1, n_rest)
+        found = estimate_mean(right * 1.0, m[self.gold], rest, len(m), rest=True)
+        if not n_rest or n >= FEW_GOLD or n - n_right >= FEW_WRONG:
             return found
-        low, high = (float(end) for end in wilson_interval(right.sum(), n))
+        low, high = (float(end) for end in wilson_interval(n_right, n))
         return Interval(min(max(found.value, low), high), low, high)
 
     def annotators(self, n_annotators: int) -> tuple[Floats, Floats, Floats]:
-        """Estimate the accuracy of each annotator, with the ends of its interval; NaN of those without an answer."""
-        rows = np.flatnonzero(self.annotator >= 0)
-        who, item, expected = self.annotator[rows], self.item[rows], self.p[self.item[rows], self.label[rows]]
-        known = np.full(len(self.p), -1)
-        known[self.gold] = self.truth
-        seen = np.flatnonzero(known[item] >= 0)
-        off = (self.label[rows[seen]] == known[item[seen]]) - expected[seen]  # right, beyond what was expected
+        """Estimate the accuracy of each annotator, and the ends of its interval (A,); NaN of those without answers.
 
-        def per_person(values: Floats, rows: Ints = seen) -> Floats:
-            return np.asarray(np.bincount(who[rows], values, n_annotators), np.float64)
+        What the model expects of an annotator is moved by what it is off on gold: by the mean of all annotators (mu),
+        and the more towards the annotator's own (d) the less that is left to chance (v).
+        """
+        rows, off = self._off
+        rows, off = rows[self.annotator[rows] >= 0], off[self.annotator[rows] >= 0]
+        who, item, every = self.annotator[rows], self.item[rows], np.flatnonzero(self.annotator >= 0)
 
-        g = per_person(np.ones(len(seen)))
-        n = per_person(np.ones(len(who)), np.arange(len(who)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            d, model = per_person(off) / g, per_person(expected, np.arange(len(who))) / n
-            squares = per_person((off - d[who[seen]]) ** 2)
-            s2 = (squares.sum() + 1) / (np.maximum(g - 1, 0).sum() + 4)
-            v = (squares + 6 * s2) / (g + 5) / g
-        some = np.flatnonzero(g)
-        spread = _spread_between(d[some], v[some])
-        weight = np.zeros(n_annotators)
-        weight[some] = 1 / (spread + v[some])
-        weight /= weight.sum()
-        mu = float(weight[some] @ d[some])
-        pull = np.bincount(item[seen], (weight / np.maximum(g, 1))[who[seen]] * (off - mu), len(self.p))
-        var_mu = float((pull**2).sum()) * len(self.gold) / max(1, len(self.gold) - 1)
-        keep = np.zeros(n_annotators)  # B
-        keep[some] = spread / (spread + v[some])
-        value = model + mu + keep * np.where(g > 0, d - mu, 0.0)
-        variance = np.where(g > 0, keep * np.where(g > 0, v, 0.0), spread) + (1 - keep**2) * var_mu
-        value = np.clip(value, 0.5 / (n + 1), 1 - 0.5 / (n + 1))
-        low, high = _on_logits(value, np.sqrt(variance), min(len(self.gold) - 2, DEGREES))
+        def per_person(values: Floats, who: Ints = who) -> Floats:
+            return np.asarray(np.bincount(who, values, n_annotators), np.float64)
+
+        expected = per_person(self.p[self.item[every], self.label[every]], self.annotator[every])
+        n, g = per_person(np.ones(len(every)), self.annotator[every]), per_person(np.ones(len(rows)))
+        d = per_person(off) / np.maximum(g, 1)
+        squares = per_person((off - d[who]) ** 2)
+        s2 = (squares.sum() + 1) / (np.maximum(g - 1, 0).sum() + 4)
+        v = (squares + 6 * s2) / (g + 5) / np.maximum(g, 1e-9)  # huge without gold
+        some = g > 0
+        between = _variance_between(d[some], v[some])
+        weight = some / (between + v)
+        weight /= max(weight.sum(), 1e-300)
+        mu = float(weight @ d)
+        pull = np.bincount(item, (weight / np.maximum(g, 1))[who] * (off - mu), len(self.p))  # of each item on mu
+        var_mu = float(pull @ pull) * len(self.gold) / max(1, len(self.gold) - 1)
+        keep = between / (between + v)
+        with np.errstate(invalid="ignore"):
+            value = np.clip(expected / n + mu + keep * (d - mu), 0.5 / (n + 1), 1 - 0.5 / (n + 1))
+        low, high = _on_logits(value, np.sqrt(keep * v + (1 - keep**2) * var_mu), min(len(self.gold) - 2, DEGREES))
         return value, low, high
 
 
 def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bool = False) -> Interval:
-    """Estimate the mean of Y over all items, or over those without gold.
+    """Estimate the mean of Y over all items.
 
     Parameters
     ----------
@@ -130,24 +131,22 @@ def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bo
     mean_m : float
         Mean of m over the items that the mean is of.
     n_items : int
-        N.
     rest : bool
-        Whether the mean is over items without gold.
+        Whether the mean is over the items without gold.
     """
     n = len(y)
-    if n < 3:
-        return Interval(mean_m, 0.0, 1.0)
-    spread = float(np.var(m))
-    lam = float(np.clip(np.mean((y - y.mean()) * (m - m.mean())) / spread, 0, 1)) if spread > 0 else 0.0
+    if n == n_items:
+        return Interval(*[1.0 if rest else float(y.mean())] * 3)  # of no item, or known
+    spread = max(float(np.var(m)), 1e-12)
+    lam = float(np.clip(np.mean((y - y.mean()) * (m - m.mean())) / spread, 0, 1))
     r = y - lam * m
-    if not rest and n >= n_items:
-        return Interval(*[float(y.mean())] * 3)
-    value = float(np.clip(lam * mean_m + r.mean(), 0.5 / (n_items + 1), 1 - 0.5 / (n_items + 1)))
+    least = 0.5 / (n_items + 1)
+    value = float(np.clip(lam * mean_m + r.mean(), least, 1 - least))
     h = min((float(y.sum()) + 2) / (n + 4), 1.0)
-    s2 = (float(((r - r.mean()) ** 2).sum()) + 2 * h * (1 - h)) / (n + 1)
-    se = np.sqrt(s2 / n * (1 + n / (n_items - n) if rest else 1 - n / n_items))
-    centre = min((n * value + 2 * h) / (n + 2), 1 - 0.5 / (n_items + 1))
-    low, high = (float(end) for end in _on_logits(np.array(centre), se, n - 2))
+    variance = (float(((r - r.mean()) ** 2).sum()) + 2 * h * (1 - h)) / (n + 1) / n
+    se = np.sqrt(variance * (1 + n / (n_items - n) if rest else 1 - n / n_items))
+    centre = np.clip((n * value + 2 * h) / (n + 2), least, 1 - least)
+    low, high = (float(end) for end in _on_logits(centre, se, n - 2))
     return Interval(value, min(low, value), max(high, value))
 
 
@@ -164,9 +163,9 @@ def _on_logits(value: Floats, se: Floats, degrees: int) -> tuple[Floats, Floats]
     return 1 / (1 + np.exp(half - logit)), 1 / (1 + np.exp(-half - logit))
 
 
-def _spread_between(d: Floats, v: Floats) -> float:
-    """Return the variance of annotators beyond chance, by moments (DerSimonian and Laird)."""
+def _variance_between(d: Floats, v: Floats) -> float:
+    """Return the variance between annotators beyond chance, by moments (DerSimonian and Laird)."""
     w = 1 / v
-    excess = float(w @ (d - w @ d / w.sum()) ** 2) - (len(d) - 1)
-    scale = float(w.sum() - (w @ w) / w.sum())
-    return max(LEAST_SPREAD**2, excess / scale if scale > 0 else 0.0)
+    scale = float(w.sum() - (w @ w) / max(w.sum(), 1e-300))
+    excess = float(w @ (d - w @ d / max(w.sum(), 1e-300)) ** 2) - (len(d) - 1)
+    return max(LEAST_SPREAD**2, excess / scale if scale > 1e-9 else 0.0)
