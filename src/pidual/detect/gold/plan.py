@@ -1,0 +1,73 @@
+"""Which items to have checked, and how wide intervals will be.
+
+Intervals (`estimates`) hold where every item is as likely as any other to be checked; a calibrator learns most from
+items spread over what is stated. Both at once is a systematic sample: all items in the order of stated confidence, cut
+into N equal stretches, and one item of each at the same random place. Items chosen among the worst alone teach a
+calibrator more, but then shares of all items cannot be told from them without bias: they are gold for learning, not
+for intervals.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .estimates import t_quantile
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def choose_items(confidence: NDArray[np.floating], n: int, *, checked: Ints | None = None, seed: int = 0) -> Ints:
+    """Choose n items to check, evenly over stated confidence and all with the same probability.
+
+    If the items that are checked already were chosen like this too, all of them together are a random sample again.
+
+    Parameters
+    ----------
+    confidence : array (N,)
+        Probability of the consensus of each item, as stated.
+    n : int
+        All items that are left, if there are no more.
+    checked : int array, optional
+        Items that are left out.
+    seed : int
+
+    Returns
+    -------
+    int array (n,)
+        In random order, so that the first of them are a random sample too.
+    """
+    rng, left = np.random.default_rng(seed), np.ones(len(confidence), bool)
+    if checked is not None:
+        left[checked] = False
+    items = rng.permutation(np.flatnonzero(left))  # equal confidences in random order
+    items, n = items[np.argsort(confidence[items], kind="stable")], min(n, len(items))
+    places = np.floor((np.arange(n) + rng.random()) * (len(items) / max(1, n))).astype(np.int64)
+    return np.asarray(rng.permutation(items[places]))
+
+
+def expected_half_widths(p0: Floats, item: Ints, label: Ints, n: int) -> tuple[float, float, Floats]:
+    """Return the half-width to expect of n random gold items, before any class is known.
+
+    Parameters
+    ----------
+    p0 : array (N, K)
+        Posterior of all items.
+    item, label : int arrays (R,)
+        Number of the item of each answer, and code of its label.
+    n : int
+
+    Returns
+    -------
+    float, float, array (K,)
+        Of the share of wrong answers, the accuracy of the consensus, and the share of each class.
+    """
+    size, k = p0.shape
+    answers, said = np.bincount(item, minlength=size), p0[item, label]
+    first, order = np.bincount(item, said, size), np.argsort(item * k + label, kind="stable")
+    key, start, count = np.unique((item * k + label)[order], return_index=True, return_counts=True)
+    second = np.bincount(key // k, count**2 * said[order][start], size)  # mean square of the number of right answers
+    best = p0.max(1)
+    v_noise = float((second - first**2).mean()) / answers.mean() ** 2
+    variances = np.array([v_noise, float((best * (1 - best)).mean()), *(p0 * (1 - p0)).mean(0)])
+    half = t_quantile(n - 2) * np.sqrt(variances / n * max(0.0, 1 - n / size))
+    return float(half[0]), float(half[1]), half[2:]
