@@ -21,7 +21,6 @@ from .predictions import (
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     PREVIEWS_COLUMNS,
-    SHARE,
     THUMBNAILS_COLUMNS,
     Predictions,
     column_names,
@@ -160,7 +159,7 @@ class RunFiles:
     def items(self) -> pd.DataFrame:
         """One row per item."""
         path = self._checked("items.parquet")
-        posterior = {name: SHARE for name in column_names(path) if name.startswith("p_")}
+        posterior = {name: ITEMS_COLUMNS["consensus_quality"] for name in column_names(path) if name.startswith("p_")}
         return read_frame(path, schema=ITEMS_COLUMNS | posterior)
 
     @cached_property
