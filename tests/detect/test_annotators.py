@@ -153,7 +153,7 @@ def test_accuracy_on_each_class_and_harm_by_plain_loops():
             rest = [b for b in range(7) if b != a]
             others = (right[rest, k].sum() + 2 * overall) / (n[rest, k].sum() + 2)
             accuracy = (right[a, k] + 2 * others) / (n[a, k] + 2)
-            entry = np.flatnonzero((counts.who == a) & (counts.label == k))[0]
+            entry = np.flatnonzero((counts.own.who == a) & (counts.own.true == k))[0]
             assert counts.others[entry] == pytest.approx(others)
             assert counts.accuracy[entry] == pytest.approx(accuracy)
             total += rare[k] * n[a, k] * (others - accuracy)

@@ -116,6 +116,16 @@ def test_no_annotator_is_named_by_chance_or_by_the_one_label_in_question():
     assert named <= 1
 
 
+def test_the_record_of_an_annotator_is_no_reason_if_this_is_their_only_mistake():
+    truth, who = np.zeros(200, int), np.arange(200) // 10
+    given = np.isin(np.arange(200), [0, 10, 11]).astype(int)  # one mistake of the first, two of the second
+    args = {"given": given, "predicted": truth, "predicted_probability": np.full(200, 0.9), "annotator": who}
+    reasons = find_reasons(given != truth, classes=["cat", "dog"], label_quality=np.full(200, 0.1), **args)
+    said = "The consensus is cat (90%), not dog (10%)."
+    record = " This annotator is right on 8 of 10 items that are cat (80%; all: 98%)."
+    assert reasons == [said, said + record, said + record]
+
+
 def crowd(n=2000, bad=True, **pi) -> dict:
     """Every tenth label wrong; annotator 0 gives half of them, unless nobody is bad."""
     wrong = np.arange(n) % 10 == 0
@@ -141,6 +151,16 @@ def test_annotator_is_compared_with_the_rest_on_this_class():
         "This annotator says dog to 100% of items that are cat (100 of 100); the others to 5%."
     )
     assert "This annotator says" not in reasons[1]
+
+
+def test_without_other_evidence_the_record_of_the_annotator_is_told():
+    args = crowd(bad=False)
+    args["annotator"] = np.where(np.arange(2000) < 40, np.arange(2000) % 2, 2 + np.arange(2000) // 10 % 9)
+    reasons = find_reasons(**args)
+    assert reasons[0].endswith(" This annotator is right on 16 of 20 items that are cat (80%; all: 90%).")
+    assert "right on" not in reasons[4]  # no worse than all
+    told = find_reasons(**(args | {"pi": pd.DataFrame({"tool": np.where(args["is_issue"], "phone", "web")})}))
+    assert not any("right on" in reason for reason in told)
 
 
 def test_annotator_on_a_class_by_plain_loops():

@@ -78,6 +78,23 @@ def _overall(rows: Ints, own: Counts, cell: Ints) -> Part:
     return texts[mine].tolist(), weight[mine]
 
 
+def own_record(rows: Ints, names: Array, counts: Counts) -> list[str]:
+    """Return how often this annotator is right on this class, if clearly less often than all and not only here.
+
+    Chance is not excluded: it is a fact to look at, which has no weight among the reasons.
+    """
+    own = counts.per("who", "true")
+    n, right, (all_n, all_right) = own.n, own.right, own.totals("true")
+    worse = (n >= MIN_ANSWERS) & (n - right > 1) & (right / n < all_right / all_n - CLEARLY_LOWER)
+    mine = own.cell[counts.cell[rows]]
+    sentences = {
+        one: f"This annotator is right on {right[one]:,.0f} of {n[one]:,.0f} items that are {names[own.true[one]]} "
+        f"({right[one] / n[one]:.0%}; all: {all_right[one] / all_n[one]:.0%})."
+        for one in np.unique(mine[worse[mine]]).tolist()
+    }
+    return [sentences.get(one, "") for one in mine.tolist()]
+
+
 def pair_part(rows: Ints, names: Array, counts: Counts) -> Part:
     """Return how often items of the suggested class are given this label, where that is more frequent than usual."""
     pairs = counts.per("true", "given")

@@ -14,7 +14,7 @@ import pandas as pd
 from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
 from ..run.predictions import Predictions, join_parts
 from .counts import Counts
-from .evidence import Ints, Part, annotator_part, pair_part
+from .evidence import Ints, Part, annotator_part, own_record, pair_part
 from .informative import LOW, LOWEST, MISSING, InformativeColumn, find_informative
 from .items import Truth
 
@@ -43,9 +43,9 @@ def find_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str,
     -------
     dict of lists of str
         By name of the part: label (what the consensus says instead), votes (what the item's other labels and its input
-        say), annotator, pair (of classes) and pi, all beyond chance; and whole, all of it with `label` first and then
-        what weighs most. One text per issue, in row order; "" where there is nothing to say. There are no parts without
-        issues.
+        say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
+        classes), pi; and whole, all of it with `label` first and then what weighs most. One text per issue, in row
+        order; "" where there is nothing to say. There are no parts without issues.
     """
     rows = np.flatnonzero(np.asarray(is_issue, dtype=bool))
     if not len(rows):
@@ -64,6 +64,11 @@ def find_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str,
         pi = predictions.frame[predictions.pi_columns]
         found = find_informative(pi, given != suggested, who, item)
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(found)])
+    if who is not None:  # a record where nothing else is known than consensus, votes and input
+        said, weights = parts["annotator"]
+        evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
+        record = zip(own_record(rows, names, counts), said, evidence, strict=True)
+        parts["annotator"] = [text or ("" if any(row) else fact) for fact, text, row in record], weights
     label = _other_label(rows, names, predictions)
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
 

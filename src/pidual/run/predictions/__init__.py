@@ -27,7 +27,7 @@ from .columns import (
     TOP_LABELS,
     Column,
 )
-from .parquet import column_names, label_column, n_rows, read_frame, read_with_notes, take_rows, write_frame
+from .parquet import column_names, label_column, read_frame, read_with_notes, write_frame
 
 __all__ = [
     "ANNOTATORS_COLUMNS",
@@ -43,9 +43,7 @@ __all__ = [
     "column_names",
     "join_parts",
     "label_column",
-    "n_rows",
     "read_frame",
-    "take_rows",
     "write_frame",
 ]
 

@@ -58,31 +58,11 @@ def read_frame(
     return read_with_notes(Path(path), columns, schema or {})[0]
 
 
-def n_rows(path: str | Path) -> int:
-    """Rows of a Parquet file, by its end alone."""
-    with _readable(Path(path)):
-        return int(pq.read_metadata(path).num_rows)
-
-
 def column_names(path: str | Path) -> list[str]:
     """Columns of a Parquet file."""
     with _readable(Path(path)):
         names: list[str] = pq.read_schema(path).names
         return names
-
-
-def take_rows(path: Path, rows: npt.NDArray[Any], columns: list[str]) -> pd.DataFrame:
-    """These rows of a Parquet file, in this order, one row group in memory at a time."""
-    parts, first = [], 0
-    with _readable(path), pq.ParquetFile(path) as file:
-        for group in range(file.num_row_groups):
-            n = file.metadata.row_group(group).num_rows
-            inside = np.flatnonzero((rows >= first) & (rows < first + n))
-            if len(inside):
-                taken = file.read_row_group(group, columns=columns).take(rows[inside] - first).to_pandas()
-                parts.append(taken.astype(object).set_index(pd.Index(inside)))
-            first += n
-    return pd.concat(parts).sort_index() if parts else pd.DataFrame(columns=columns)
 
 
 @contextlib.contextmanager
