@@ -100,13 +100,6 @@ def test_favourites_and_confusions_by_plain_loops():
     assert named <= 3
 
 
-def test_annotators_are_the_same_in_blocks(monkeypatch):
-    who, given, truth, sure = habits()
-    whole = describe(who, given, given == truth, truth, sure)
-    monkeypatch.setattr("pidual.detect.annotator_habits.BLOCK_NUMBERS", 20)
-    pd.testing.assert_frame_equal(describe(who, given, given == truth, truth, sure), whole)
-
-
 def test_one_answer_says_little():
     who = np.array([0] * 100 + [1])
     right = np.array([0.9] * 100 + [0.0])

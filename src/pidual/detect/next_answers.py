@@ -1,6 +1,6 @@
 """Which items to ask about again, and whom, by what an answer is worth (`answer_gain`)."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,22 +16,6 @@ CANDIDATES = 16  # annotators that are weighed against each other
 CHUNK = 1 << 14  # items at once, where they have many classes
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class People:
-    """Annotators who may be asked, and how often they are right.
-
-    Parameters
-    ----------
-    names : list
-        Those who are known.
-    accuracy : array (A + 1, K)
-        On each class, theirs and, in the last row, that of somebody new.
-    """
-
-    names: list[Any]
-    accuracy: Floats
 
 
 def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
@@ -60,24 +44,24 @@ def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None
     items, predictions = run.items, run.predictions
     classes = predictions.classes
     p, top = _posteriors(run, classes)
-    people = _people(run, classes, _doubt(p, top, len(classes)))
+    names, accuracy = _people(run, classes, _doubt(p, top, len(classes)))
     if top is None:
         described: list[list[float]] | None = run.summary.classes.transitions
         transitions = None if described is None else np.asarray(described, np.float64)
-        gain = gains(p, confusion_matrices(people.accuracy, transitions))
-        right = p @ people.accuracy.T
+        gain = gains(p, confusion_matrices(accuracy, transitions))
+        right = p @ accuracy.T
     else:
-        gain, right = _among_many(p, top, people.accuracy, len(classes))
-    gain = np.where(_answered(predictions, items, people.names), -np.inf, gain)
-    if people.names:  # somebody new only where nobody known can be asked
+        gain, right = _among_many(p, top, accuracy, len(classes))
+    gain = np.where(_answered(predictions, items, names), -np.inf, gain)
+    if names:  # somebody new only where nobody known can be asked
         known = np.isfinite(gain[:, :-1]).any(1) if per_annotator is None else np.zeros(len(gain), bool)
         gain[known, -1] = -np.inf
     who, best = assign(gain, per_annotator)
     chosen = np.argsort(-best, kind="stable")[: min(int(budget), int((best > 0).sum()))]
     frame = items.iloc[chosen][["item"]].reset_index(drop=True)
-    if people.names:
-        codes = np.where(who[chosen] < len(people.names), who[chosen], -1)
-        frame["annotator"] = label_column(codes, people.names)
+    if names:
+        codes = np.where(who[chosen] < len(names), who[chosen], -1)
+        frame["annotator"] = label_column(codes, names)
     frame["accuracy"] = right[chosen, who[chosen]].astype(np.float32)
     about = items.iloc[chosen][["consensus_label", "consensus_quality", "num_annotations"]].reset_index(drop=True)
     error = 1 - np.square(p).sum(1) - (0.0 if top is None else _rest(p, len(classes)))
@@ -112,11 +96,17 @@ def _doubt(p: Floats, top: Ints | None, n_classes: int) -> Floats:
     return found
 
 
-def _people(run: RunFiles, classes: list[Any], doubt: Floats) -> People:
-    """Choose the annotators who are right most often where there is doubt, and add somebody new, an average one."""
+def _people(run: RunFiles, classes: list[Any], doubt: Floats) -> tuple[list[Any], Floats]:
+    """Choose the annotators who are right most often where there is doubt.
+
+    Returns
+    -------
+    list of A names, and accuracies on each class (A + 1, K): theirs and, in the last row, that of somebody new, who is
+    like the average one.
+    """
     n_classes, frame = len(classes), run.annotators
     if frame is None or not len(frame):
-        return People([], np.full((1, n_classes), 1 - run.summary.estimated_noise_rate))
+        return [], np.full((1, n_classes), 1 - run.summary.estimated_noise_rate)
     quality = frame["annotator_quality"].to_numpy(np.float64)
     crowd = float(np.average(quality, weights=frame["num_labelled"].to_numpy() + 1e-9))
     names = frame["annotator"].astype(str)
@@ -136,7 +126,7 @@ def _people(run: RunFiles, classes: list[Any], doubt: Floats) -> People:
     accuracy[place[who[kept]], label[kept]] = found[kept]
     total, right = np.bincount(label, n, n_classes), np.bincount(label, n * found, n_classes)
     accuracy[-1] = np.divide(right, total, out=accuracy[-1].copy(), where=total > 0)
-    return People(frame["annotator"].iloc[best].tolist(), accuracy)
+    return frame["annotator"].iloc[best].tolist(), accuracy
 
 
 def _among_many(p: Floats, top: Ints, accuracy: Floats, n_classes: int) -> tuple[Floats, Floats]:
@@ -156,15 +146,15 @@ def _answered(predictions: Predictions, items: pd.DataFrame, names: list[Any]) -
     answered = np.zeros((len(items), len(names) + 1), bool)
     if names:
         rows, columns = (
-            _places(predictions.frame[name], wanted) for name, wanted in (("item", items["item"]), ("annotator", names))
+            _places(predictions.frame["item"], items["item"]),
+            _places(predictions.frame["annotator"], names),
         )
         kept = (columns >= 0) & (rows >= 0)
         answered[rows[kept], columns[kept]] = True
     return answered
 
 
-def _places(column: pd.Series, wanted: Any) -> Ints:
-    """Return where each value of a column is in a list, -1 where it is not."""
-    codes, values = pd.factorize(column)
-    place = pd.Index([str(name) for name in wanted]).get_indexer(pd.Index([str(value) for value in values]))
-    return np.where(codes >= 0, np.append(place, -1)[codes], -1)
+def _places(column: "pd.Series[Any]", wanted: Iterable[Any]) -> Ints:
+    """Return where each value of a category column is in a list, -1 where it is not."""
+    names = pd.Index([str(name) for name in wanted])
+    return names.get_indexer(pd.Index(column.cat.categories.astype(str)))[column.cat.codes]

@@ -13,7 +13,7 @@ from typing import Any, Self
 import pandas as pd
 
 from ..errors import RunError
-from .lifecycle import settle
+from .lifecycle import RUN_FILES, settle
 from .predictions import (
     ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
@@ -32,11 +32,7 @@ from .records.summary import Summary
 
 CLOSED_FORM = "closed_form"
 WITHOUT_TRAINING = (CLOSED_FORM, "given", "prior")  # what stands for a network where none is trained
-NAMED_FILES = (
-    *("model.safetensors", "model-last.safetensors", "model.json", "metrics.jsonl"),
-    *("predictions.parquet", "items.parquet", "annotators.parquet", "annotator_classes.parquet", "thumbnails.parquet"),
-    "previews.parquet",
-)
+NAMED_FILES = tuple(name for name in RUN_FILES if name not in ("config.json", "report.html", "summary.json"))
 
 
 @dataclass(frozen=True)
