@@ -59,7 +59,6 @@ def write_data(folder: Path) -> None:
     frame.to_json(folder / "labels.jsonl", orient="records", lines=True)
     frame.iloc[::3].drop(columns=["annotator"]).to_csv(folder / "one_each.csv", index=False)
     frame.iloc[::9][["item", "y"]].rename(columns={"y": "truth"}).to_csv(folder / "truth.csv", index=False)
-    pd.DataFrame({"annotator": people, "cost": np.arange(1, 8) / 2}).to_csv(folder / "cost.csv", index=False)
     wide = frame.pivot_table(index="item", columns="annotator", values="label", aggfunc="first").set_axis(
         [f"rater_{w}" for w in range(7)], axis=1
     )
@@ -255,7 +254,6 @@ def run_in_python(case):
     case.record("predict, last epoch", run.predict("x_test.npy", weights="last"))
     case.record("detect", run.detect(budget=9))
     case.record("next", run.next_answers(9, per_annotator=3))
-    case.record("simulate", run.simulate_review())
     case.record("repr", f"{run!r}\n{run._repr_html_()}\n{run.predictions!r}")
     case.record("model", {name: str(tuple(each.shape)) for name, each in run.load().state_dict().items()})
 
@@ -348,12 +346,11 @@ CASES = {
         "annotators run --out annotators.csv",
         "report run",
         "next run --budget 6",
-        "next run --budget 6 --cost cost.csv --names",
+        "next run --budget 6 --names",
         "next run --budget 5 --per-annotator 1 --out next.parquet",
         "predict run x_test.npy --y y_test.csv",
         "predict run x_test.npy --json",
         "predict run x_test.npy --out predicted.csv",
-        "simulate-review run",
         run_in_python,
         estimator_of_run,
     ],

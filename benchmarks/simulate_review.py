@@ -34,7 +34,6 @@ from crowd_scores import item_truth
 from detection import Cache
 
 from pidual.detect import next_answers
-from pidual.detect.simulate_review import found_first
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
@@ -109,6 +108,12 @@ def compare_orders(name, data, seed, results, p, log):
                 "least_ahead_at": int(short.argmin()) + 1,
             }
         )
+
+
+def found_first(score, wrong, sizes):
+    """Count the wrong ones among the first n labels by a score, lowest first."""
+    found = np.cumsum(wrong[np.argsort(score, kind="stable")], dtype=np.int64)
+    return found[sizes - 1]
 
 
 # --- fits ---

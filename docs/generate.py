@@ -189,7 +189,6 @@ def described(kind: type[Record]) -> tuple[str, dict[str, tuple[str, str]]]:
     return summary_of(kind), rows
 
 
-ORDINALS = ("most likely", "second most likely", "third most likely", "fourth most likely", "fifth most likely")
 OTHER_FILES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "summary.json": described(Summary),
     "config.json": described(Config),
@@ -241,72 +240,6 @@ TABLES: dict[str, tuple[str, Mapping[str, tables.Column], str]] = {
 }
 
 
-MEANINGS = {  # of the columns above
-    "row": "number of the answer, counted from 0: its row in the table, if no row was skipped",
-    "table_row": "row of the table, counted from 0; only if rows without a label were skipped",
-    "item": "name of the item",
-    "annotator": "who gave the label: a pseudonym, or the id with `--keep-ids`",
-    "given_label": "the label in the table",
-    "predicted_label": "most likely class by the classifier, from the input alone",
-    "predicted_probability": "its probability",
-    "consensus_label": "most likely class of the item by the posterior; replaces a wrong label",
-    "consensus_quality": "its probability",
-    "label_quality": "probability that the given label is right, given the input and all answers to the item, with the label itself counted half ([why](detection.md#which-score)); low = likely wrong",
-    "given_probability": "the classifier's probability of the given label",
-    "given_margin": "log of its ratio to the probability of the most likely other class",
-    "is_label_issue": "whether the label looks wrong: its quality is below the cut-off, and it does not rest on its own answer",
-    "rests_on_own_answer": "whether its quality is below the cut-off, but the consensus of several answers, for which it counts in full, is the label itself; not counted as wrong ([why](detection.md#labels-that-rest-on-one-answer))",
-    "gate": "high = likely wrong: Pi-DUAL's gate, or, for a method that judges items, the probability that the answer does not come from the true class",
-    "noise_label": "the label that the noise network predicts from PI",
-    "split": "`train`, `valid` or `test`",
-    "y": "clean label, if given; for evaluation only",
-    "reason": "why the label looks wrong, or rests on its own answer, in sentences ([what is reported](run_directory.md#when-something-is-reported)); with more than 200,000 labels below the cut-off, for those of lowest quality",
-    "reason_label": "part of the reason: the class suggested instead",
-    "reason_votes": "part of the reason: the other labels of the item",
-    "reason_annotator": "part of the reason: this annotator on this class",
-    "reason_pair": "part of the reason: how often these two classes are confused",
-    "reason_pi": "part of the reason: unusual PI",
-    "num_annotations": "number of labels of the item",
-    "annotator_agreement": "share of its labels that equal the consensus",
-    **{f"top_{n}": f"{word} class" for n, word in enumerate(ORDINALS, 1)},
-    **{f"top_{n}_probability": "its probability" for n, _ in enumerate(ORDINALS, 1)},
-    "annotator_quality": "mean probability that their labels are right, with two prior labels of the crowd's quality",
-    "quality_low": "lower end of its 95% interval (of a Beta distribution with the expected numbers of right and wrong labels)",
-    "quality_high": "upper end of its 95% interval",
-    "num_labelled": "number of their labels",
-    "num_issues": "how many of them look wrong",
-    "worst_class": "true class on which they are right least often, among classes with at least 5 items and a mistake",
-    "worst_class_accuracy": "how often they are right on it, with two prior labels of the others' accuracy",
-    "favourite_label": "label they give more often than the crowd does to items with the same consensus; only if beyond chance",
-    "favourite_excess": "how much more often, as a share of their labels",
-    "worst_confusion": "their most frequent mistake, as `dog -> cat`",
-    "worst_confusion_share": "its share of the items of the first class",
-    "mean_gate": "mean gate of their labels",
-    "harm": "sorts the table: number of wrong labels that the others would not have given to the same items; a mistake on a class k times rarer than the average class counts k times. The lower end of its interval, so that annotators with few labels do not come first by chance; 0 = no worse than the others, or unknown",
-    "expected_wrong": "expected number of wrong labels",
-    "agreement": "kappa with all others who labelled the same items, with five prior pairs of the crowd's; missing if nobody did",
-    "median_seconds": "median of the PI column that is a duration",
-    "drift": "whether the share of their labels that equal the consensus changes, beyond chance and beyond what the items' classes explain",
-    "drift_at": "when it changes: trial or time from a PI column, otherwise the number of the label",
-    "accuracy_before": "share of right labels before that",
-    "accuracy_after": "share of right labels after that",
-    "copies": "annotators who gave [the same answers, wrong ones too](what_can_go_wrong.md#annotators-who-copy-each-other); together they count as one voter",
-    "true_class": "true class, by the consensus",
-    "num_items": "expected number of items of this class that they labelled, where it is at least 1",
-    "accuracy": "how often they are right on it, with two prior labels of the others' accuracy",
-    "accuracy_low": "lower end of its 95% interval",
-    "accuracy_high": "upper end of its 95% interval",
-    "others_accuracy": "how often all others are right on it",
-    "png": "the picture",
-    "column": "name of the column of the inputs",
-    "text": "beginning of the text; empty for a number",
-    "value": "value of the item in this column",
-    "low": "lower end of the usual values of the given class",
-    "high": "upper end of these",
-    "distance": "distance from their median, in robust standard deviations",
-}
-
-
 def tables_of_a_run() -> str:
     """Every column of every table of a run, and the fields of its other files."""
     parts = [
@@ -321,7 +254,7 @@ def tables_of_a_run() -> str:
         rows = [
             [
                 f"`{column}`",
-                MEANINGS[column],
+                of.meaning,
                 KIND_WORDS[of.kind],
                 "yes" if of.required else "",
                 "yes" if of.missing else "",

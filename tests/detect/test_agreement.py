@@ -99,16 +99,17 @@ def test_pairs_are_all_there_once(monkeypatch):
 def test_kappa_is_that_of_scikit_learn():
     item, who, given = answers()
     kappas = pairwise_kappa(answer_pairs(item, who), who, given, 3)
-    assert len(kappas.a) == 15
-    assert (np.diff(kappas.items) <= 0).all()
-    for a, b, kappa, n in zip(kappas.a, kappas.b, kappas.kappa, kappas.items, strict=True):
+    assert len(kappas[0]) == 15
+    assert (np.diff(kappas[3]) <= 0).all()
+    for a, b, kappa, n in zip(*kappas, strict=True):
         assert a < b
         mine = {i: label for i, w, label in zip(item, who, given, strict=True) if w == a}
         theirs = {i: label for i, w, label in zip(item, who, given, strict=True) if w == b}
         shared = sorted({*mine} & {*theirs})
         assert n == len(shared)
         assert kappa == pytest.approx(cohen_kappa_score([mine[i] for i in shared], [theirs[i] for i in shared]))
-    assert kappas.mean == pytest.approx(np.average(kappas.kappa, weights=kappas.items))
+    described = describe_agreement(item, who, list("uvwxyz"), given, 3)
+    assert described.mean_kappa == pytest.approx(np.average(kappas[2], weights=kappas[3]))
 
 
 def test_own_agreement_by_plain_loops():

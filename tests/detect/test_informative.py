@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from test_reasons import find_parts
 
-from pidual.detect import find_reason_parts
 from pidual.detect.informative import HIGH, HIGHEST, LIFT, LOW, LOWEST, MISSING, column_values, find_informative
 from pidual.detect.intervals import chance_excess
 
@@ -32,7 +32,7 @@ def test_idle_pi_is_named_in_at_most_two_of_forty_reports(n, rate):
     named = 0
     for seed in range(40):
         wrong, who, item, pi, _ = answers(seed, n, rate)
-        reasons = find_reason_parts(
+        reasons = find_parts(
             wrong,
             classes=["a", "b"],
             given=wrong.astype(int),

@@ -29,7 +29,7 @@ def items_table(item, names, given, predicted, posteriors, classes):
         {"item": pd.Categorical.from_codes(item, names), "label": pd.Categorical.from_codes(given, classes)}
     )
     sure = np.full(len(frame), 0.5)
-    how = {"predicted": predicted, "predicted_probability": sure, "label_quality": sure}
+    how = {"predicted_label": predicted, "predicted_probability": sure, "label_quality": sure}
     return describe_items(Predictions.build(frame, classes, **how), posteriors)
 
 

@@ -29,7 +29,8 @@ def make(n=200, seed=0):
     )
     quality = rng.choice(np.linspace(0, 1, 21), n).astype(np.float32)
     wrong = (label + rng.integers(1, 3, n)) % 3
-    said = {"predicted": np.where(quality < 0.5, wrong, label), "consensus": np.where(quality < 0.3, wrong, label)}
+    said = {"predicted_label": np.where(quality < 0.5, wrong, label)}
+    said |= {"consensus_label": np.where(quality < 0.3, wrong, label)}
     sure = dict.fromkeys(("predicted_probability", "consensus_quality"), np.full(n, 0.7))
     return mark_issues(Predictions.build(frame, CLASSES, **said, **sure, label_quality=quality))[0]
 
@@ -141,11 +142,11 @@ def test_of_very_many_issues_the_worst_have_a_reason_and_a_list_tells_it_for_the
     rng = np.random.default_rng(0)
     given, quality = rng.integers(0, 2, 40), np.r_[np.linspace(0.01, 0.2, 8), rng.uniform(0.9, 1, 32)]
     frame = pd.DataFrame({"item": pd.Categorical(range(40)), "label": np.array(["cat", "dog"])[given]})
-    known = {"predicted": 1 - given, "predicted_probability": np.full(40, 0.8), "label_quality": quality}
+    known = {"predicted_label": 1 - given, "predicted_probability": np.full(40, 0.8), "label_quality": quality}
     marked, _ = mark_issues(Predictions.build(frame, ["cat", "dog"], **known))
     assert marked.n_issues == 8
     assert np.flatnonzero(marked.frame["reason"] != "").tolist() == [0, 1, 2]
     listed = list_labels(marked, Choice(budget=10))
     assert len(listed) == 10
     assert (listed["reason"] != "").all()
-    assert listed["reason"].str.count("The model says").max() == 1
+    assert listed["reason"].str.count("The consensus is").max() == 1

@@ -1,4 +1,4 @@
-"""`pidual next`: which items to ask about again, and whom; `pidual simulate-review`."""
+"""`pidual next`: which items to ask about again, and whom."""
 
 import contextlib
 import io
@@ -159,75 +159,6 @@ def test_the_gain_among_many_classes_is_that_of_every_answer_and_class_one_by_on
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_answers_are_chosen_by_their_gain_per_cost(folder, tmp_path):
-    run = Run.open(folder / "run")
-    free = run.next_answers(60)
-    names = run.annotators["annotator"].astype(str).tolist()
-    alike = run.next_answers(60, cost=dict.fromkeys(names, 1.0))
-    pd.testing.assert_frame_equal(alike.drop(columns="cost"), free)
-    first = str(free["annotator"][0])
-    cost = dict.fromkeys(names, 1.0) | {first: 1000.0}
-    listed = run.next_answers(10, cost=cost)
-    assert first not in listed["annotator"].astype(str).tolist()
-    assert listed["cost"].sum() <= 10
-    value = listed["gain"] / listed["cost"]
-    assert (value.diff().dropna() <= 1e-6).all()
-    cost = {name: 0.25 + 0.5 * number for number, name in enumerate(names)}
-    listed = run.next_answers(3, cost=cost)
-    assert listed["cost"].tolist() == [cost[name] for name in listed["annotator"].astype(str)]
-    assert 3 - max(cost.values()) < listed["cost"].sum() <= 3
-    by_hand = spend_by_hand(run, cost, 3)
-    assert listed["item"].astype(str).tolist() == by_hand
-    real = pd.DataFrame({"annotator": [f"person{n}@example.org" for n in range(2)], "cost": [2, 0.5]})
-    real.to_csv(tmp_path / "cost.csv", index=False)
-    words = ["next", folder / "run", "--budget", 3, "--table", folder / "labels.csv", "--cost"]
-    code, out, err = run_cli([*words, tmp_path / "cost.csv"])
-    assert (code, " items for " in err) == (0, True)
-    assert pd.read_csv(io.StringIO(out))["cost"].sum() <= 3
-    real.assign(annotator="nobody@example.org").to_csv(tmp_path / "cost.csv", index=False)
-    assert "nobody@example.org" in run_cli([*words, tmp_path / "cost.csv"])[2]
-    real.assign(cost="much").to_csv(tmp_path / "cost.csv", index=False)
-    assert "row 1: the cost is not a number" in run_cli([*words, tmp_path / "cost.csv"])[2]
-    with pytest.raises(UsageError, match="must be a number above 0, not -1"):
-        run.next_answers(3, cost={first: -1.0})
-
-
-def spend_by_hand(run, cost, budget):
-    """Items by the best gain per cost of anybody who may be asked, as long as the money lasts."""
-    items, done = run.items, pairs(run)
-    on_class = run.annotator_classes.astype({"annotator": str, "true_class": str})
-    on_class = on_class.set_index(["annotator", "true_class"])["accuracy"]
-    transitions = np.array(run.summary.classes.transitions)
-    options = []
-    for item, *p in items[["item", "p_cat", "p_dog", "p_owl"]].astype({"item": str}).itertuples(index=False):
-        p = np.array(p, float) / sum(p)
-        worth = []
-        for name in cost:
-            if (item, name) not in done:
-                accuracy = np.array([[on_class[name, label] for label in ("cat", "dog", "owl")]])
-                gain = brute_force_gain(p, confusion_matrices(accuracy, transitions)[0])
-                worth.append((gain / cost[name], cost[name]))
-        options.append((*max(worth), item))
-    chosen = []
-    for _, price, item in sorted(options, key=lambda option: -option[0]):
-        budget -= price
-        if budget < -1e-9:
-            return chosen
-        chosen.append(item)
-    return chosen
-
-
 def test_a_budget_of_nothing_is_refused(folder):
     with pytest.raises(UsageError, match="budget must be at least 1, not 0"):
         Run.open(folder / "run").next_answers(0)
-
-
-def test_what_a_review_finds_is_counted(folder, tmp_path):
-    code, out, err = run_cli(["simulate-review", folder / "run"])
-    assert (code, err) == (0, "")
-    printed = pd.read_csv(io.StringIO(out))
-    assert printed["looked_at"].tolist() == [10, 20, 50, 100, 180]
-    assert (printed["found"] >= printed["at_random"]).all()
-    assert run_cli(["simulate-review", folder / "run", "--out", tmp_path / "a.csv"])[:2] == (0, "")
-    assert (tmp_path / "a.csv").read_text() == out
-    assert "Clean labels are not known here" in run_cli(["simulate-review", folder / "many"])[2]

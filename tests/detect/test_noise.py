@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 def predictions_of(quality, given, classes, issues):
     frame = pd.DataFrame({"item": pd.Categorical(range(len(given))), "label": [classes[k] for k in given]})
     made = Predictions.build(
-        frame, classes, predicted=given, predicted_probability=np.ones(len(given)), label_quality=quality
+        frame, classes, predicted_label=given, predicted_probability=np.ones(len(given)), label_quality=quality
     )
     return made.with_issues(issues)
 

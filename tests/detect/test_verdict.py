@@ -150,10 +150,10 @@ def spelled(given, consensus, classes, is_issue=None, predicted=None):
     made = Predictions.build(
         pd.DataFrame({"item": pd.Categorical(range(len(given))), "label": label}),
         classes,
-        predicted=label.codes if predicted is None else pd.Categorical(predicted, classes).codes,
+        predicted_label=label.codes if predicted is None else pd.Categorical(predicted, classes).codes,
         predicted_probability=np.ones(len(given)),
         label_quality=np.full(len(given), 0.1),
-        consensus=pd.Categorical(consensus, classes).codes,
+        consensus_label=pd.Categorical(consensus, classes).codes,
         consensus_quality=np.full(len(given), 0.9),
     )
     return made.with_issues(np.ones(len(given), bool) if is_issue is None else is_issue)
@@ -226,11 +226,11 @@ def test_a_noise_network_that_answers_the_class_frequencies_is_named():
         return Predictions.build(
             frame,
             ["ok", "fraud"],
-            predicted=given,
+            predicted_label=given,
             predicted_probability=np.ones(n),
             label_quality=np.ones(n),
             gate=np.full(n, gate),
-            noise=noise,
+            noise_label=noise,
         )
 
     assert "'ok' for 100% of the rows" in verdict.find_noise_prior(made(np.zeros(n, int), 0.25))

@@ -221,7 +221,7 @@ def test_a_benchmark_leaves_the_consensus_out(crowd):
     job, fit, fabric = fitted(crowd, "ce", options={"epochs": 2})
     answers = predict(job, fit, fabric, consensus=False)
     assert answers.posteriors is None
-    assert not answers.predictions.has_consensus
+    assert (answers.predictions.suggested == answers.predictions.predicted).all()
     assert answers.predictions.n_issues == 0  # nothing is judged, and no reason is looked for
     whole = assess(job, fit, fabric).predictions
     assert (answers.predictions.label_quality == whole.frame["given_probability"]).all()  # of the network alone

@@ -26,10 +26,10 @@ def claims(
     made = Predictions.build(
         frame,
         [0, 1],
-        predicted=y,
+        predicted_label=y,
         predicted_probability=np.ones(len(y)),
         label_quality=np.full(len(y), quality),
-        consensus=np.where(item % 100 >= 100 * right, 1 - y, y),
+        consensus_label=np.where(item % 100 >= 100 * right, 1 - y, y),
         consensus_quality=np.full(len(y), consensus),
         split=[split] * len(y),
     )

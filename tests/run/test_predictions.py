@@ -22,7 +22,7 @@ def predictions(classes=("cat", "dog", "never used"), **more) -> Predictions:
     return Predictions.build(
         table(classes, **more.pop("columns", {})),
         list(classes),
-        predicted=[0, 1, 0, 1],
+        predicted_label=[0, 1, 0, 1],
         predicted_probability=[0.9, 0.8, 0.9, 0.6],
         label_quality=[0.9, 0.8, 0.1, 0.4],
         **more,
@@ -32,7 +32,7 @@ def predictions(classes=("cat", "dog", "never used"), **more) -> Predictions:
 @pytest.mark.parametrize("classes", [("cat", "dog", "never used"), (3, 7, 20), ("10", "2", "1"), ("<b>", "né", "")])
 def test_class_names_survive_the_file(tmp_path, classes):
     y = pd.Categorical.from_codes([0, 3, -1, 1], pd.Index([*classes, 99 if classes[0] == 3 else "only in y"]))
-    before = predictions(classes, gate=[0.1, 0.2, 0.9, 0.5], noise=[2, 2, 1, 0], columns={"y": y})
+    before = predictions(classes, gate=[0.1, 0.2, 0.9, 0.5], noise_label=[2, 2, 1, 0], columns={"y": y})
     before.write(tmp_path / "predictions.parquet")
     after = Predictions.read(tmp_path / "predictions.parquet")
     assert after.classes == list(classes)
@@ -45,16 +45,18 @@ def test_class_names_survive_the_file(tmp_path, classes):
 
 
 def test_columns_are_compact_and_in_order():
-    made = predictions(gate=[0.0] * 4, noise=[0] * 4, columns={"annotator": ["p", "q", "p", "q"], "tool": list("xyxy")})
+    made = predictions(
+        gate=[0.0] * 4, noise_label=[0] * 4, columns={"annotator": ["p", "q", "p", "q"], "tool": list("xyxy")}
+    )
     made = Predictions.build(
         table(["cat", "dog"], annotator=["p", "q", "p", "q"], tool=list("xyxy"), gate=[1, 2, 3, 4]),
         ["cat", "dog"],
-        predicted=made.predicted,
+        predicted_label=made.predicted,
         predicted_probability=made.predicted_probability,
         label_quality=made.label_quality,
         pi_columns=["annotator", "tool", "gate"],
     )
-    absent = ("gate", "noise_label", "y", "reason", "consensus_label", "consensus_quality", *REASON_PARTS)
+    absent = ("gate", "noise_label", "y", "reason", *REASON_PARTS)
     absent += ("table_row", "given_probability", "given_margin")
     own = [name for name in PREDICTIONS_COLUMNS if name not in absent]
     assert list(made.frame) == [*own, "tool", "pi_gate", "reason"]
@@ -72,7 +74,7 @@ def test_rows_of_a_table_with_another_index_stay_in_order():
     made = Predictions.build(
         frame,
         ["cat", "dog"],
-        predicted=[0] * 4,
+        predicted_label=[0] * 4,
         predicted_probability=[1] * 4,
         label_quality=[1] * 4,
         pi_columns=["pace"],
@@ -83,7 +85,12 @@ def test_rows_of_a_table_with_another_index_stay_in_order():
 
 def test_issues_carry_their_reasons_and_leave_the_original_alone(tmp_path):
     before = predictions()
-    parts = {"votes": ["because.", "also."], "pi": ["", "Slow."], "gate": ["", ""]}
+    parts = {
+        "votes": ["because.", "also."],
+        "pi": ["", "Slow."],
+        "gate": ["", ""],
+        "whole": ["because.", "also. Slow."],
+    }
     marked = before.with_issues([False, False, True, True], parts)
     assert (before.n_issues, marked.n_issues) == (0, 2)
     assert marked.frame["reason"].tolist() == ["", "", "because.", "also. Slow."]
@@ -111,7 +118,7 @@ def test_integer_items_and_mixed_pi_values(tmp_path):
     made = Predictions.build(
         frame,
         ["cat", "dog"],
-        predicted=[0] * 4,
+        predicted_label=[0] * 4,
         predicted_probability=[1] * 4,
         label_quality=[1] * 4,
         pi_columns=["odd"],
@@ -158,12 +165,13 @@ def test_errors_name_what_is_wrong(tmp_path):
 
 def test_text_of_which_none_is_known_stays_text(tmp_path):
     """Whatever type pandas has for it: pandas 2 has none of its own."""
-    write_frame(tmp_path / "p.parquet", pd.DataFrame({"drift_at": pd.Series([None, None], dtype=object), "a": [1, 2]}))
-    assert str(pq.read_schema(tmp_path / "p.parquet").field("drift_at").type) == "string"
+    write_frame(tmp_path / "p.parquet", pd.DataFrame({"copies": pd.Series([None, None], dtype=object), "a": [1, 2]}))
+    assert str(pq.read_schema(tmp_path / "p.parquet").field("copies").type) == "string"
 
 
-def test_a_consensus_without_its_probability_has_that_of_the_prediction():
-    whole = predictions(consensus=[0, 1, 0, 1], consensus_quality=[0.9, 0.8, 0.9, 0.6])
-    assert whole.suggested_probability.tolist() == whole.frame["consensus_quality"].tolist()
-    half = Predictions(whole.frame.drop(columns="consensus_quality"), whole.classes)
-    assert half.suggested_probability.tolist() == half.frame["predicted_probability"].tolist()
+def test_without_a_consensus_it_is_what_is_predicted():
+    alone, whole = predictions(), predictions(consensus_label=[1, 1, 0, 1], consensus_quality=[0.5, 0.8, 0.9, 0.6])
+    assert (alone.suggested == alone.predicted).all()
+    assert (alone.suggested_probability == alone.predicted_probability).all()
+    assert whole.suggested.tolist() == [1, 1, 0, 1]
+    assert whole.suggested_probability.tolist() == pytest.approx([0.5, 0.8, 0.9, 0.6])

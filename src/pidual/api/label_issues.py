@@ -33,10 +33,10 @@ def judge_given(given: Given, *, reasons: bool = True) -> tuple[Predictions, Jud
     predictions = Predictions.build(
         pd.DataFrame({"item": pd.Categorical.from_codes(given.row, given.names), "label": label}),
         given.classes,
-        predicted=seen.predicted,
+        predicted_label=seen.predicted,
         predicted_probability=seen.predicted_probability,
         label_quality=said.quality,
-        consensus=said.consensus,
+        consensus_label=said.consensus,
         consensus_quality=said.consensus_quality,
         given_probability=seen.confidence,
     )

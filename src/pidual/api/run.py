@@ -12,7 +12,7 @@ report.html          self-contained
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..data.pi.kinds import value_text
-from ..detect import Choice, list_labels, next_answers, simulate_review
+from ..detect import Choice, list_labels, next_answers
 from ..detect.reviewed_run import calibrate_run
 from ..errors import RunError
 from ..errors.handling import explaining_failed_writes
@@ -114,28 +114,17 @@ class Run(RunFiles):
         ]
         return pd.Series(words, index=kept["row"], dtype="str").groupby(level=0).agg("; ".join)
 
-    def next_answers(
-        self, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
-    ) -> pd.DataFrame:
+    def next_answers(self, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
         """List the items where one more answer helps most, and whom to ask; see `detect.next_answers`.
 
         Parameters
         ----------
-        budget : number
-            Number of answers to ask for, one per item; with `cost`, their total cost.
+        budget : int
+            Number of answers to ask for, one per item.
         per_annotator : int, optional
             Largest number of answers from one annotator.
-        cost : mapping, optional
-            Cost of an answer, by the annotator's name in the run.
         """
-        return next_answers(self, budget, per_annotator=per_annotator, cost=cost)
-
-    def simulate_review(self) -> pd.DataFrame:
-        """Count the wrong labels that a review of the first n would find, if clean labels are known.
-
-        See `detect.simulate_review`.
-        """
-        return simulate_review(self.predictions)
+        return next_answers(self, budget, per_annotator=per_annotator)
 
     @property
     def reviews(self) -> pd.DataFrame:

@@ -26,7 +26,6 @@ from . import (
     next_answers,
     predict,
     review,
-    simulate_review,
     sweep,
 )
 from .allocator import keep_freed_memory
@@ -97,6 +96,6 @@ def cli() -> None:
 for command in (
     *(annotators.annotators, benchmark.benchmark, data.data, demo.demo, detect.detect, detect.report, doctor.doctor),
     *(export.export, fit.fit, methods.methods, next_answers.next_answers, predict.predict, review.review),
-    *(simulate_review.simulate_review, sweep.sweep),
+    sweep.sweep,
 ):
     cli.add_command(command)

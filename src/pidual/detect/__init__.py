@@ -10,8 +10,7 @@ from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels
 from .next_answers import next_answers
 from .noise import expected_findings, noise_rate
-from .reasons import find_reason_parts
-from .simulate_review import simulate_review
+from .reasons import find_reasons
 
 __all__ = [
     "Choice",
@@ -25,12 +24,11 @@ __all__ = [
     "expected_findings",
     "expected_precision",
     "find_issues",
-    "find_reason_parts",
+    "find_reasons",
     "fixed_cutoff",
     "list_labels",
     "mark_issues",
     "next_answers",
     "noise_rate",
-    "simulate_review",
     "spread_sample",
 ]

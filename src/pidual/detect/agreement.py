@@ -8,7 +8,6 @@ two annotators looks at the items that both answered; one annotator's own agreem
 else, and begins with `FEW_PAIRS` pairs of the crowd's agreement.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,22 +23,6 @@ MAX_PAIRS = 2**21  # pairs of answers that are looked at; of more, those of even
 MAX_ANSWERS = 64  # answers to one item that are paired
 FEW_PAIRS = 5.0
 SHOWN_PAIRS = 50
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Kappa of pairs of annotators, those with most items in common first: codes a < b, kappa (NaN: none), items."""
-
-    a: Ints
-    b: Ints
-    kappa: Floats
-    items: Ints
-
-    @property
-    def mean(self) -> float:
-        """Mean kappa, pairs counted by their items; NaN without pairs."""
-        known = np.isfinite(self.kappa)
-        return float(np.average(self.kappa[known], weights=self.items[known])) if known.any() else float("nan")
 
 
 def krippendorff_alpha(item: npt.ArrayLike, given: npt.ArrayLike) -> tuple[float, float, float] | None:
@@ -91,8 +74,10 @@ def answer_pairs(item: npt.ArrayLike, annotator: npt.ArrayLike) -> tuple[Ints, I
     return np.concatenate(first), np.concatenate(second)
 
 
-def pairwise_kappa(pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: npt.ArrayLike, n_classes: int) -> Pairs:
-    """Compute Cohen's kappa of every two annotators who share items.
+def pairwise_kappa(
+    pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: npt.ArrayLike, n_classes: int
+) -> tuple[Ints, Ints, Floats, Ints]:
+    """Compute Cohen's kappa of every two annotators who share items, those with most items in common first.
 
     Parameters
     ----------
@@ -101,6 +86,11 @@ def pairwise_kappa(pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: np
     annotator, given : int array (N,)
         Codes.
     n_classes : int
+
+    Returns
+    -------
+    arrays (P,)
+        Codes a < b, kappa (NaN: none), items in common.
     """
     who, label = np.asarray(annotator).astype(np.int64), np.asarray(given).astype(np.int64)
     swapped = who[pairs[0]] > who[pairs[1]]
@@ -109,7 +99,7 @@ def pairwise_kappa(pairs: tuple[Ints, Ints], annotator: npt.ArrayLike, given: np
     names, index = np.unique(who[first] * size + who[second], return_inverse=True)
     kappa, n = _kappa(index, label[first], label[second], len(names), n_classes)
     order = np.argsort(-n, kind="stable")
-    return Pairs(names[order] // size, names[order] % size, kappa[order], n[order])
+    return names[order] // size, names[order] % size, kappa[order], n[order]
 
 
 def own_agreement(
@@ -149,12 +139,10 @@ def describe_agreement(
         return None
     if annotator is None:
         return Agreement(*found, mean_kappa=None, pairs=[])
-    kappas = pairwise_kappa(answer_pairs(item, annotator), annotator, given, n_classes)
-    known = np.flatnonzero(np.isfinite(kappas.kappa))[:SHOWN_PAIRS]
-    shown = [
-        AgreeingPair(str(names[a]), str(names[b]), kappa, n)
-        for a, b, kappa, n in zip(
-            *(part[known].tolist() for part in (kappas.a, kappas.b, kappas.kappa, kappas.items)), strict=True
-        )
-    ]
-    return Agreement(*found, mean_kappa=kappas.mean if np.isfinite(kappas.mean) else None, pairs=shown)
+    a, b, kappa, items = pairwise_kappa(answer_pairs(item, annotator), annotator, given, n_classes)
+    known = np.flatnonzero(np.isfinite(kappa))
+    mean = float(np.average(kappa[known], weights=items[known])) if len(known) else None
+    shown = zip(*(part[known[:SHOWN_PAIRS]].tolist() for part in (a, b, kappa, items)), strict=True)
+    return Agreement(
+        *found, mean_kappa=mean, pairs=[AgreeingPair(str(names[a]), str(names[b]), k, n) for a, b, k, n in shown]
+    )

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .counts import Counts
+from .intervals import sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -14,29 +15,31 @@ Ints = npt.NDArray[np.int64]
 MIN_CONFUSIONS = 2  # items that must be confused before it is said about an annotator
 MIN_ANSWERS = 5  # an annotator must have given to a class, or to items of it, before anything is said about it
 CLEARLY = 3.0  # standard deviations by which a favourite answer must come more often than the crowd's
-BLOCK_NUMBERS = 2**24  # annotators x classes that are looked at together
 
 
 def favourites(counts: Counts, size: int) -> tuple[Ints, Floats]:
-    """Return the code of each annotator's favourite label, -1 where there is none, and its excess, NaN there."""
+    """Return the code of each annotator's favourite label, -1 where there is none, and its excess, NaN there.
+
+    It comes `CLEARLY` more often than the crowd would give it to the same items, most of all labels so; the excess is a
+    share of the annotator's labels.
+    """
     from scipy.sparse import csr_array
 
-    k, favourite, excess = counts.n_classes, np.full(size, -1, np.int64), np.full(size, np.nan)
-    truths = csr_array((counts.n, (counts.who, counts.true)), shape=(size, k))
-    answers = csr_array((counts.n, (counts.who, counts.given)), shape=(size, k))
-    crowd = csr_array((counts.n, (counts.true, counts.given)), shape=(k, k))
-    crowd = csr_array(crowd / np.maximum(crowd.sum(1), 1e-12)[:, None])
-    often = np.flatnonzero(answers.max(axis=1).toarray().ravel() >= MIN_ANSWERS)  # who gave any label often enough
-    for first in range(0, len(often), max(1, BLOCK_NUMBERS // k)):
-        block = often[first : first + max(1, BLOCK_NUMBERS // k)]
-        found, expected = answers[block].toarray(), (truths[block] @ crowd).toarray()
-        total = np.maximum(found.sum(1, keepdims=True), 1e-12)
-        spread = np.sqrt(np.maximum(expected * (1 - expected / total), 0.0))
-        more = np.where((found >= MIN_ANSWERS) & (found - expected > CLEARLY * spread + 1e-9), found - expected, 0.0)
-        label = more.argmax(1)
-        share = more[np.arange(len(label)), label] / total[:, 0]
-        favourite[block] = np.where(share > 0, label, -1)
-        excess[block] = np.where(share > 0, share, np.nan)
+    favourite, excess = np.full(size, -1, np.int64), np.full(size, np.nan)
+    own, crowd = counts.per("who", "given"), counts.per("true", "given")
+    often = np.flatnonzero(own.n >= MIN_ANSWERS)
+    shape = (counts.n_classes, counts.n_classes)
+    habit = csr_array((crowd.n / crowd.totals("true")[0], (crowd.given, crowd.true)), shape=shape)  # P(given | true)
+    truths = csr_array((counts.n, (counts.who, counts.true)), shape=(size, counts.n_classes))
+    total = sums(own.who, own.n, size)[own.who[often]]
+    expected = np.asarray(truths[own.who[often]].multiply(habit[own.given[often]]).sum(1))
+    more = own.n[often] - expected
+    found = more > CLEARLY * np.sqrt(np.maximum(expected * (1 - expected / total), 0.0)) + 1e-9
+    kept = often[found][np.lexsort((-more[found], own.who[often][found]))]
+    people, first = np.unique(own.who[kept], return_index=True)
+    share = np.zeros(len(own.n))
+    share[often] = more / total
+    favourite[people], excess[people] = own.given[kept[first]], share[kept[first]]
     return favourite, excess
 
 

@@ -10,9 +10,7 @@ labels do not come first by chance.
 n: items of class k that a labelled; p: share of them that a mislabelled, shrunk; r: share the others did; v: weight.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,22 +31,17 @@ LEAST_ITEMS = 1.0  # items of a class that an annotator must have labelled to be
 
 @dataclass(frozen=True)
 class ClassAccuracy:
-    """How annotators did on items of each class: one entry for every annotator and class that meet.
+    """How annotators did on items of each class.
 
     Parameters
     ----------
-    who, label : int array (P,)
-        Codes of annotator and true class.
-    n, right : array (P,)
-        Expected number of their labels of such items, and of right ones.
-    others : array (P,)
+    own : Counts
+        A cell for every annotator and class that meet.
+    others : array (C,)
         Share of right ones among all other annotators' labels of such items, shrunk towards that of all classes.
     """
 
-    who: Ints
-    label: Ints
-    n: Floats
-    right: Floats
+    own: Counts
     others: Floats
 
     @classmethod
@@ -57,81 +50,59 @@ class ClassAccuracy:
         own = counts.per("who", "true")
         n, right = own.totals("true")
         overall = own.right.sum() / max(own.n.sum(), 1e-12)
-        return cls(own.who, own.true, own.n, own.right, shrunk_share(right - own.right, n - own.n, overall))
+        return cls(own, shrunk_share(right - own.right, n - own.n, overall))
 
     @property
     def accuracy(self) -> Floats:
         """Share of right labels, shrunk towards that of the others."""
-        return shrunk_share(self.right, self.n, self.others)
+        return shrunk_share(self.own.right, self.own.n, self.others)
 
     def harm(self, size: int, n_classes: int) -> Floats:
         """Return the harm done by each of `size` annotators, at least 0."""
-        per_class = sums(self.label, self.n, n_classes) + CLASS_ANSWERS
-        weight = (per_class.mean() / per_class)[self.label]
+        n, per_class = self.own.n, sums(self.own.true, self.own.n, n_classes) + CLASS_ANSWERS
+        weight = (per_class.mean() / per_class)[self.own.true]
         wrong = 1 - self.accuracy
-        more = weight * self.n * (wrong - (1 - self.others))
-        variance = (weight * self.n) ** 2 * wrong * (1 - wrong) / (self.n + CROWD_ANSWERS + 1)
-        total, spread = (sums(self.who, part, size) for part in (more, variance))
+        more = weight * n * (wrong - (1 - self.others))
+        variance = (weight * n) ** 2 * wrong * (1 - wrong) / (n + CROWD_ANSWERS + 1)
+        total, spread = (sums(self.own.who, part, size) for part in (more, variance))
         return np.maximum(total - NORMAL_90 * np.sqrt(spread), 0.0)
 
     def worst(self, size: int) -> tuple[Ints, Floats]:
         """Return the class that each annotator mislabels most often, -1 where there is none, and the accuracy on it."""
-        kept = np.flatnonzero((self.n >= MIN_ANSWERS) & (self.n - self.right >= 1))
-        accuracy = self.accuracy
-        order = kept[np.lexsort((-self.n[kept], accuracy[kept], self.who[kept]))]
-        people, first = np.unique(self.who[order], return_index=True)
+        own, accuracy = self.own, self.accuracy
+        kept = np.flatnonzero((own.n >= MIN_ANSWERS) & (own.n - own.right >= 1))
+        order = kept[np.lexsort((-own.n[kept], accuracy[kept], own.who[kept]))]
+        people, first = np.unique(own.who[order], return_index=True)
         worst, on_it = np.full(size, -1, np.int64), np.full(size, np.nan)
-        worst[people], on_it[people] = self.label[order[first]], accuracy[order[first]]
+        worst[people], on_it[people] = own.true[order[first]], accuracy[order[first]]
         return worst, on_it
-
-    def table(self, names: Sequence[Any] | pd.Index, people: Sequence[Any], classes: Sequence[Any]) -> pd.DataFrame:
-        """Return a row for each annotator and class of which a label is expected, annotators in the order of `people`.
-
-        Parameters
-        ----------
-        names : sequence
-            Annotators by their codes.
-        people : sequence
-            Annotators in the order of the table.
-        classes : list
-        """
-        kept = np.flatnonzero(self.n >= LEAST_ITEMS)
-        place = pd.Index(people).get_indexer(pd.Index(names))[self.who[kept]]
-        order = kept[np.lexsort((self.label[kept], place))]
-        low, high = beta_interval(self.right[order], self.n[order], self.others[order])
-        numbers = {
-            "num_items": self.n[order],
-            "accuracy": self.accuracy[order],
-            "accuracy_low": np.minimum(low, self.accuracy[order]),
-            "accuracy_high": np.maximum(high, self.accuracy[order]),
-            "others_accuracy": self.others[order],
-        }
-        columns: dict[str, Any] = {name: values.astype(np.float32) for name, values in numbers.items()}
-        who = label_column(np.sort(place), list(people))
-        return pd.DataFrame({"annotator": who, "true_class": label_column(self.label[order], classes)} | columns)
 
 
 def describe_annotator_classes(
     predictions: Predictions, annotators: pd.DataFrame | None, counts: Counts | None = None
 ) -> pd.DataFrame | None:
-    """Return how each annotator does on each true class; None where annotators are not known.
+    """Build the table of `ANNOTATOR_CLASSES_COLUMNS`; None where annotators are not known.
 
-    Parameters
-    ----------
-    predictions, counts
-        As for `describe_annotators`.
-    annotators : DataFrame or None
-        What that made of them: the order of the annotators.
-
-    Returns
-    -------
-    DataFrame or None
-        annotator; true_class; num_items, the expected number of items of that class that they labelled, at least 1;
-        accuracy, begun with two labels of the others' accuracy, and accuracy_low and accuracy_high, its 95% interval;
-        others_accuracy, of all other annotators on this class.
+    It has a row for each annotator and class of which a label is expected, in the order of `annotators`, the table that
+    `describe_annotators` made of the same predictions and counts.
     """
     if predictions.annotator is None or annotators is None:
         return None
     found = ClassAccuracy.of(counts or Counts.of_predictions(predictions))
-    names = predictions.frame["annotator"].cat.categories
-    return found.table(names, annotators["annotator"].tolist(), predictions.classes)
+    own, people = found.own, annotators["annotator"].tolist()
+    kept = np.flatnonzero(own.n >= LEAST_ITEMS)
+    place = pd.Index(people).get_indexer(predictions.frame["annotator"].cat.categories)[own.who[kept]]
+    order = kept[np.lexsort((own.true[kept], place))]
+    accuracy, others = found.accuracy[order], found.others[order]
+    low, high = beta_interval(own.right[order], own.n[order], others)
+    return pd.DataFrame(
+        {
+            "annotator": label_column(np.sort(place), people),
+            "true_class": label_column(own.true[order], predictions.classes),
+            "num_items": own.n[order].astype(np.float32),
+            "accuracy": accuracy.astype(np.float32),
+            "accuracy_low": np.minimum(low, accuracy).astype(np.float32),
+            "accuracy_high": np.maximum(high, accuracy).astype(np.float32),
+            "others_accuracy": others.astype(np.float32),
+        }
+    )

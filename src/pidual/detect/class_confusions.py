@@ -10,7 +10,6 @@ annotator, who confuses the classes more than twice as often as the others, beyo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,42 +32,6 @@ TIMES_USUAL = 2.0
 MOST = 0.5
 
 
-@dataclass(frozen=True)
-class Transitions:
-    """Expected numbers of answers by true and given class: one entry for each two classes that meet."""
-
-    true: Ints
-    given: Ints
-    count: Floats
-    per_class: Floats  # (K,) answers to items of each class
-
-    @classmethod
-    def of(cls, counts: Counts) -> "Transitions":
-        """Sum over annotators."""
-        found = counts.per("true", "given")
-        return cls(found.true, found.given, found.n, found.by_class()[0])
-
-    @property
-    def share(self) -> Floats:
-        """P(given | true) of every entry."""
-        return np.asarray(self.count / np.maximum(self.per_class[self.true], 1e-12))
-
-    @property
-    def pairs(self) -> int:
-        """How many wrong answers are possible: classes that occur, times the other ones."""
-        return max(int(np.count_nonzero(self.per_class > 0)) * (len(self.per_class) - 1), 1)
-
-    def matrix(self) -> Floats:
-        """Return P(given | true) as (K, K); a class that no item has gets a row of zeros."""
-        k = len(self.per_class)
-        return sums(self.true * k + self.given, self.share, k * k).reshape(k, k)
-
-    def confusions(self) -> Ints:
-        """Return the entries of wrong answers, most frequent first."""
-        wrong = np.flatnonzero(self.true != self.given)
-        return wrong[np.argsort(-self.count[wrong], kind="stable")]
-
-
 def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) -> Classes:
     """Describe how the crowd labels the classes.
 
@@ -79,109 +42,98 @@ def describe_classes(counts: Counts, classes: Sequence[Any], *, people: bool) ->
     people : bool
         Whether annotators are known.
     """
-    found = Transitions.of(counts)
-    shown = found.confusions()[:SHOWN_PAIRS]
-    pairs = [
-        ConfusedPair(str(classes[true]), str(classes[said]), count, share)
-        for true, said, count, share in zip(
-            *(part[shown].tolist() for part in (found.true, found.given, found.count, found.share)), strict=True
-        )
-    ]
-    advice = find_advice(found, counts if people else None, classes)
-    transitions = found.matrix().tolist() if len(classes) <= ALL_CLASSES else None
-    return Classes([str(name) for name in classes], pairs, advice, transitions)
+    found, names = counts.per("true", "given"), [str(name) for name in classes]
+    of_class = found.by_class()[0]
+    share = found.n / np.maximum(of_class[found.true], 1e-12)
+    wrong = np.flatnonzero(found.is_wrong)
+    wrong = wrong[np.argsort(-found.n[wrong], kind="stable")]
+    shown = zip(
+        *(part[wrong[:SHOWN_PAIRS]].tolist() for part in (found.true, found.given, found.n, share)), strict=True
+    )
+    pairs = [ConfusedPair(names[true], names[given], n, part) for true, given, n, part in shown]
+    advice = _advice(found, share, wrong[:ADVISED_PAIRS].tolist(), counts if people else None, classes)
+    matrix = found.matrix() / np.maximum(of_class, 1e-12)[:, None]
+    return Classes(names, pairs, advice, matrix.tolist() if len(classes) <= ALL_CLASSES else None)
 
 
-def find_advice(found: Transitions, counts: Counts | None, classes: Sequence[Any]) -> list[str]:
-    """Return what to do about classes that are confused, a sentence each, the most frequent ones first.
-
-    `counts` are by annotator, None where these are not known.
-    """
-    taken = taken_for(found.count, found.per_class[found.true], found)
-    advice, done = [], set()
-    for entry in found.confusions()[:ADVISED_PAIRS].tolist():
-        pair = frozenset((int(found.true[entry]), int(found.given[entry])))
-        if not taken[entry] or pair in done:
-            continue
-        done.add(pair)
-        back = np.flatnonzero((found.true == found.given[entry]) & (found.given == found.true[entry]))
-        both = bool(len(back)) and bool(taken[back[0]])
-        first, second = (short_name(classes[int(one[entry])]) for one in (found.true, found.given))
-        people = None
-        if counts is not None:
-            people = _People.of(found, [entry, *back.tolist()] if both else [entry], counts)
-            if people.mostly_one:
-                advice.append(
-                    f"{people.largest:.0%} of the answers that take {first} for {second}{' or the reverse' * both} "
-                    f"come from one annotator, who does so in {people.own:.0%} of the cases, the others in "
-                    f"{people.others:.0%}: look at that annotator first."
-                )
-                continue
-            if not people.most:
-                continue
-        by = "" if people is None else f", by {people.confusing} of {people.asked} annotators"
-        share = f"{found.share[entry]:.0%} of {first} are labelled {second}"
-        if both:
-            advice.append(
-                f"{first} and {second} are confused both ways ({share}, {found.share[back[0]]:.0%} of {second} are "
-                f"labelled {first}{by}): merge them, or define better what tells them apart."
-            )
-        else:
-            advice.append(f"{share}{by}, and hardly ever the reverse: define {first} better, with examples.")
-    return advice
+def find_mistaken(found: Counts) -> npt.NDArray[np.bool_]:
+    """Return which cells of true and given class are mistakes more frequent than usual, and than chance explains."""
+    wrong, k, (of_class, _) = found.is_wrong, found.n_classes, found.totals("true")
+    usual = TIMES_USUAL * found.n[wrong].sum() / max(found.n.sum(), 1e-12) / (k - 1) if k > 2 else 0.0
+    return np.asarray(wrong & (found.n > _most_by_chance(of_class, max(MIN_SHARE, usual), _tests(found))))
 
 
-def taken_for(count: Floats, n: Floats, found: Transitions) -> npt.NDArray[np.bool_]:
-    """Return which counts of wrong answers, of n each, are more than usual and more than chance explains.
-
-    Parameters
-    ----------
-    count, n : array (E,)
-        Wrong answers of each entry of `found`, and answers to items of its true class.
-    """
-    wrong, k = found.true != found.given, len(found.per_class)
-    usual = TIMES_USUAL * found.count[wrong].sum() / max(found.per_class.sum(), 1e-12) / (k - 1) if k > 2 else 0.0
-    least = max(MIN_SHARE, usual)
-    return np.asarray(wrong & (count > most_by_chance(n, least, found.pairs)))
+def _tests(found: Counts) -> int:
+    """Return how many mistakes are possible: classes that occur, times the other ones."""
+    return max(int(np.count_nonzero(found.by_class()[0] > 0)) * (found.n_classes - 1), 1)
 
 
-def most_by_chance(n: npt.ArrayLike, share: float, tests: int) -> Floats:
+def _most_by_chance(n: npt.ArrayLike, share: float, tests: int) -> Floats:
     """Return the largest number out of n that a share explains, for so many of them together."""
     n = np.asarray(n, np.float64)
     return np.asarray(share * n + chance_excess(n * share * (1 - min(share, 1.0)), CHANCE / tests))
 
 
-@dataclass(frozen=True)
-class _People:
-    """Who confuses two classes."""
+def _advice(found: Counts, share: Floats, cells: list[int], counts: Counts | None, classes: Sequence[Any]) -> list[str]:
+    """Return what to do about classes that are confused in these cells, a sentence for each two of them."""
+    mistaken, advice, done = find_mistaken(found), [], set()
+    for cell in cells:
+        pair = frozenset((int(found.true[cell]), int(found.given[cell])))
+        if not mistaken[cell] or pair in done:
+            continue
+        done.add(pair)
+        back = np.flatnonzero((found.true == found.given[cell]) & (found.given == found.true[cell]))
+        both = bool(len(back)) and bool(mistaken[back[0]])
+        first, second = (short_name(classes[int(one[cell])]) for one in (found.true, found.given))
+        by = ""
+        if counts is not None:
+            one, many = _who_confuses(found, [cell, *back.tolist()] if both else [cell], counts)
+            if one is not None:
+                advice.append(
+                    f"{one[0]:.0%} of the answers that take {first} for {second}{' or the reverse' * both} come from "
+                    f"one annotator, who does so in {one[1]:.0%} of the cases, the others in {one[2]:.0%}: look at "
+                    "that annotator first."
+                )
+                continue
+            if many is None:
+                continue
+            by = f", by {many[0]} of {many[1]} annotators"
+        labelled = f"{share[cell]:.0%} of {first} are labelled {second}"
+        if both:
+            advice.append(
+                f"{first} and {second} are confused both ways ({labelled}, {share[back[0]]:.0%} of {second} are "
+                f"labelled {first}{by}): merge them, or define better what tells them apart."
+            )
+        else:
+            advice.append(f"{labelled}{by}, and hardly ever the reverse: define {first} better, with examples.")
+    return advice
 
-    asked: int  # annotators with MIN_ANSWERS items of the true class, or of both
-    confusing: int  # of these, how many confuse them at least half as often as all do
-    largest: float  # share of the confusions that one annotator makes
-    own: float  # share of that annotator's answers that do so
-    others: float  # and of all others'
-    mostly_one: bool  # and one annotator makes most of them, more than twice as often as the others, beyond chance
 
-    @property
-    def most(self) -> bool:
-        return self.confusing > MOST * self.asked
+def _who_confuses(
+    found: Counts, cells: list[int], counts: Counts
+) -> tuple[tuple[float, float, float] | None, tuple[int, int] | None]:
+    """Return whether one annotator makes the mistakes of these cells, and whether most annotators do.
 
-    @classmethod
-    def of(cls, found: Transitions, entries: list[int], counts: Counts) -> "_People":
-        true, said = found.true[entries], found.given[entries]
-        near = np.flatnonzero(np.isin(counts.true, true))
-        other = said[(counts.true[near][:, None] == true).argmax(1)]
-        names, who = np.unique(counts.who[near], return_inverse=True)
-        n = sums(who, counts.n[near], len(names))
-        wrong = sums(who, counts.n[near] * (counts.given[near] == other), len(names))
-        asked = n >= MIN_ANSWERS
-        confusing = asked & (wrong >= max(0.5 * wrong.sum() / max(n.sum(), 1e-12), 1e-9) * n)
-        one = int(wrong.argmax())
-        largest = float(wrong[one] / max(wrong.sum(), 1e-12))
-        rest = n.sum() - n[one]
-        others = float((wrong.sum() - wrong[one]) / max(rest, 1e-12))
-        usual = min(max(MIN_SHARE, TIMES_USUAL * others), 1.0)
-        more = bool(wrong[one] > most_by_chance(n[one], usual, found.pairs * len(names)))
-        mostly_one = rest >= MIN_ANSWERS and largest > MOST and more
-        own = float(wrong[one] / max(n[one], 1e-12))
-        return cls(int(asked.sum()), int(confusing.sum()), largest, own, others, mostly_one)
+    One makes most of them, more than twice as often as the others, beyond chance: the share of the mistakes, and of the
+    answers of this one and of the others. Most make them at least half as often as all do: how many, and of how many
+    with `MIN_ANSWERS` items of these classes.
+    """
+    true, said = found.true[cells], found.given[cells]
+    near = np.flatnonzero(np.isin(counts.true, true))
+    other = said[(counts.true[near][:, None] == true).argmax(1)]
+    names, who = np.unique(counts.who[near], return_inverse=True)
+    n = sums(who, counts.n[near], len(names))
+    wrong = sums(who, counts.n[near] * (counts.given[near] == other), len(names))
+    worst = int(wrong.argmax())
+    rest = n.sum() - n[worst]
+    largest, own = float(wrong[worst] / max(wrong.sum(), 1e-12)), float(wrong[worst] / max(n[worst], 1e-12))
+    others = float((wrong.sum() - wrong[worst]) / max(rest, 1e-12))
+    usual = min(max(MIN_SHARE, TIMES_USUAL * others), 1.0)
+    beyond = bool(wrong[worst] > _most_by_chance(n[worst], usual, _tests(found) * len(names)))
+    asked = n >= MIN_ANSWERS
+    n_asked = int(asked.sum())
+    confusing = int((asked & (wrong >= max(0.5 * wrong.sum() / max(n.sum(), 1e-12), 1e-9) * n)).sum())
+    return (
+        (largest, own, others) if rest >= MIN_ANSWERS and largest > MOST and beyond else None,
+        (confusing, n_asked) if confusing > MOST * n_asked else None,
+    )

@@ -40,9 +40,7 @@ def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> Evaluati
 
 
 def consensus_accuracy(predictions: Predictions, rows: NDArray[np.bool_]) -> float | None:
-    """Return the share of the items of these rows whose consensus is the clean label; None without a consensus."""
-    if "consensus_label" not in predictions.frame:
-        return None
+    """Return the share of the items of these rows whose consensus is the clean label; None without items."""
     _, first = np.unique(predictions.item[rows], return_index=True)
     right = (predictions.suggested == predictions.y)[rows][first]
     return float(right.mean()) if len(right) else None
@@ -100,14 +98,13 @@ def find_false_claims(
     if y is None or len(one) < CHECKED:
         return []
     found, quality, wrong = [], predictions.label_quality, predictions.given != y
-    if predictions.has_consensus:
-        share, low, high = share_by_items((predictions.suggested == y)[one], item[one])
-        stated = float(predictions.suggested_probability[one].mean())
-        if stated > high + MARGIN:
-            found.append(
-                f"Of the {len(one):,} items with a clean label the consensus is right for {share:.0%} ({low:.0%} to "
-                f"{high:.0%}); the run states {stated:.0%}."
-            )
+    share, low, high = share_by_items((predictions.suggested == y)[one], item[one])
+    stated = float(predictions.suggested_probability[one].mean())
+    if stated > high + MARGIN:
+        found.append(
+            f"Of the {len(one):,} items with a clean label the consensus is right for {share:.0%} ({low:.0%} to "
+            f"{high:.0%}); the run states {stated:.0%}."
+        )
     listed = known[predictions.is_issue[known]]
     for rows, what in ((listed, "labels that look wrong and have a clean label"), (known, "labels with a clean label")):
         if len(np.unique(item[rows])) < CHECKED:

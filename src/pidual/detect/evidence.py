@@ -22,7 +22,7 @@ CLEARLY_LOWER = 0.05  # by how much an annotator must be below the others to be 
 LIFT = 1.5  # how many times more frequent than usual, to be worth saying
 
 
-def annotator_part(rows: Ints, names: Array, counts: Counts, judge: str) -> Part:
+def annotator_part(rows: Ints, names: Array, counts: Counts) -> Part:
     """Return how this annotator does on this class beside the others, else on all classes, where clearly worse.
 
     Parameters
@@ -32,12 +32,10 @@ def annotator_part(rows: Ints, names: Array, counts: Counts, judge: str) -> Part
     names : array (K,)
         Names of the classes.
     counts : Counts
-        All answers, by the labels that are suggested.
-    judge : "consensus" or "model"
-        Whose labels these are.
+        All answers, by the consensus of their items.
     """
     texts, weights = _on_class(rows, names, counts)
-    general, general_weights = _overall(rows, counts.per("who"), counts.cell, judge)
+    general, general_weights = _overall(rows, counts.per("who"), counts.cell)
     both = [one or other for one, other in zip(texts, general, strict=True)]
     return both, np.where([bool(one) for one in texts], weights, general_weights)
 
@@ -61,8 +59,8 @@ def _on_class(rows: Ints, names: Array, counts: Counts) -> Part:
     return [sentences.get(one, "") for one in mine.tolist()], weights
 
 
-def _overall(rows: Ints, own: Counts, cell: Ints, judge: str) -> Part:
-    """Compare how often annotators agree with what is suggested with how often the others do."""
+def _overall(rows: Ints, own: Counts, cell: Ints) -> Part:
+    """Compare how often annotators agree with the consensus with how often the others do."""
     n, agreed = own.n, own.right
     rest = (agreed.sum() - agreed) / np.maximum(n.sum() - n, 1)
     share = agreed / n
@@ -72,7 +70,8 @@ def _overall(rows: Ints, own: Counts, cell: Ints, judge: str) -> Part:
     texts = np.full(len(n), "", dtype=object)
     for one in np.flatnonzero(worse):
         texts[one] = (
-            f"The {judge} agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the others'."
+            f"The consensus agrees with {share[one]:.0%} of this annotator's labels, with {rest[one]:.0%} of the "
+            "others'."
         )
     weight = np.where(worse, np.log(np.maximum(1 - share, 1e-3) / np.maximum(1 - rest, 1e-3)), 0.0)
     mine = own.cell[cell[rows]]
@@ -80,10 +79,9 @@ def _overall(rows: Ints, own: Counts, cell: Ints, judge: str) -> Part:
 
 
 def own_record(rows: Ints, names: Array, counts: Counts) -> list[str]:
-    """Return how often this annotator is right on the suggested class, if that is clearly below all annotators.
+    """Return how often this annotator is right on this class, if clearly less often than all and not only here.
 
-    Nothing is said where this label is their only mistake on the class. Chance is not excluded: it is a fact to look
-    at, which has no weight among the reasons.
+    Chance is not excluded: it is a fact to look at, which has no weight among the reasons.
     """
     own = counts.per("who", "true")
     n, right, (all_n, all_right) = own.n, own.right, own.totals("true")

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from ..run.predictions import Predictions
 from ..run.records.summary import Cutoff
 from .cutoff import auto_cutoff, find_issues, lowest
-from .reasons import reasons_for
+from .reasons import find_reasons
 
 MOST_REASONS = 200_000  # texts for people; of more issues those of lowest quality get one
 
@@ -28,7 +28,6 @@ def mark_issues(
     if np.count_nonzero(low) > MOST_REASONS:
         worst = lowest(np.where(low, quality, 2.0), MOST_REASONS)
         explained = np.bincount(worst, minlength=len(low)) > 0
-    confirmed = (predictions.suggested == predictions.given) & predictions.has_consensus
-    resting = low & confirmed & (np.bincount(item[rows])[item] > 1)
-    texts = reasons_for(predictions, explained) if reasons else None
+    resting = low & (predictions.suggested == predictions.given) & (np.bincount(item[rows])[item] > 1)
+    texts = find_reasons(predictions, explained) if reasons else None
     return predictions.with_issues(low & ~resting, texts, explained if reasons else None, resting), cutoff

@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..errors.messages import listed, quoted
 from ..run.predictions import Predictions
 from .cutoff import find_issues, fixed_cutoff
-from .reasons import reasons_for
+from .reasons import find_reasons
 
 Rows = npt.NDArray[np.int64]
 FIRST = ("row", "item", "text", "given_label", "consensus_label", "label_quality", "reason")  # what people look at
@@ -78,7 +78,7 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
     if not told.all():
         shown = np.bincount(rows[~told], minlength=len(predictions)) > 0
         texts = np.full(len(predictions), "", dtype=object)
-        texts[shown] = reasons_for(predictions, shown)["whole"]
+        texts[shown] = find_reasons(predictions, shown)["whole"]
         frame["reason"] = pd.Series(np.where(told, frame["reason"], texts[rows]), index=frame.index, dtype="str")
     if about is not None and len(about) and "text" not in frame:
         frame["text"] = frame["row"].map(about).fillna("")

@@ -1,7 +1,6 @@
 """Which items to ask about again, and whom, by what an answer is worth (`answer_gain`)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..errors.messages import quoted
 from ..run.files import RunFiles
 from ..run.predictions import TOP_LABELS, Predictions, label_column
 from .answer_gain import Floats, assign, confusion_matrices, gains, gains_among_many
@@ -20,41 +18,17 @@ CHUNK = 1 << 14  # items at once, where they have many classes
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class People:
-    """Annotators who may be asked, and how often they are right.
-
-    Parameters
-    ----------
-    names : list
-        Those who are known.
-    accuracy : array (A + 1, K)
-        On each class, theirs and, in the last row, that of somebody new.
-    cost : array (A + 1,)
-        Of an answer.
-    """
-
-    names: list[Any]
-    accuracy: Floats
-    cost: Floats
-
-
-def next_answers(
-    run: RunFiles, budget: float, *, per_annotator: int | None = None, cost: Mapping[str, float] | None = None
-) -> pd.DataFrame:
+def next_answers(run: RunFiles, budget: int, *, per_annotator: int | None = None) -> pd.DataFrame:
     """Find the items where one more answer is worth most, and who should give it.
 
     Parameters
     ----------
     run : RunFiles
         A finished run.
-    budget : number
-        Number of answers to ask for, one per item; with `cost`, their total cost.
+    budget : int
+        Number of answers to ask for, one per item.
     per_annotator : int, optional
         Largest number of answers from one annotator.
-    cost : mapping, optional
-        What an answer of an annotator costs, by the name that the run has; of others, and of somebody new, the mean of
-        these. Answers are then chosen by their gain per cost.
 
     Returns
     -------
@@ -62,48 +36,37 @@ def next_answers(
         item; annotator, one who has not answered it yet, missing where that is best asked of somebody new; accuracy,
         how often that annotator is expected to be right on this item; consensus_label and consensus_quality as they
         are; num_annotations; error, the Brier score that the posterior expects of itself; gain, by how much one answer
-        is expected to lower it; cost, where costs are given; most gain (per cost) first. Items where it is 0 are left
-        out.
+        is expected to lower it, most first. Items where it is 0 are left out.
     """
-    _check(budget, per_annotator, cost)
+    for name, value in {"budget": budget, "per_annotator": per_annotator}.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{name} must be at least 1, not {value}.")
     items, predictions = run.items, run.predictions
     classes = predictions.classes
     p, top = _posteriors(run, classes)
-    people = _people(run, classes, _doubt(p, top, len(classes)), cost or {})
+    names, accuracy = _people(run, classes, _doubt(p, top, len(classes)))
     if top is None:
         described: list[list[float]] | None = run.summary.classes.transitions
         transitions = None if described is None else np.asarray(described, np.float64)
-        gain = gains(p, confusion_matrices(people.accuracy, transitions))
-        right = p @ people.accuracy.T
+        gain = gains(p, confusion_matrices(accuracy, transitions))
+        right = p @ accuracy.T
     else:
-        gain, right = _among_many(p, top, people.accuracy, len(classes))
-    gain = np.where(_answered(predictions, items, people.names), -np.inf, gain)
-    if people.names:  # somebody new only where nobody known can be asked
+        gain, right = _among_many(p, top, accuracy, len(classes))
+    gain = np.where(_answered(predictions, items, names), -np.inf, gain)
+    if names:  # somebody new only where nobody known can be asked
         known = np.isfinite(gain[:, :-1]).any(1) if per_annotator is None else np.zeros(len(gain), bool)
         gain[known, -1] = -np.inf
-    who, best = assign(gain / people.cost, per_annotator)
-    chosen = np.argsort(-best, kind="stable")[: int((best > 0).sum())]
-    chosen = chosen[np.cumsum(people.cost[who[chosen]]) <= budget * (1 + 1e-9)]
+    who, best = assign(gain, per_annotator)
+    chosen = np.argsort(-best, kind="stable")[: min(int(budget), int((best > 0).sum()))]
     frame = items.iloc[chosen][["item"]].reset_index(drop=True)
-    if people.names:
-        codes = np.where(who[chosen] < len(people.names), who[chosen], -1)
-        frame["annotator"] = label_column(codes, people.names)
+    if names:
+        codes = np.where(who[chosen] < len(names), who[chosen], -1)
+        frame["annotator"] = label_column(codes, names)
     frame["accuracy"] = right[chosen, who[chosen]].astype(np.float32)
     about = items.iloc[chosen][["consensus_label", "consensus_quality", "num_annotations"]].reset_index(drop=True)
     error = 1 - np.square(p).sum(1) - (0.0 if top is None else _rest(p, len(classes)))
     gain = gain[chosen, who[chosen]]
-    frame = frame.join(about).assign(error=error[chosen].astype(np.float32), gain=gain.astype(np.float32))
-    return frame if cost is None else frame.assign(cost=people.cost[who[chosen]])
-
-
-def _check(budget: float, per_annotator: int | None, cost: Mapping[str, float] | None) -> None:
-    """Refuse limits and costs that cannot be."""
-    for name, value in {"budget": budget, "per_annotator": per_annotator}.items():
-        if value is not None and value < 1 and not (name == "budget" and cost is not None and value > 0):
-            raise UsageError(f"{name} must be at least 1, not {value}.")
-    for name, value in (cost or {}).items():
-        if not 0 < value < float("inf"):
-            raise UsageError(f"The cost of {quoted(name)} must be a number above 0, not {value}.")
+    return frame.join(about).assign(error=error[chosen].astype(np.float32), gain=gain.astype(np.float32))
 
 
 def _posteriors(run: RunFiles, classes: list[Any]) -> tuple[Floats, Ints | None]:
@@ -133,15 +96,17 @@ def _doubt(p: Floats, top: Ints | None, n_classes: int) -> Floats:
     return found
 
 
-def _people(run: RunFiles, classes: list[Any], doubt: Floats, cost: Mapping[str, float]) -> People:
-    """Choose the annotators who are right most often where there is doubt, for what they cost, and add somebody new.
+def _people(run: RunFiles, classes: list[Any], doubt: Floats) -> tuple[list[Any], Floats]:
+    """Choose the annotators who are right most often where there is doubt.
 
-    Somebody new is like the average one.
+    Returns
+    -------
+    list of A names, and accuracies on each class (A + 1, K): theirs and, in the last row, that of somebody new, who is
+    like the average one.
     """
     n_classes, frame = len(classes), run.annotators
     if frame is None or not len(frame):
-        _known(cost, [])
-        return People([], np.full((1, n_classes), 1 - run.summary.estimated_noise_rate), np.ones(1))
+        return [], np.full((1, n_classes), 1 - run.summary.estimated_noise_rate)
     quality = frame["annotator_quality"].to_numpy(np.float64)
     crowd = float(np.average(quality, weights=frame["num_labelled"].to_numpy() + 1e-9))
     names = frame["annotator"].astype(str)
@@ -153,8 +118,7 @@ def _people(run: RunFiles, classes: list[Any], doubt: Floats, cost: Mapping[str,
         label = pd.Index([str(name) for name in classes]).get_indexer(pd.Index(on_class["true_class"].astype(str)))
         found, n = on_class["accuracy"].to_numpy(np.float64), on_class["num_items"].to_numpy(np.float64)
     skill = quality * doubt.sum() + np.bincount(who, doubt[label] * (found - quality[who]), len(frame))
-    prices = _known(cost, names.tolist())
-    best = np.argsort(-(skill - doubt.sum() / n_classes) / prices[:-1], kind="stable")[:CANDIDATES]
+    best = np.argsort(-skill, kind="stable")[:CANDIDATES]
     place = np.full(len(frame), -1)
     place[best] = np.arange(len(best))
     accuracy = np.repeat(np.append(quality[best], crowd)[:, None], n_classes, 1)
@@ -162,16 +126,7 @@ def _people(run: RunFiles, classes: list[Any], doubt: Floats, cost: Mapping[str,
     accuracy[place[who[kept]], label[kept]] = found[kept]
     total, right = np.bincount(label, n, n_classes), np.bincount(label, n * found, n_classes)
     accuracy[-1] = np.divide(right, total, out=accuracy[-1].copy(), where=total > 0)
-    return People(frame["annotator"].iloc[best].tolist(), accuracy, np.append(prices[best], prices[-1]))
-
-
-def _known(cost: Mapping[str, float], names: list[str]) -> Floats:
-    """Return the costs of annotators and of somebody new (A + 1,), or refuse one of nobody here."""
-    lost = sorted(set(cost) - set(names))
-    if lost:
-        raise UsageError(f"A cost is given for {quoted(lost[0])}, who has not answered anything here; correct it.")
-    usual = float(np.mean(list(cost.values()))) if cost else 1.0
-    return np.array([*(cost.get(name, usual) for name in names), usual])
+    return frame["annotator"].iloc[best].tolist(), accuracy
 
 
 def _among_many(p: Floats, top: Ints, accuracy: Floats, n_classes: int) -> tuple[Floats, Floats]:
@@ -191,15 +146,15 @@ def _answered(predictions: Predictions, items: pd.DataFrame, names: list[Any]) -
     answered = np.zeros((len(items), len(names) + 1), bool)
     if names:
         rows, columns = (
-            _places(predictions.frame[name], wanted) for name, wanted in (("item", items["item"]), ("annotator", names))
+            _places(predictions.frame["item"], items["item"]),
+            _places(predictions.frame["annotator"], names),
         )
         kept = (columns >= 0) & (rows >= 0)
         answered[rows[kept], columns[kept]] = True
     return answered
 
 
-def _places(column: pd.Series, wanted: Any) -> Ints:
-    """Return where each value of a column is in a list, -1 where it is not."""
-    codes, values = pd.factorize(column)
-    place = pd.Index([str(name) for name in wanted]).get_indexer(pd.Index([str(value) for value in values]))
-    return np.where(codes >= 0, np.append(place, -1)[codes], -1)
+def _places(column: "pd.Series[Any]", wanted: Iterable[Any]) -> Ints:
+    """Return where each value of a category column is in a list, -1 where it is not."""
+    names = pd.Index([str(name) for name in wanted])
+    return names.get_indexer(pd.Index(column.cat.categories.astype(str)))[column.cat.codes]

@@ -5,7 +5,6 @@ only what is beyond it, all that is tested taken together. What weighs most come
 annotator"; no id is ever written.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..data.pi.kinds import MILLISECONDS, is_moment, short_name, value_text, words
-from ..errors import UsageError
 from ..run.predictions import Predictions, join_parts
 from .counts import Counts
-from .evidence import Floats, Ints, Part, annotator_part, own_record, pair_part
+from .evidence import Ints, Part, annotator_part, own_record, pair_part
 from .informative import LOW, LOWEST, MISSING, InformativeColumn, find_informative
 from .items import Truth
 
@@ -26,114 +24,53 @@ Texts = list[str]
 MAX_NAMED_CATEGORIES = 50  # values of a column with more may be ids and are not written out
 SECONDS = {"s", "sec", "secs", "seconds"}
 TIMED = SECONDS | MILLISECONDS | {"time", "duration", "latency", "rt", "elapsed"}
-PERCENT = np.array(
-    [
-        "under 0.1%",
-        *(f"{i / 10:.0f}%" if 10 <= i <= 990 else f"{i / 10:.1f}%" for i in range(1, 1000)),
-        "over 99.9%",
-    ],
-    dtype=object,
-)
+_PERCENT = [f"{i / 10:.0f}%" if 10 <= i <= 990 else f"{i / 10:.1f}%" for i in range(1, 1000)]
+PERCENT = np.array(["under 0.1%", *_PERCENT, "over 99.9%"], dtype=object)
 
 
-def reasons_for(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
-    """Find the parts of the reasons for these issues of `predictions`, in row order; see `find_reason_parts`.
+def find_reasons(predictions: Predictions, is_issue: npt.ArrayLike) -> dict[str, Texts]:
+    """Find why each issue looks wrong, in parts that each say one thing.
 
     The gate is no part: the quality is a posterior, from which it follows.
-    """
-    pi = predictions.frame[predictions.pi_columns] if predictions.pi_columns else None
-    by_consensus = predictions.has_consensus
-    name_input = by_consensus and predictions.has_input
-    return find_reason_parts(
-        is_issue,
-        classes=predictions.classes,
-        given=predictions.given,
-        predicted=predictions.suggested,
-        label_quality=predictions.label_quality,
-        predicted_probability=predictions.suggested_probability,
-        by_consensus=by_consensus,
-        by_input=(predictions.predicted, predictions.predicted_probability) if name_input else None,
-        item=predictions.item,
-        annotator=predictions.annotator,
-        pi=pi,
-    )
-
-
-def find_reason_parts(
-    is_issue: npt.ArrayLike,
-    *,
-    classes: Sequence[Any],
-    given: npt.ArrayLike,
-    predicted: npt.ArrayLike,
-    label_quality: npt.ArrayLike,
-    predicted_probability: npt.ArrayLike,
-    by_consensus: bool = False,
-    by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    item: npt.ArrayLike | None = None,
-    annotator: npt.ArrayLike | None = None,
-    pi: pd.DataFrame | None = None,
-) -> dict[str, Texts]:
-    """Find why each issue looks wrong, in parts that each say one thing.
 
     Parameters
     ----------
+    predictions : Predictions
     is_issue : bool array (N,)
-    classes : list
-        Class names in the order of their codes.
-    given, predicted : int array (N,)
-        Codes of the given labels, and of those to put in their place.
-    label_quality, predicted_probability : array (N,)
-        Probability of the given, and of the other label.
-    by_consensus : bool
-        Whether the other label is the consensus of the item; else it is what the model predicts.
-    by_input : two arrays (N,), optional
-        Beside a consensus: codes of what the model predicts by the input alone, and their probability.
-    item, annotator : int array (N,), optional
-        Codes; with items, the other labels of the same item are counted; with annotators, their quality is compared.
-    pi : pandas.DataFrame (N rows), optional
-        PI columns with their raw values.
+        Which labels to explain.
 
     Returns
     -------
     dict of lists of str
-        By name of the part: label (what consensus or model say instead), votes (what the item's other labels and its
-        input say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
+        By name of the part: label (what the consensus says instead), votes (what the item's other labels and its input
+        say), annotator (beyond chance, or where there is no other evidence their record on this class), pair (of
         classes), pi; and whole, all of it with `label` first and then what weighs most. One text per issue, in row
         order; "" where there is nothing to say. There are no parts without issues.
     """
-    is_issue, given, predicted = np.asarray(is_issue, dtype=bool), np.asarray(given), np.asarray(predicted)
-    if not is_issue.shape == given.shape == predicted.shape:
-        raise UsageError(
-            f"Issues, given and predicted labels need one value per annotation, but their shapes are "
-            f"{is_issue.shape}, {given.shape} and {predicted.shape}."
-        )
-    rows = np.flatnonzero(is_issue)
+    rows = np.flatnonzero(np.asarray(is_issue, dtype=bool))
     if not len(rows):
         return {}
-    given, predicted = given.astype(np.int64), predicted.astype(np.int64)
+    classes, who, item = predictions.classes, predictions.annotator, predictions.item.astype(np.int64)
+    given, suggested = predictions.given.astype(np.int64), predictions.suggested.astype(np.int64)
     names = np.array([short_name(name) for name in classes], dtype=object)
-    sure = np.asarray(label_quality), np.asarray(predicted_probability)
-    label = _other_label(rows, names, given, predicted, *sure, by_consensus)
-    parts: dict[str, Part] = {"votes": _votes_and_input(rows, names, given, predicted, item, annotator, by_input)}
-    counts = Counts.of(annotator, given, Truth.by_consensus(predicted, np.ones(len(given))), len(names))
-    if annotator is not None:
-        parts["annotator"] = annotator_part(rows, names, counts, "consensus" if by_consensus else "model")
+    parts: dict[str, Part] = {"votes": _votes(rows, names, given, suggested, item, who)}
+    if predictions.has_input and np.ptp(predictions.predicted_probability) > 1e-6:  # else it is the same for all
+        parts["votes"] = _with_input(parts["votes"], rows, names, predictions)
+    counts = Counts.of(who, given, Truth.by_consensus(suggested, np.ones(len(given))), len(names))
+    if who is not None:
+        parts["annotator"] = annotator_part(rows, names, counts)
     parts["pair"] = pair_part(rows, names, counts)
-    if pi is not None and len(pi.columns):
-        found = find_informative(pi, given != predicted, annotator, item)
+    if predictions.pi_columns:
+        pi = predictions.frame[predictions.pi_columns]
+        found = find_informative(pi, given != suggested, who, item)
         parts["pi"] = _pi(rows, [_pi_column(rows, one, pi.iloc[:, at]) for at, one in enumerate(found)])
-    if annotator is not None:
-        parts["annotator"] = _with_record(parts, own_record(rows, names, counts))
+    if who is not None:  # a record where nothing else is known than consensus, votes and input
+        said, weights = parts["annotator"]
+        evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
+        record = zip(own_record(rows, names, counts), said, evidence, strict=True)
+        parts["annotator"] = [text or ("" if any(row) else fact) for fact, text, row in record], weights
+    label = _other_label(rows, names, predictions)
     return {"label": label} | {name: texts for name, (texts, _) in parts.items()} | {"whole": _join(label, parts)}
-
-
-def _with_record(parts: dict[str, Part], record: Texts) -> Part:
-    """Add an annotator's record where consensus, votes and input are the only other evidence."""
-    evidence = zip(*(texts for name, (texts, _) in parts.items() if name != "votes"), strict=True)
-    texts, weights = parts["annotator"]
-    return [
-        text or ("" if any(row) else fact) for text, row, fact in zip(texts, evidence, record, strict=True)
-    ], weights
 
 
 def _join(label: Texts, parts: dict[str, Part]) -> Texts:
@@ -146,59 +83,34 @@ def _join(label: Texts, parts: dict[str, Part]) -> Texts:
     ]
 
 
-def _other_label(
-    rows: Ints, names: Array, given: Ints, predicted: Ints, quality: Array, probability: Array, by_consensus: bool
-) -> Texts:
-    """Return what consensus or model say instead, and how likely the given label is."""
-    other = given[rows] != predicted[rows]
-    sure, left = _percent(probability[rows]), _percent(quality[rows])
-    said, instead = names[predicted[rows]], names[given[rows]]
-    if not by_consensus:
-        return [
-            f"The model says {a} ({p}), not {b} ({q})." if differs else f"The model gives {b} only {q}."
-            for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
-        ]
+def _other_label(rows: Ints, names: Array, predictions: Predictions) -> Texts:
+    """Return what the consensus says instead, and how likely the given label is."""
+    given, suggested = predictions.given[rows], predictions.suggested[rows]
+    sure, left = _percent(predictions.suggested_probability[rows]), _percent(predictions.label_quality[rows])
     return [
         f"The consensus is {a} ({p}), not {b} ({q})."
         if differs
         else f"The consensus is {b} as labelled ({p}), but rests on this one answer: counted half, it has {q}."
-        for differs, a, p, b, q in zip(other, said, sure, instead, left, strict=True)
+        for differs, a, p, b, q in zip(given != suggested, names[suggested], sure, names[given], left, strict=True)
     ]
 
 
-def _votes_and_input(
-    rows: Ints,
-    names: Array,
-    given: Ints,
-    predicted: Ints,
-    item: npt.ArrayLike | None,
-    annotator: npt.ArrayLike | None,
-    by_input: tuple[npt.ArrayLike, npt.ArrayLike] | None,
-) -> Part:
-    """Return what the item's other labels say, and what its input alone does."""
-    texts, weights = [""] * len(rows), np.zeros(len(rows))
-    if item is not None:
-        texts, weights = _votes(rows, names, given, predicted, np.asarray(item).astype(np.int64), annotator)
-    if by_input is not None:
-        model, probability = np.asarray(by_input[0]), np.asarray(by_input[1], np.float64)
-        if np.ptp(probability) > 1e-6:  # else it is the same for all
-            alone = _input(rows, names, given, predicted, model, probability)
-            texts = [join_parts(both) for both in zip(texts, alone, strict=True)]
-            sure = np.clip(probability[rows], 1e-3, 1 - 1e-3)
-            weights = weights + np.where(model[rows] == predicted[rows], np.log(sure / (1 - sure)), 0.0)
-    return texts, weights
-
-
-def _input(rows: Ints, names: Array, given: Ints, predicted: Ints, model: Array, probability: Floats) -> Texts:
-    said, sure = model[rows], _percent(probability[rows])
-    words = np.where(said == given[rows], "as labelled ", np.where(said == predicted[rows], "too ", ""))
-    return [
+def _with_input(votes: Part, rows: Ints, names: Array, predictions: Predictions) -> Part:
+    """Add what the input alone says to what the item's other labels say."""
+    (texts, weights), said = votes, predictions.predicted[rows]
+    given, suggested = predictions.given[rows], predictions.suggested[rows]
+    probability = predictions.predicted_probability[rows].astype(np.float64)
+    words = np.where(said == given, "as labelled ", np.where(said == suggested, "too ", ""))
+    alone = [
         f"By its input alone it is {name} {word}({p})."
-        for name, word, p in zip(names[said], words.tolist(), sure, strict=True)
+        for name, word, p in zip(names[said], words.tolist(), _percent(probability), strict=True)
     ]
+    sure = np.clip(probability, 1e-3, 1 - 1e-3)
+    weights = weights + np.where(said == suggested, np.log(sure / (1 - sure)), 0.0)
+    return [join_parts(both) for both in zip(texts, alone, strict=True)], weights
 
 
-def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints, annotator: npt.ArrayLike | None) -> Part:
+def _votes(rows: Ints, names: Array, given: Ints, suggested: Ints, item: Ints, annotator: Array | None) -> Part:
     """Count the other labels of the item; the same label by the same annotator counts once."""
     k, mine = len(names), item[rows]
     once = np.ones(len(item), bool)
@@ -215,27 +127,27 @@ def _votes(rows: Ints, names: Array, given: Ints, predicted: Ints, item: Ints, a
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[at] == wanted, counts[at], 0)
 
-    differs = given[rows] != predicted[rows]
+    differs = given[rows] != suggested[rows]
     same = votes(given[rows]) - 1
-    against = np.where(differs, votes(predicted[rows]), 0)
+    against = np.where(differs, votes(suggested[rows]), 0)
     texts = [
         "" if not n else _vote_text(n, m, s, a) if other else _support_text(n, s)
         for n, m, s, a, other in zip(
-            others.tolist(), against.tolist(), same.tolist(), names[predicted[rows]], differs.tolist(), strict=True
+            others.tolist(), against.tolist(), same.tolist(), names[suggested[rows]], differs.tolist(), strict=True
         )
     ]
-    right = float(np.clip(np.mean(given == predicted), 0.6, 0.95))
+    right = float(np.clip(np.mean(given == suggested), 0.6, 0.95))
     return texts, (against - same) * np.log(right / (1 - right))
 
 
-def _vote_text(others: int, against: int, same: int, predicted: str) -> str:
+def _vote_text(others: int, against: int, same: int, suggested: str) -> str:
     if others == 1:
-        only = f"says {predicted}" if against else "says the same as this one" if same else "says something else again"
+        only = f"says {suggested}" if against else "says the same as this one" if same else "says something else again"
         return f"The only other label of this item {only}."
     if max(against, same) == others:
-        return f"{_all(others)} other labels of this item say {predicted if against else 'the same as this one'}."
+        return f"{_all(others)} other labels of this item say {suggested if against else 'the same as this one'}."
     say, agree = ("says" if against == 1 else "say"), ("agrees" if same == 1 else "agree")
-    first = f"{against or 'none'} of {others} other labels of this item {say} {predicted}"
+    first = f"{against or 'none'} of {others} other labels of this item {say} {suggested}"
     return f"{first[0].upper()}{first[1:]}, {same or 'none'} {agree} with this one."
 
 

@@ -52,7 +52,7 @@ def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[
     if weights not in WEIGHTS:
         raise UsageError(f"weights must be one of {', '.join(WEIGHTS)}, not {quoted(weights)}.")
     name = WEIGHTS[weights]
-    run.verify(name)
+    run.checked(name)
     return build_trained(run.path / "model.json", run.model, run.path / name)
 
 

@@ -176,21 +176,18 @@ class RowScores:
     def predictions(self, job: Job, posteriors: Posteriors | None) -> Predictions:
         """Put the scores beside the table, with the consensus of every item."""
         table, group = job.table, group_of_rows(job.rows.groups)
-        own = ("gate", "noise_label")
-        scores = {name: values for name, values in self.columns.items() if name not in own}
+        said = dict(self.columns)
+        if posteriors is not None:
+            said |= {"consensus_label": posteriors.label[group], "consensus_quality": posteriors.quality[group]}
         found = Predictions.build(
             table.frame,
             table.classes,
-            predicted=self.predicted,
+            predicted_label=self.predicted,
             predicted_probability=self.probability,
-            consensus=None if posteriors is None else posteriors.label[group],
-            consensus_quality=None if posteriors is None else posteriors.quality[group],
             label_quality=self.quality,
             given_probability=self.confidence,
             given_margin=self.margin,
-            gate=self.columns.get("gate"),
-            noise=self.columns.get("noise_label"),
-            scores=scores,
+            **said,
             split=pd.Series(pd.Categorical.from_codes(job.split, categories=pd.Index(SPLITS))),
             pi_columns=table.pi_columns,
             has_input=job.inputs.kind != "none",

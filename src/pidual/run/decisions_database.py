@@ -1,16 +1,13 @@
 """Open and check the SQLite file of the decisions on a run; every failure is a sentence.
 
 All decisions are in reviews.sqlite itself. SQLite puts reviews.sqlite-journal beside it while it writes, and undoes a
-write that was cut off with it. pidual 0.2.0 kept the last decisions in reviews.sqlite-wal instead: these are read too,
-and go into reviews.sqlite when the next review starts. Nothing is removed that may hold decisions.
+write that was cut off with it.
 """
 
 import contextlib
 import errno
-import shutil
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +43,6 @@ TABLES = (
     "CREATE TRIGGER decisions_are_kept BEFORE DELETE ON decisions BEGIN SELECT RAISE(ABORT, 'rows stay'); END",
 )
 _NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # at the end of a -journal; ours never do
-_WAL_HEADER = 32  # bytes; a -wal that is not longer holds nothing
 
 
 @contextlib.contextmanager
@@ -57,22 +53,17 @@ def opened(run: RunFiles) -> Iterator[sqlite3.Connection | None]:
         if not check_files(path):
             yield None
             return
-        if _is_wal(path):
-            path = stack.enter_context(_merged_copy(path))
         db = stack.enter_context(contextlib.closing(connect(path)))
         check_database(db, run)
         yield db
 
 
 def open_to_write(run: RunFiles) -> sqlite3.Connection:
-    """Open the decisions on a run, new ones where there are none, and merge what pidual 0.2.0 left in a -wal."""
+    """Open the decisions on a run, new ones where there are none."""
     path = run.path / FILE
     with sentences(path), contextlib.ExitStack() as stack:
-        if check_files(path) and _is_wal(path):
-            with _merged_copy(path):
-                pass  # they belong together
+        check_files(path)
         db = stack.enter_context(contextlib.closing(connect(path, "rwc")))
-        db.execute("PRAGMA journal_mode = DELETE").fetchone()
         db.execute("PRAGMA synchronous = EXTRA")  # on the disk, also when the power fails
         with writing(db):
             if not _objects(db):
@@ -122,12 +113,13 @@ def check_files(path: Path) -> bool:
     """Refuse files that SQLite must not open together; say whether there is a database."""
     wal, journal = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
     size = _size(path)
-    for file, lost in ((wal, size <= 0 and _size(wal) > _WAL_HEADER), (journal, size < 0 <= _size(journal))):
-        if lost:  # SQLite would delete it
-            raise RunError(
-                f"{file} belongs to a {FILE} that is missing; put that one beside it, so that both are read, or move "
-                "it away to start over."
-            )
+    if _size(wal) > 0:  # SQLite would write its pages into the database
+        raise RunError(f"{wal} is not a file that pidual makes; move it away.")
+    if size < 0 <= _size(journal):  # SQLite would delete it
+        raise RunError(
+            f"{journal} belongs to a {FILE} that is missing; put that one beside it, so that both are read, or move it "
+            "away to start over."
+        )
     with contextlib.suppress(FileNotFoundError), journal.open("rb") as end:  # another process may be done with it
         end.seek(max(0, _size(journal) - len(_NAMES_A_FILE)))
         if end.read() == _NAMES_A_FILE:
@@ -164,38 +156,3 @@ def _size(file: Path) -> int:
 
 def _fingerprint(run: RunFiles) -> str:
     return run.config.data.fingerprint
-
-
-def _is_wal(path: Path) -> bool:
-    """Say whether SQLite would use a -wal: pidual 0.2.0 did."""
-    with path.open("rb") as file:
-        return file.read(20)[18:] == b"\2\2" or path.with_name(f"{FILE}-wal").exists()
-
-
-@contextlib.contextmanager
-def _merged_copy(path: Path) -> Iterator[Path]:
-    """Copy a database and merge the copy with its -wal; refuse a -wal of another database.
-
-    SQLite itself would write the pages of any -wal into the database beside it.
-    """
-    wal = path.with_name(f"{FILE}-wal")
-    filled = _size(wal) > _WAL_HEADER
-    with tempfile.TemporaryDirectory(prefix="pidual-review-") as folder:
-        copy = Path(shutil.copyfile(path, Path(folder) / FILE))
-        try:
-            with contextlib.closing(connect(copy)) as db:
-                alone = set(db.execute("SELECT * FROM decisions"))
-        except sqlite3.Error:
-            alone = set()  # nothing of it has reached the database, or only a part
-        if filled:
-            shutil.copyfile(wal, copy.with_name(wal.name))
-        with contextlib.closing(connect(copy)) as db:
-            frames = db.execute("PRAGMA wal_checkpoint").fetchone()[1]
-            whole = db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            if filled and not (frames > 0 and whole and alone <= set(db.execute("SELECT * FROM decisions"))):
-                raise RunError(
-                    f"{wal} belongs to another {FILE} than the one beside it; put together those that do, or move it "
-                    "away to go on without it."
-                )
-            db.execute("PRAGMA journal_mode = DELETE").fetchone()
-        yield copy

@@ -4,29 +4,25 @@ summary.json is written last. It holds a digest of every other result, and the i
 what config.json says about method, options and data.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import numpy.typing as npt
 import pandas as pd
 
 from ..errors import RunError
-from .lifecycle import settle
+from .lifecycle import RUN_FILES, settle
 from .predictions import (
     ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     PREVIEWS_COLUMNS,
-    SHARE,
     THUMBNAILS_COLUMNS,
     Predictions,
     column_names,
     read_frame,
-    take_rows,
 )
 from .records.config import Config
 from .records.model import Model
@@ -36,11 +32,7 @@ from .records.summary import Summary
 
 CLOSED_FORM = "closed_form"
 WITHOUT_TRAINING = (CLOSED_FORM, "given", "prior")  # what stands for a network where none is trained
-NAMED_FILES = (
-    *("model.safetensors", "model-last.safetensors", "model.json", "metrics.jsonl"),
-    *("predictions.parquet", "items.parquet", "annotators.parquet", "annotator_classes.parquet", "thumbnails.parquet"),
-    "previews.parquet",
-)
+NAMED_FILES = tuple(name for name in RUN_FILES if name not in ("config.json", "report.html", "summary.json"))
 
 
 @dataclass(frozen=True)
@@ -115,52 +107,32 @@ class RunFiles:
     @cached_property
     def model(self) -> Model:
         """Classes, network, inputs."""
-        return read_record(self._checked("model.json"), Model)
+        return read_record(self.checked("model.json"), Model)
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
         """What was recorded of every epoch, in order: the records of metrics.jsonl, where there is one."""
         path = self.path / "metrics.jsonl"
-        return read_history(self._checked(path.name)) if path.exists() else []
+        return read_history(self.checked(path.name)) if path.exists() else []
 
     @cached_property
     def predictions(self) -> Predictions:
         """One row per annotation."""
-        return self.read_predictions()
+        return Predictions.read(self.checked("predictions.parquet"))
 
-    def read_predictions(self, columns: Sequence[str] | None = None) -> Predictions:
-        """One row per annotation, or some columns of it that are there.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Read those of these that there are.
-        """
-        if columns is not None:
-            there = self.prediction_columns
-            columns = [name for name in columns if name in there]
-        if (known := self._known_predictions) is not None:
-            return known if columns is None else known.only(columns)
-        return Predictions.read(self._checked("predictions.parquet"), columns)
-
-    @property
-    def prediction_columns(self) -> list[str]:
-        """Names of the columns of the predictions."""
-        if (known := self._known_predictions) is not None:
-            return [str(name) for name in known.frame.columns]
-        return column_names(self.path / "predictions.parquet")
-
-    def take_predictions(self, rows: npt.NDArray[Any], columns: list[str]) -> pd.DataFrame:
-        """Return these rows of some columns of the predictions, in this order, as objects."""
-        if (known := self._known_predictions) is not None:
-            return known.frame[columns].iloc[rows].astype(object).reset_index(drop=True)
-        return take_rows(self._checked("predictions.parquet"), rows, columns)
+    def read_predictions(self, columns: Sequence[str]) -> Predictions:
+        """Return the predictions with those of these columns that there are."""
+        known: Predictions | None = vars(self).get("predictions")
+        if known is not None:
+            return known.only([name for name in columns if name in known.frame])
+        path = self.checked("predictions.parquet")
+        return Predictions.read(path, [name for name in columns if name in column_names(path)])
 
     @cached_property
     def items(self) -> pd.DataFrame:
         """One row per item."""
-        path = self._checked("items.parquet")
-        posterior = {name: SHARE for name in column_names(path) if name.startswith("p_")}
+        path = self.checked("items.parquet")
+        posterior = {name: ITEMS_COLUMNS["consensus_quality"] for name in column_names(path) if name.startswith("p_")}
         return read_frame(path, schema=ITEMS_COLUMNS | posterior)
 
     @cached_property
@@ -168,82 +140,66 @@ class RunFiles:
         """One row per annotator; None where annotators are not known."""
         if not (self.path / "annotators.parquet").exists() and not self.config.data.n_annotators:
             return None
-        return read_frame(self._checked("annotators.parquet"), schema=ANNOTATORS_COLUMNS)
+        return read_frame(self.checked("annotators.parquet"), schema=ANNOTATORS_COLUMNS)
 
     @cached_property
     def annotator_classes(self) -> pd.DataFrame | None:
         """One row per annotator and true class; None where annotators are not known."""
         if not (self.path / "annotator_classes.parquet").exists():
             return None
-        return read_frame(self._checked("annotator_classes.parquet"), schema=ANNOTATOR_CLASSES_COLUMNS)
+        return read_frame(self.checked("annotator_classes.parquet"), schema=ANNOTATOR_CLASSES_COLUMNS)
 
     @cached_property
     def thumbnails(self) -> dict[str, bytes]:
         """PNG images of suspicious items by name; none where inputs are not images."""
         if not (self.path / "thumbnails.parquet").exists():
             return {}
-        return pictures_by_item(read_frame(self._checked("thumbnails.parquet"), schema=THUMBNAILS_COLUMNS))
+        return pictures_by_item(read_frame(self.checked("thumbnails.parquet"), schema=THUMBNAILS_COLUMNS))
 
     @cached_property
     def previews(self) -> pd.DataFrame:
         """Text or unusual columns of suspicious annotations, see `fit.previews`; empty where there are none."""
         if not (self.path / "previews.parquet").exists():
             return pd.DataFrame(columns=list(PREVIEWS_COLUMNS))
-        return read_frame(self._checked("previews.parquet"), schema=PREVIEWS_COLUMNS)
+        return read_frame(self.checked("previews.parquet"), schema=PREVIEWS_COLUMNS)
 
     def forget(self) -> None:
         """Read all files again when they are next asked for: they have changed."""
         for name in [name for name in vars(self) if name != "path"]:
             del self.__dict__[name]
 
+    def digests(self) -> dict[str, str]:
+        """Digests of the results that are there, for summary.json."""
+        return {name: file_digest(self.path / name) for name in NAMED_FILES if (self.path / name).exists()}
+
     @cached_property
-    def verified(self) -> set[str]:
+    def _verified(self) -> set[str]:
         """Names of the files that are known to be those the run was finished with."""
         return set()
 
-    def verify(self, name: str) -> None:
-        """Refuse a file that is not the one the run was finished with."""
-        expected = self.summary.digests.get(name)
-        if expected is None or name in self.verified:
-            return
-        path = self.path / name
+    def checked(self, name: str) -> Path:
+        """Return the path of a file; refuse one that is not the one the run was finished with."""
+        path, expected = self.path / name, self.summary.digests.get(name)
+        if expected is None or name in self._verified:
+            return path
         if not path.is_file():
             raise RunError(f"{path} is missing or is not a file; {DAMAGED}.")
-        with reading(path):
+        try:
             found = file_digest(path)
+        except OSError as error:
+            raise RunError(f"{path} cannot be read ({error.strerror or error}); {DAMAGED}.") from error
         if found != expected:
             raise RunError(
                 f"{path} is not the file this run was finished with: its contents have changed or are of another run; "
                 f"{DAMAGED}."
             )
-        self.verified.add(name)
-
-    def digests(self) -> dict[str, str]:
-        """Digests of the results that are there, for summary.json."""
-        return {name: file_digest(self.path / name) for name in NAMED_FILES if (self.path / name).exists()}
-
-    @property
-    def _known_predictions(self) -> Predictions | None:
-        return vars(self).get("predictions")
-
-    def _checked(self, name: str) -> Path:
-        """Return the path of a file whose digest is right."""
-        self.verify(name)
-        return self.path / name
+        self._verified.add(name)
+        return path
 
 
 def pictures_by_item(frame: pd.DataFrame) -> dict[str, bytes]:
     """Return pictures by the name of their item."""
     return dict(zip(frame["item"].astype(str), frame["png"], strict=True))
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Say which file could not be read."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror or error}); {DAMAGED}.") from error
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from ..errors import RunError
 
 
 def find_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """What differs between two records, as JSON has them: its name, what it was and what it is now.
+    """Find what differs between two records, as JSON has them: its name, what it was and what it is now.
 
     The parts of `new` are compared; of parts that are mappings, what is in them.
     """

@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,38 +36,51 @@ LOCK, NEW, COMPLETE, MOVING = ".lock", ".new", ".complete", ".moving"
 STATE = "state"
 _STATE_FILE = re.compile(r"state\.safetensors|\w+-[ab]\.rows|\w+\.memory|[0-9a-f]{32}\.lock")
 _STATE_FOLDER = re.compile(r"before|merged|point-\d+|group-\d+-of-\d+")
-_CONFIG_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "training": dict}
-_SWEEP_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "search": dict}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a directory is of, in the words of messages.
+    """A directory that pidual writes, in the words of messages.
 
     Parameters
     ----------
-    noun, place : str
-        What is in it, and what it is called.
-    go_on : str
-        What resuming does.
+    noun, place, go_on : str
+        What is in it, what it is called, and what resuming does.
     files : tuple of str
-        What is written there.
-    holds : callable
-        Whether a path is such a directory.
-    damaged : tuple of str
-        Files that are there without `holds` only where it is damaged.
+        What is written there; the first one says what the directory is.
+    parts : tuple of str
+        Fields of that one which no other file has together.
+    places : tuple of str
+        Folders in which it may be.
     """
 
     noun: str
     place: str
     go_on: str
     files: tuple[str, ...]
-    holds: Callable[[Path], bool]
-    damaged: tuple[str, ...] = ()
+    parts: tuple[str, ...]
+    places: tuple[str, ...] = (".",)
+
+    def holds(self, out: Path) -> bool:
+        """Return whether this is such a directory, by what its first file holds."""
+        return any(self._is_written(out / place / self.files[0]) for place in self.places)
+
+    def _is_written(self, path: Path) -> bool:
+        try:
+            values = read_json(path)
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(values, dict) and all(values.get(name) for name in ("pidual", "created", *self.parts))
+
+
+RUN_KIND = Kind(
+    "run", "a run directory", "continue it", RUN_FILES, ("method", "data", "training"), (".", COMPLETE, MOVING)
+)
+SWEEP_KIND = Kind("sweep", "the directory of a sweep", "continue or join it", SWEEP_FILES, ("method", "data", "search"))
 
 
 def check_directory(
-    out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = (), kind: Kind | None = None
+    out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = (), kind: Kind = RUN_KIND
 ) -> None:
     """Refuse a directory that must not be written to.
 
@@ -78,64 +91,38 @@ def check_directory(
         Whether what is there may be replaced, or continued.
     inputs : paths
         Files and folders that it is made from; a directory that holds one of them is not replaced.
-    kind : Kind, optional
-        What is to be written; by default a run.
+    kind : Kind
+        What is to be written.
     """
-    kind = kind or RUN_KIND
     if force and resume:
         raise UsageError(
             "--force (force=True in Python) starts over and --resume (resume=True) continues; give one of them."
         )
-    if is_empty(out, kind.files):
+    if _is_empty(out, kind.files):
         return
     if not kind.holds(out):
-        if any((out / name).exists() for name in kind.damaged):
-            raise RunError(
-                f"{out / kind.files[0]} is damaged or missing, so that the {kind.noun} in {out} can be neither "
-                "continued nor replaced; choose another directory (--out)."
-            )
-        raise RunError(f"{out} exists and is not {kind.place}; choose another directory (--out).")
+        raise RunError(
+            f"{out} exists and is not {kind.place}, or its {kind.files[0]} is damaged or missing; choose another "
+            "directory (--out)."
+        )
     if not (force or resume):
         raise RunError(
             f"{out} already holds a {kind.noun}; {kind.go_on} with --resume, replace it with --force (resume=True or "
             "force=True in Python), or choose another directory (--out)."
         )
-    if force:
-        check_inputs_outside(out, inputs)
-
-
-def check_inputs_outside(out: Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse to replace what is in a directory that also holds the data to learn from."""
     place = out.resolve()
-    for path in map(Path, inputs):
+    for path in map(Path, inputs if force else ()):
         if path.exists() and path.resolve().is_relative_to(place):
             raise RunError(
                 f"{path} is in {out}, which would be replaced; move it, or choose another directory (--out)."
             )
 
 
-def is_empty(out: Path, names: Iterable[str] = RUN_FILES) -> bool:
-    """Whether nothing is there, or only what a kill before the first of the files `names` was complete has left."""
+def _is_empty(out: Path, names: Iterable[str]) -> bool:
+    """Return whether nothing is there, or only what a kill before the first of these files was complete has left."""
     if not out.is_dir():
         return not (out.exists() or out.is_symlink())
     return all(path.name == LOCK or _is_left_over(path.name, names) for path in out.iterdir())
-
-
-def is_run(out: Path) -> bool:
-    """Whether this is the directory of a run, finished or not, by what its config.json holds."""
-    folders = (out, out / COMPLETE, out / MOVING)  # the config is in one of these while runs are exchanged
-    return any(_has_parts(folder / "config.json", _CONFIG_PARTS) for folder in folders)
-
-
-def is_sweep(out: Path) -> bool:
-    """Whether this is the directory of a sweep, by what its sweep.json holds."""
-    return _has_parts(out / "sweep.json", _SWEEP_PARTS)
-
-
-RUN_KIND = Kind(
-    "run", "a run directory", "continue it", RUN_FILES, is_run, damaged=("model.json", "metrics.jsonl", STATE)
-)
-SWEEP_KIND = Kind("sweep", "the directory of a sweep", "continue or join it", SWEEP_FILES, is_sweep)
 
 
 @contextlib.contextmanager
@@ -163,7 +150,7 @@ def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def choose_folder(out: Path, *, force: bool, resume: bool) -> Path:
-    """The folder that a run is written to, cleared of what does not belong to it; `out` is locked and checked.
+    """Return the folder that a run is written to, cleared of what does not belong to it; `out` is locked and checked.
 
     That is `out`, or `out/.new` where a run in `out` stays until the new one is complete. Such a run is also what
     `resume` continues, where there is one.
@@ -173,17 +160,17 @@ def choose_folder(out: Path, *, force: bool, resume: bool) -> Path:
     _remove_link(new)
     going_on = resume and begun_folder(out) == new
     if not going_on:
-        remove_run(new)
+        _remove_run(new)
     if going_on or (force and (out / "config.json").exists()):
         new.mkdir(exist_ok=True)
-        remove_left_over(new)
+        _remove_left_over(new)
         return new
-    remove_left_over(out)
+    _remove_left_over(out)
     return out
 
 
 def begun_folder(out: Path) -> Path:
-    """The folder of the run that `resume` continues: a new one that was begun beside the old one, or that in `out`."""
+    """Return the folder of the run that `resume` continues: a new one begun beside the old one, or that in `out`."""
     new = out / NEW
     return new if _is_own(new) and (new / "config.json").exists() else out
 
@@ -199,7 +186,7 @@ def finish_exchange(out: Path) -> None:
     """Let a new run that is complete take the place of the old one, or finish that after a kill."""
     complete, moving = out / COMPLETE, out / MOVING
     if _is_own(complete) and not (complete / "summary.json").exists():
-        remove_run(complete)  # no run that `promote` has put there
+        _remove_run(complete)  # no run that `promote` has put there
     elif _is_own(complete):
         _remove_files(out, RUN_FILES)
         complete.rename(moving)
@@ -214,7 +201,7 @@ def settle(out: Path) -> None:
             finish_exchange(out)
 
 
-def remove_run(folder: Path) -> None:
+def _remove_run(folder: Path) -> None:
     """Remove the files of a run, and the folder if nothing else is in it."""
     if _is_own(folder):
         _remove_files(folder, RUN_FILES)
@@ -227,7 +214,7 @@ def remove_sweep(folder: Path) -> None:
     _remove_files(folder, SWEEP_FILES[1:])
 
 
-def remove_left_over(folder: Path, names: Iterable[str] = RUN_FILES) -> None:
+def _remove_left_over(folder: Path, names: Iterable[str] = RUN_FILES) -> None:
     """Remove what a kill has left of files that were being written."""
     for path in folder.iterdir():
         if _is_left_over(path.name, names):
@@ -249,7 +236,7 @@ def remove_state(folder: Path) -> None:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this is a folder; a link to one may lead anywhere."""
+    """Return whether this is a folder; a link to one may lead anywhere."""
     return folder.is_dir() and not folder.is_symlink()
 
 
@@ -259,21 +246,13 @@ def _remove_link(path: Path) -> None:
         path.unlink()
 
 
-def _has_parts(path: Path, parts: Mapping[str, type]) -> bool:
-    try:
-        values = read_json(path)
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(values, dict) and all(isinstance(values.get(name), kind) for name, kind in parts.items())
-
-
 def _is_left_over(name: str, names: Iterable[str]) -> bool:
-    """Whether this is the name of a temporary file of one of `names`; see `files.replacing`."""
+    """Return whether this is the name of a temporary file of one of `names`; see `files.replacing`."""
     return name.endswith(".tmp") and any(name.startswith(f".{of}.") for of in names)
 
 
 def _open_lock(path: Path, until: float) -> int:
-    """A locked handle of the file, which another process may be removing at this moment."""
+    """Return a locked handle of the file, which another process may be removing at this moment."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -296,7 +275,7 @@ def _open_lock(path: Path, until: float) -> int:
 def _remove_files(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         (folder / name).unlink(missing_ok=True)
-    remove_left_over(folder, names)
+    _remove_left_over(folder, names)
     remove_state(folder / STATE)
 
 

@@ -117,13 +117,13 @@ def made_up_answers(rng, job, truth, wrong):
     predictions = Predictions.build(
         job.table.frame,
         job.table.classes,
-        predicted=p.argmax(1)[place],
+        predicted_label=p.argmax(1)[place],
         predicted_probability=p.max(1)[place],
         label_quality=p[place, codes],
-        consensus=p.argmax(1)[place],
+        consensus_label=p.argmax(1)[place],
         consensus_quality=p.max(1)[place],
         gate=np.clip(rng.normal(0.2 + 0.6 * wrong, 0.12), 0, 1) if gate else None,
-        noise=codes if gate else None,
+        noise_label=codes if gate else None,
         split=np.array(SPLITS)[job.split],
         pi_columns=job.table.pi_columns,
     )

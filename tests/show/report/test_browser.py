@@ -42,7 +42,7 @@ def report(tmp_path_factory):
     )
     people = read_frame(run / "annotators.parquet")
     names = pd.Categorical([f"{IMAGE}{i}" for i in range(len(people))])
-    write_frame(run / "annotators.parquet", people.assign(annotator=names, drift=True, drift_at=SCRIPT, harm=1.0))
+    write_frame(run / "annotators.parquet", people.assign(annotator=names, worst_confusion=SCRIPT, harm=1.0))
     k = len(CLASSES)
     matrix = np.full((k, k), 0.02) + np.eye(k) * (1 - 0.02 * k)
     summary = {

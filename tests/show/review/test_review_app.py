@@ -368,7 +368,7 @@ def test_a_run_without_annotators_and_pictures(tmp_path):
     client = Client(make_app(run, store, TOKEN))
     about, label = client.ask("about"), client.ask()["label"]
     assert (about["classes"], about["has_annotators"]) == (["3", "5", "8"], False)
-    assert (label["annotator"], label["picture"], label["by_consensus"]) == (None, None, True)
+    assert (label["annotator"], label["picture"]) == (None, None)
     row = run.predictions.frame.iloc[label["row"]]
     assert label["suggested_probability"] == pytest.approx(row["consensus_quality"])
     assert client.ask("annotators", text="a")["annotators"] == []

@@ -1,4 +1,4 @@
-"""A reviews.sqlite that is damaged, hostile, of an older version or misplaced: one sentence in every command."""
+"""A reviews.sqlite that is damaged, hostile or misplaced: one sentence in every command."""
 
 import contextlib
 import shutil
@@ -12,7 +12,7 @@ from command_line import run_cli, write_key
 from pidual.api.run import Run
 from pidual.errors import RunError
 from pidual.run.decisions import Store, read_decisions
-from pidual.run.decisions_database import FILE, TABLES
+from pidual.run.decisions_database import FILE
 
 pytest.importorskip("uvicorn")
 COMMANDS = {
@@ -148,73 +148,14 @@ def test_a_review_of_an_empty_file_starts_over(folder):
     assert Run.open("run").reviews["row"].tolist() == [3]
 
 
-# --- what pidual 0.2.0 left ---
-
-
-@pytest.fixture
-def killed(folder):
-    """Leave decisions as pidual 0.2.0 did when it was killed: all of them, or those since a number, in the -wal."""
-
-    def leave(rows, checkpointed=0):
-        path, away = folder / "run" / FILE, folder / "away"
-        away.mkdir()
-        fingerprint = Run.open(folder / "run").config.data.fingerprint
-        with contextlib.closing(sqlite3.connect(away / FILE, isolation_level=None)) as db:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA wal_autocheckpoint = 0")
-            for statement in TABLES:
-                db.execute(statement)
-            db.execute("INSERT INTO about VALUES (?)", (fingerprint,))
-            for number, row in enumerate(rows):
-                if number and number == checkpointed:
-                    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-                insert(db, row)
-            for ending in ("", "-wal"):
-                shutil.copyfile(away / f"{FILE}{ending}", path.with_name(f"{FILE}{ending}"))
-
-    return leave
-
-
-@pytest.mark.parametrize("checkpointed", [0, 7])
-def test_a_wal_is_read_and_merged(folder, killed, checkpointed):
-    killed(range(20), checkpointed)
-    run, wal = Run.open("run"), folder / "run" / f"{FILE}-wal"
-    before = wal.read_bytes()
-    assert run.reviews["row"].tolist() == list(range(20))
-    assert wal.read_bytes() == before  # who only reads changes nothing
-    decide(run, [30])
-    assert [path.name for path in wal.parent.glob(f"{FILE}*")] == [FILE]
-    assert len(run.reviews) == 21
-
-
-@pytest.mark.parametrize("left", ["missing", "empty"])
-def test_a_wal_without_its_database_is_refused_and_kept(folder, killed, left):
-    killed(range(20))
-    path, wal = folder / "run" / FILE, folder / "run" / f"{FILE}-wal"
-    content, before = path.read_bytes(), wal.read_bytes()
-    path.unlink() if left == "missing" else path.write_bytes(b"")
-    refused(f"{FILE}-wal belongs to a {FILE} that is missing")
-    assert wal.read_bytes() == before
-    path.write_bytes(content)
-    assert len(Run.open("run").reviews) == 20
-
-
-@pytest.mark.parametrize("wal", ["another", "no"])
-def test_a_wal_of_another_database_is_refused_and_kept(folder, killed, wal):
-    path, beside = folder / "run" / FILE, folder / "run" / f"{FILE}-wal"
-    own = path.read_bytes()
-    killed(range(10, 30))
-    path.write_bytes(own)  # with decisions of its own
-    if wal == "no":
-        beside.write_bytes(b"no wal at all" * 1000)
-    before = beside.read_bytes()
-    refused("belongs to another")
-    assert (path.read_bytes(), beside.read_bytes()) == (own, before)
-    beside.unlink()
-    assert Run.open("run").reviews["row"].tolist() == list(range(5))
-
-
 # --- journals ---
+
+
+def test_pages_of_another_database_are_refused_and_kept(folder):
+    wal = folder / "run" / f"{FILE}-wal"
+    wal.write_bytes(b"pages" * 1000)
+    refused(f"{FILE}-wal is not a file that pidual makes")
+    assert wal.read_bytes() == b"pages" * 1000
 
 
 def journal_naming(victim, pages):

@@ -1,34 +1,8 @@
-"""Predictions: what the model says about every annotation, one row each, kept in one Parquet file.
+"""Predictions: what is said about every annotation, one row each, kept in one Parquet file.
 
-    row               int64       position in the annotation table
-    item              category
-    annotator         category    pseudonym; only where annotators are known
-    given_label       category    the label in the table
-    predicted_label   category    the label the model finds most likely, from the input alone
-    predicted_probability float32 its probability, in [0, 1]
-    consensus_label   category    the most likely label of the item, from the input and all answers to it
-    consensus_quality float32     its probability, in [0, 1]
-    label_quality     float32     in [0, 1], high = the given label looks right: the probability that it is, by input
-                                  and all answers to the item
-    given_probability float32     in [0, 1], probability of the given label, from the input alone
-    given_margin      float32     log of its ratio to that of the likeliest other label, from the input alone
-    is_label_issue    bool        the given label looks wrong: its quality is low, and it does not rest on one answer
-    rests_on_own_answer bool      its quality is low too, but it is the consensus of several answers, by its own vote
-    gate              float32     in [0, 1], high = the label looks wrong: Pi-DUAL's gate, or in a method that judges
-                                  items the probability that the answer did not come from the truth
-    noise_label       category    the label the noise network finds most likely; Pi-DUAL only
-    ...               float32     other methods' own scores (`pidual methods`), high = the label looks wrong
-    split             category    train, valid or test
-    y                 category    clean label; only where it was given
-    ...               the PI columns; one that has a name from above is called pi_<name>
-    reason            str         why the label looks wrong, or rests on its own answer; "" where it does neither, and
-                                  of more than 200,000 for those of highest quality
-    reason_label ...  str         the parts that `reason` is put together from: what consensus or model say instead
-                                  (reason_label), the item's other labels and its input (reason_votes), the annotator
-                                  (reason_annotator), the pair of classes (reason_pair), PI (reason_pi); where there are
-                                  any. In `reason`, what weighs most comes first
-
-Label columns hold every class as a category, also one that no row uses, and integers stay integers.
+`columns` has the names and meanings of the columns, docs/files.md explains them. After them come the scores of the
+method, high = the label looks wrong, and the PI columns; one of these that has a name from the schema is called
+pi_<name>. Label columns hold every class as a category, also one that no row uses, and integers stay integers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -46,16 +20,14 @@ from .columns import (
     ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
-    LABEL_COLUMNS,
     PREDICTIONS_COLUMNS,
     PREVIEWS_COLUMNS,
     REASON_PARTS,
-    SHARE,
     THUMBNAILS_COLUMNS,
     TOP_LABELS,
     Column,
 )
-from .parquet import column_names, label_column, n_rows, read_frame, read_with_notes, take_rows, write_frame
+from .parquet import column_names, label_column, read_frame, read_with_notes, write_frame
 
 __all__ = [
     "ANNOTATORS_COLUMNS",
@@ -63,7 +35,6 @@ __all__ = [
     "ITEMS_COLUMNS",
     "PREVIEWS_COLUMNS",
     "REASON_PARTS",
-    "SHARE",
     "SPLITS",
     "THUMBNAILS_COLUMNS",
     "TOP_LABELS",
@@ -72,9 +43,7 @@ __all__ = [
     "column_names",
     "join_parts",
     "label_column",
-    "n_rows",
     "read_frame",
-    "take_rows",
     "write_frame",
 ]
 
@@ -87,7 +56,7 @@ class Predictions:
     Parameters
     ----------
     frame : pandas.DataFrame
-        The columns listed in the module's docstring; `build` makes it from arrays.
+        `PREDICTIONS_COLUMNS`, scores and PI columns; `build` makes it from arrays.
     classes : list of str or int
         All classes, in the order of their codes.
     pi_columns : list of str
@@ -116,21 +85,12 @@ class Predictions:
         annotations: pd.DataFrame,
         classes: Sequence[Any],
         *,
-        predicted: npt.ArrayLike,
-        predicted_probability: npt.ArrayLike,
-        label_quality: npt.ArrayLike,
-        consensus: npt.ArrayLike | None = None,
-        consensus_quality: npt.ArrayLike | None = None,
-        given_probability: npt.ArrayLike | None = None,
-        given_margin: npt.ArrayLike | None = None,
-        gate: npt.ArrayLike | None = None,
-        noise: npt.ArrayLike | None = None,
-        scores: Mapping[str, npt.ArrayLike] | None = None,
         split: Sequence[str] | npt.NDArray[Any] | pd.Series | None = None,
         pi_columns: Iterable[str] = (),
         has_input: bool = True,
+        **said: npt.ArrayLike | None,
     ) -> "Predictions":
-        """Put a table and the model's answers together, with no label marked as an issue yet.
+        """Put a table and what is said about its labels together, with no label marked as an issue yet.
 
         Parameters
         ----------
@@ -138,46 +98,31 @@ class Predictions:
             The frame of an AnnotationTable: item, label, maybe annotator and y, and the PI columns.
         classes : list of str or int
             Class names in the order of the codes.
-        predicted, noise : int array (N,)
-            Codes of the labels that the prediction network, and the noise network, find most likely.
-        predicted_probability, label_quality : array (N,)
-            Probability of the predicted label, and that the given one is right.
-        consensus : int array (N,), optional
-            Codes of the labels that input and all answers to the item find most likely.
-        consensus_quality : array (N,), optional
-            Their probability; needed with `consensus`.
-        given_probability, given_margin : array (N,), optional
-            Probability of the given label from the input alone, and the log of its ratio to the likeliest other one's.
-        gate : array (N,), optional
-            Gate of every annotation.
-        scores : mapping of name to array (N,), optional
-            Further scores of the method, high = the label looks wrong; NaN where there is none.
         split : array (N,) of str, optional
             train, valid or test; all train when not given.
         pi_columns : list of str
             PI columns of `annotations` to carry along; "annotator" is always carried.
         has_input : bool
             Whether items have an input.
+        said : arrays (N,)
+            By the name of their column: those of `PREDICTIONS_COLUMNS`, labels as codes, and further scores of the
+            method, NaN where there is none; those that are None are left out. Without a consensus, it is what is
+            predicted.
         """
-        n, scores = len(annotations), dict(scores or {})
-        answers = {
-            "predicted_label": predicted,
-            "predicted_probability": predicted_probability,
-            "consensus_label": consensus,
-            "consensus_quality": consensus_quality,
-            "label_quality": label_quality,
-            "given_probability": given_probability,
-            "given_margin": given_margin,
-            "is_label_issue": np.zeros(n),
-            "rests_on_own_answer": np.zeros(n),
-            "gate": gate,
-            "noise_label": noise,
-        }
+        n = len(annotations)
+        said = {
+            "consensus_label": said["predicted_label"],
+            "consensus_quality": said["predicted_probability"],
+            "is_label_issue": np.zeros(n, bool),
+            "rests_on_own_answer": np.zeros(n, bool),
+        } | said
+        known = {name: values for name, values in said.items() if values is not None}
+        own = [name for name in PREDICTIONS_COLUMNS if name in known]
+        scores = [name for name in known if name not in PREDICTIONS_COLUMNS]
         columns: dict[str, Any] = {"row": np.arange(n, dtype=np.int64)}
         columns |= {name: _as_category(annotations[name]) for name in ("item", "annotator") if name in annotations}
         columns["given_label"] = pd.Categorical(annotations["label"], categories=list(classes))
-        columns |= {name: _answer(name, values, n, classes) for name, values in answers.items() if values is not None}
-        columns |= {name: np.asarray(values, np.float32) for name, values in scores.items()}
+        columns |= {name: _column(name, known[name], n, classes) for name in [*own, *scores]}
         columns["split"] = _splits(split, n)
         if "y" in annotations:
             columns["y"] = _as_category(annotations["y"])
@@ -219,43 +164,39 @@ class Predictions:
         explained: npt.ArrayLike | None = None,
         resting: npt.ArrayLike | None = None,
     ) -> "Predictions":
-        """The same predictions with these annotations marked as issues.
+        """Return the same predictions with these annotations marked as issues.
 
         Parameters
         ----------
         is_issue : bool array (N,)
         reasons : mapping of name to list of str, optional
-            Parts of the reasons, each with one text per issue, in row order; "" where it has nothing to say. A part
-            called "whole" is the reason as one text; without it, the parts are joined as they come.
+            The whole reason of each issue, in row order, and its parts by name; "" where it has nothing to say.
         explained : bool array (N,), optional
             Which annotations the reasons are of; all issues by default.
         resting : bool array (N,), optional
             Annotations to mark as resting on their own answer; none by default.
         """
-        is_issue, own = np.asarray(is_issue, dtype=bool), {name: t for name, t in (reasons or {}).items() if any(t)}
-        explained = is_issue if explained is None else np.asarray(explained, dtype=bool)
-        whole = own.pop("whole", None)
-        parts = {f"reason_{name}": texts for name, texts in own.items()}
-        for texts in (reasons or {}).values():
-            if len(texts) != np.count_nonzero(explained):
-                raise UsageError(f"{np.count_nonzero(explained)} issues need as many reasons, but got {len(texts)}.")
-        frame = self.frame.drop(columns=self.reason_parts)
+        is_issue = np.asarray(is_issue, dtype=bool)
+        frame = self.frame.drop(columns=self.reason_parts).assign(reason=pd.Series("", self.frame.index, dtype="str"))
         frame["is_label_issue"] = is_issue
         frame["rests_on_own_answer"] = np.zeros(len(self), bool) if resting is None else np.asarray(resting, bool)
-        joined = whole or [join_parts(row) for row in zip(*parts.values(), strict=True)]
-        for name, texts in {"reason": joined, **parts}.items():
-            column = np.full(len(self), "", dtype=object)
-            column[explained] = texts or ""
-            frame[name] = pd.Series(column, dtype="str").array
+        explained = is_issue if explained is None else np.asarray(explained, dtype=bool)
+        for name, texts in (reasons or {}).items():
+            if len(texts) != np.count_nonzero(explained):
+                raise UsageError(f"{np.count_nonzero(explained)} issues need as many reasons, but got {len(texts)}.")
+            if any(texts):
+                column = np.full(len(self), "", dtype=object)
+                column[explained] = texts
+                frame["reason" if name == "whole" else f"reason_{name}"] = pd.Series(column, dtype="str").array
         return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Predictions":
-        """Of these annotations alone."""
+        """Return the predictions of these annotations alone."""
         frame = self.frame.iloc[rows].reset_index(drop=True)
         return Predictions(frame, self.classes, self.pi_columns, has_input=self.has_input)
 
     def issues(self) -> pd.DataFrame:
-        """The rows that look wrong, most suspicious (lowest label_quality) first; reasons are whole sentences."""
+        """Return the rows that look wrong, most suspicious (lowest label_quality) first, with whole reasons."""
         frame = self.frame.drop(columns=self.reason_parts)
         return frame[self.is_issue].sort_values("label_quality", kind="stable")
 
@@ -277,8 +218,6 @@ class Predictions:
     @property
     def is_resting(self) -> npt.NDArray[np.bool_]:
         """Which labels rest on their own answer (N,): the consensus of several confirms them, but by their own vote."""
-        if "rests_on_own_answer" not in self.frame:  # an older run
-            return np.zeros(len(self), bool)
         return self.frame["rests_on_own_answer"].to_numpy(dtype=bool)
 
     @property
@@ -293,20 +232,13 @@ class Predictions:
 
     @property
     def suggested(self) -> Codes:
-        """Codes of the replacements for wrong labels: the consensus, or else the predicted."""
-        return self._codes("consensus_label") if self.has_consensus else self.predicted
+        """Codes of the replacements for wrong labels (N,): the consensus of the item."""
+        return self._codes("consensus_label")
 
     @property
     def suggested_probability(self) -> npt.NDArray[np.float32]:
         """Probability of the suggested labels (N,), in [0, 1]."""
-        known = self.has_consensus and "consensus_quality" in self.frame
-        name = "consensus_quality" if known else "predicted_probability"
-        return self.frame[name].to_numpy(dtype=np.float32)
-
-    @property
-    def has_consensus(self) -> bool:
-        """Whether the consensus of every item is known."""
-        return "consensus_label" in self.frame and "consensus_label" not in self.pi_columns
+        return self.frame["consensus_quality"].to_numpy(dtype=np.float32)
 
     @property
     def item(self) -> Codes:
@@ -349,12 +281,12 @@ class Predictions:
 
 
 def join_parts(parts: Iterable[str]) -> str:
-    """Parts of a reason as one text."""
+    """Join parts of a reason to one text."""
     return " ".join(part for part in parts if part)
 
 
 def _pi_names(columns: Sequence[str], taken: Collection[str]) -> dict[str, str]:
-    """What PI columns are called here: pi_<name> where the name is taken, with one more pi_ where that is one too."""
+    """Return what PI columns are called here: pi_<name> where the name is taken, and so on until it is not."""
     used, names = {*taken, *columns}, {}
     for column in columns:
         names[column] = column
@@ -373,21 +305,22 @@ def _as_category(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _compact(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Text as categories, everything else as it is."""
+    """Return text as categories, everything else as it is."""
     is_text = not isinstance(column.dtype, pd.CategoricalDtype) and pd.api.types.is_string_dtype(column.dtype)
     return column.astype("category") if is_text else column
 
 
 def _bare(column: Any) -> Any:
-    """The values of a column without its index, so that columns meet by position."""
+    """Return the values of a column without its index, so that columns meet by position."""
     return column.array if isinstance(column, pd.Series) else column
 
 
-def _answer(name: str, values: npt.ArrayLike, n: int, classes: Sequence[Any]) -> Any:
-    """A column of what the model says: labels from their codes, true or false, or numbers."""
-    if name in LABEL_COLUMNS:
+def _column(name: str, values: npt.ArrayLike, n: int, classes: Sequence[Any]) -> Any:
+    """Return a column of what is said: labels from their codes, true or false, or numbers."""
+    kind = PREDICTIONS_COLUMNS[name].kind if name in PREDICTIONS_COLUMNS else "number"
+    if kind == "label":
         return label_column(values, classes)
-    array = np.asarray(values, dtype=bool if PREDICTIONS_COLUMNS[name].kind == "flag" else np.float32)
+    array = np.asarray(values, dtype=bool if kind == "flag" else np.float32)
     if array.shape != (n,):
         raise UsageError(f"{name} needs one value for each of the {n} annotations, but its shape is {array.shape}.")
     return array

@@ -1,26 +1,19 @@
-"""What the columns of a run's Parquet files are called and hold."""
+"""What the columns of a run's Parquet files are called, mean and hold: what writes, checks and documents them."""
 
 from dataclasses import dataclass
-
-REASON_PARTS = tuple(f"reason_{name}" for name in ("label", "votes", "annotator", "pair", "pi"))
-TOP_LABELS = tuple(f"top_{place}" for place in range(1, 6))
-LABEL_COLUMNS = (
-    *("given_label", "predicted_label", "noise_label", "y", "consensus_label", "worst_class", "favourite_label"),
-    "true_class",
-    *TOP_LABELS,
-)
-CATEGORY_COLUMNS = ("item", "annotator", "split")
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a Parquet file of ours must hold.
+    """A column of a Parquet file of ours.
 
     Parameters
     ----------
     kind : "label", "name", "share", "number", "count", "flag", "text" or "png"
         A class; a category of any values; a number in [0, 1]; a finite number; a whole number of at least 0; true or
         false; text; an image.
+    meaning : str
+        What it says, for docs/files.md.
     required : bool
         Whether every such file has it.
     missing : bool
@@ -28,78 +21,150 @@ class Column:
     """
 
     kind: str
+    meaning: str
     required: bool = True
     missing: bool = False
 
 
-LABEL, NAME, SHARE, COUNT = Column("label"), Column("name"), Column("share"), Column("count")
-OPTIONAL_SHARE = Column("share", required=False)
 PREDICTIONS_COLUMNS = {
-    "row": COUNT,
-    "table_row": Column("count", required=False),
-    "item": NAME,
-    "annotator": Column("name", required=False),
-    "given_label": LABEL,
-    "predicted_label": LABEL,
-    "predicted_probability": SHARE,
-    "consensus_label": Column("label", required=False),
-    "consensus_quality": OPTIONAL_SHARE,
-    "label_quality": SHARE,
-    "given_probability": OPTIONAL_SHARE,
-    "given_margin": Column("number", required=False),
-    "is_label_issue": Column("flag"),
-    "rests_on_own_answer": Column("flag"),
-    "gate": OPTIONAL_SHARE,
-    "noise_label": Column("label", required=False),
-    "split": NAME,
-    "y": Column("label", required=False, missing=True),
-    "reason": Column("text"),
-    **dict.fromkeys(REASON_PARTS, Column("text", required=False)),
+    "row": Column("count", "number of the answer, counted from 0: its row in the table, if no row was skipped"),
+    "table_row": Column(
+        "count", "row of the table, counted from 0; only if rows without a label were skipped", required=False
+    ),
+    "item": Column("name", "name of the item"),
+    "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`", required=False),
+    "given_label": Column("label", "the label in the table"),
+    "predicted_label": Column("label", "most likely class by the classifier, from the input alone"),
+    "predicted_probability": Column("share", "its probability"),
+    "consensus_label": Column("label", "most likely class of the item by the posterior; replaces a wrong label"),
+    "consensus_quality": Column("share", "its probability"),
+    "label_quality": Column(
+        "share",
+        "probability that the given label is right, given the input and all answers to the item, with the label "
+        "itself counted half ([why](detection.md#which-score)); low = likely wrong",
+    ),
+    "given_probability": Column("share", "the classifier's probability of the given label", required=False),
+    "given_margin": Column(
+        "number", "log of its ratio to the probability of the most likely other class", required=False
+    ),
+    "is_label_issue": Column(
+        "flag",
+        "whether the label looks wrong: its quality is below the cut-off, and it does not rest on its own answer",
+    ),
+    "rests_on_own_answer": Column(
+        "flag",
+        "whether its quality is below the cut-off, but the consensus of several answers, for which it counts in "
+        "full, is the label itself; not counted as wrong ([why](detection.md#labels-that-rest-on-one-answer))",
+    ),
+    "gate": Column(
+        "share",
+        "high = likely wrong: Pi-DUAL's gate, or, for a method that judges items, the probability that the answer "
+        "does not come from the true class",
+        required=False,
+    ),
+    "noise_label": Column("label", "the label that the noise network predicts from PI", required=False),
+    "split": Column("name", "`train`, `valid` or `test`"),
+    "y": Column("label", "clean label, if given; for evaluation only", required=False, missing=True),
+    "reason": Column(
+        "text",
+        "why the label looks wrong, or rests on its own answer, in sentences ([what is "
+        "reported](run_directory.md#when-something-is-reported)); with more than 200,000 labels below the cut-"
+        "off, for those of lowest quality",
+    ),
+    "reason_label": Column("text", "part of the reason: the class suggested instead", required=False),
+    "reason_votes": Column("text", "part of the reason: the other labels of the item", required=False),
+    "reason_annotator": Column("text", "part of the reason: this annotator on this class", required=False),
+    "reason_pair": Column("text", "part of the reason: how often these two classes are confused", required=False),
+    "reason_pi": Column("text", "part of the reason: unusual PI", required=False),
 }
+_ORDINALS = ("most likely", "second most likely", "third most likely", "fourth most likely", "fifth most likely")
+TOP_LABELS = {f"top_{n}": Column("label", f"{word} class", required=False) for n, word in enumerate(_ORDINALS, 1)}
 ITEMS_COLUMNS = {
-    "item": NAME,
-    "consensus_label": LABEL,
-    "consensus_quality": SHARE,
-    "num_annotations": COUNT,
-    "predicted_label": LABEL,
-    "annotator_agreement": SHARE,
-    **dict.fromkeys(TOP_LABELS, Column("label", required=False)),
-    **dict.fromkeys([f"{name}_probability" for name in TOP_LABELS], OPTIONAL_SHARE),
+    **{name: PREDICTIONS_COLUMNS[name] for name in ("item", "consensus_label", "consensus_quality")},
+    "num_annotations": Column("count", "number of labels of the item"),
+    "predicted_label": PREDICTIONS_COLUMNS["predicted_label"],
+    "annotator_agreement": Column("share", "share of its labels that equal the consensus"),
+    **TOP_LABELS,
+    **{f"{name}_probability": Column("share", "its probability", required=False) for name in TOP_LABELS},
 }  # and of up to 20 classes p_<class>
 ANNOTATORS_COLUMNS = {
-    "annotator": NAME,
-    "annotator_quality": SHARE,
-    "quality_low": SHARE,
-    "quality_high": SHARE,
-    "num_labelled": COUNT,
-    "num_issues": COUNT,
-    "worst_class": Column("label", missing=True),
-    "favourite_label": Column("label", required=False, missing=True),
-    "favourite_excess": Column("share", required=False, missing=True),
-    "worst_confusion": Column("text", required=False, missing=True),
-    "worst_confusion_share": Column("share", required=False, missing=True),
-    "mean_gate": OPTIONAL_SHARE,
-    "harm": Column("number"),
-    "expected_wrong": Column("number"),
-    "worst_class_accuracy": Column("share", required=False, missing=True),
-    "agreement": Column("number", required=False, missing=True),
-    "median_seconds": Column("number", required=False, missing=True),
-    "drift": Column("flag", required=False),
-    "drift_at": Column("text", required=False, missing=True),
-    "accuracy_before": Column("share", required=False, missing=True),
-    "accuracy_after": Column("share", required=False, missing=True),
-    "copies": Column("text", required=False, missing=True),
+    "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`"),
+    "annotator_quality": Column(
+        "share", "mean probability that their labels are right, with two prior labels of the crowd's quality"
+    ),
+    "quality_low": Column(
+        "share",
+        "lower end of its 95% interval (of a Beta distribution with the expected numbers of right and wrong labels)",
+    ),
+    "quality_high": Column("share", "upper end of its 95% interval"),
+    "num_labelled": Column("count", "number of their labels"),
+    "num_issues": Column("count", "how many of them look wrong"),
+    "worst_class": Column(
+        "label",
+        "true class on which they are right least often, among classes with at least 5 items and a mistake",
+        missing=True,
+    ),
+    "favourite_label": Column(
+        "label",
+        "label they give more often than the crowd does to items with the same consensus; only if beyond chance",
+        required=False,
+        missing=True,
+    ),
+    "favourite_excess": Column(
+        "share", "how much more often, as a share of their labels", required=False, missing=True
+    ),
+    "worst_confusion": Column("text", "their most frequent mistake, as `dog -> cat`", required=False, missing=True),
+    "worst_confusion_share": Column("share", "its share of the items of the first class", required=False, missing=True),
+    "mean_gate": Column("share", "mean gate of their labels", required=False),
+    "harm": Column(
+        "number",
+        "sorts the table: number of wrong labels that the others would not have given to the same items; a "
+        "mistake on a class k times rarer than the average class counts k times. The lower end of its interval, "
+        "so that annotators with few labels do not come first by chance; 0 = no worse than the others, or unknown",
+    ),
+    "expected_wrong": Column("number", "expected number of wrong labels"),
+    "worst_class_accuracy": Column(
+        "share",
+        "how often they are right on it, with two prior labels of the others' accuracy",
+        required=False,
+        missing=True,
+    ),
+    "agreement": Column(
+        "number",
+        "kappa with all others who labelled the same items, with five prior pairs of the crowd's; missing if "
+        "nobody did",
+        required=False,
+        missing=True,
+    ),
+    "median_seconds": Column("number", "median of the PI column that is a duration", required=False, missing=True),
+    "copies": Column(
+        "text",
+        "annotators who gave [the same answers, wrong ones too](what_can_go_wrong.md#annotators-who-copy-each-"
+        "other); together they count as one voter",
+        required=False,
+        missing=True,
+    ),
 }
 ANNOTATOR_CLASSES_COLUMNS = {
-    "annotator": NAME,
-    "true_class": LABEL,
-    "num_items": Column("number"),
-    **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high", "others_accuracy"), SHARE),
+    "annotator": Column("name", "who gave the label: a pseudonym, or the id with `--keep-ids`"),
+    "true_class": Column("label", "true class, by the consensus"),
+    "num_items": Column("number", "expected number of items of this class that they labelled, where it is at least 1"),
+    "accuracy": Column("share", "how often they are right on it, with two prior labels of the others' accuracy"),
+    "accuracy_low": Column("share", "lower end of its 95% interval"),
+    "accuracy_high": Column("share", "upper end of its 95% interval"),
+    "others_accuracy": Column("share", "how often all others are right on it"),
 }
-THUMBNAILS_COLUMNS = {"item": Column("text"), "png": Column("png")}
+THUMBNAILS_COLUMNS = {"item": Column("text", "name of the item"), "png": Column("png", "the picture")}
 PREVIEWS_COLUMNS = {
-    "row": COUNT,
-    "column": Column("text"),
-    "text": Column("text"),
-    **dict.fromkeys(["value", "low", "high", "distance"], Column("number", missing=True)),
+    "row": Column("count", "number of the answer, counted from 0: its row in the table, if no row was skipped"),
+    "column": Column("text", "name of the column of the inputs"),
+    "text": Column("text", "beginning of the text; empty for a number"),
+    "value": Column("number", "value of the item in this column", missing=True),
+    "low": Column("number", "lower end of the usual values of the given class", missing=True),
+    "high": Column("number", "upper end of these", missing=True),
+    "distance": Column("number", "distance from their median, in robust standard deviations", missing=True),
 }
+REASON_PARTS = tuple(name for name in PREDICTIONS_COLUMNS if name.startswith("reason_"))
+_TABLES = PREDICTIONS_COLUMNS | ITEMS_COLUMNS | ANNOTATORS_COLUMNS | ANNOTATOR_CLASSES_COLUMNS
+LABEL_COLUMNS = tuple(name for name, column in _TABLES.items() if column.kind == "label")
+CATEGORY_COLUMNS = ("item", "annotator", "split")

@@ -25,7 +25,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def label_column(codes: npt.ArrayLike, classes: Sequence[Any]) -> Any:
-    """Codes as a pandas categorical over all classes; a code of -1 is a missing label."""
+    """Return codes as a pandas categorical over all classes; a code of -1 is a missing label."""
     return pd.Categorical.from_codes(np.asarray(codes, dtype=np.int64), categories=pd.Index(list(classes)))
 
 
@@ -58,31 +58,11 @@ def read_frame(
     return read_with_notes(Path(path), columns, schema or {})[0]
 
 
-def n_rows(path: str | Path) -> int:
-    """Rows of a Parquet file, by its end alone."""
-    with _readable(Path(path)):
-        return int(pq.read_metadata(path).num_rows)
-
-
 def column_names(path: str | Path) -> list[str]:
-    """Columns of a Parquet file."""
+    """Return the names of the columns of a Parquet file."""
     with _readable(Path(path)):
         names: list[str] = pq.read_schema(path).names
         return names
-
-
-def take_rows(path: Path, rows: npt.NDArray[Any], columns: list[str]) -> pd.DataFrame:
-    """These rows of a Parquet file, in this order, one row group in memory at a time."""
-    parts, first = [], 0
-    with _readable(path), pq.ParquetFile(path) as file:
-        for group in range(file.num_row_groups):
-            n = file.metadata.row_group(group).num_rows
-            inside = np.flatnonzero((rows >= first) & (rows < first + n))
-            if len(inside):
-                taken = file.read_row_group(group, columns=columns).take(rows[inside] - first).to_pandas()
-                parts.append(taken.astype(object).set_index(pd.Index(inside)))
-            first += n
-    return pd.concat(parts).sort_index() if parts else pd.DataFrame(columns=columns)
 
 
 @contextlib.contextmanager
@@ -100,7 +80,7 @@ def _readable(path: Path) -> Iterator[None]:
 def read_with_notes(
     path: Path, columns: Sequence[str] | None, expected: Mapping[str, Column]
 ) -> tuple[pd.DataFrame, TableNotes]:
-    """Columns of a Parquet file (None: all) that must hold what is `expected`, and what `write_frame` noted of them."""
+    """Read columns of a Parquet file (None: all), which must hold what is `expected`, and what was noted of them."""
     with _readable(path):
         schema = pq.read_schema(path)
         text = (schema.metadata or {}).get(b"pidual", b"").decode()
@@ -129,16 +109,14 @@ def read_with_notes(
             problem = _problem(table[name], expected.get(name))
             values = None if problem else _from_arrow(name, table[name], notes.categories.get(name))
             if problem or values is None:
-                raise RunError(f"{path} cannot be used: column {name!r} {problem or OTHER_CLASS}; {DAMAGED}.")
+                problem = problem or "holds a label that is none of its classes"
+                raise RunError(f"{path} cannot be used: column {name!r} {problem}; {DAMAGED}.")
             read[name] = values
     return pd.DataFrame(read), notes
 
 
-OTHER_CLASS = "holds a label that is none of its classes"
-
-
 def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
-    """What is wrong with a column, or None."""
+    """Return what is wrong with a column, or None."""
     kind = column.type
     if pa.types.is_nested(kind):
         return f"holds {kind} values"
@@ -147,33 +125,34 @@ def _problem(column: pa.ChunkedArray, expected: Column | None) -> str | None:
     if column.null_count and not expected.missing:
         return "has missing values"
     values = kind.value_type if pa.types.is_dictionary(kind) else kind
-    is_integer, empty = pa.types.is_integer(values), len(column) == 0 and pa.types.is_null(kind)
-    if expected.kind == "share":
-        if not pa.types.is_floating(kind):
-            return "must hold numbers from 0 to 1"
-        numbers = column.drop_null().to_numpy()
-        return None if ((numbers >= 0) & (numbers <= 1 + 1e-6)).all() else "must hold numbers from 0 to 1"
-    if expected.kind == "number":
-        finite = pa.types.is_floating(kind) and np.isfinite(column.drop_null().to_numpy()).all()
-        return None if finite else "must hold finite numbers"
-    known = {
+    empty = len(column) == 0 and pa.types.is_null(kind)
+    is_name = _is_text(values) or pa.types.is_integer(values)
+    right_type, words = {
+        "share": (pa.types.is_floating(kind), "must hold numbers from 0 to 1"),
+        "number": (pa.types.is_floating(kind), "must hold finite numbers"),
         "count": (pa.types.is_integer(kind), "must hold whole numbers of at least 0"),
         "flag": (pa.types.is_boolean(kind), "must hold true or false"),
         "text": (_is_text(values) or empty, "must hold text"),
         "png": (pa.types.is_binary(kind) or empty, "must hold PNG images"),
-        "label": (_is_text(values) or is_integer, "must hold class names"),
-        "name": (_is_text(values) or is_integer or empty, "must hold names"),
-    }
-    good, words = known[expected.kind]
-    if good and expected.kind == "count" and len(column):
-        good = pc.min(column).as_py() >= 0
-    if good and expected.kind == "png":
-        good = all(image.startswith(PNG) for image in column.to_pylist())
-    return None if good else words
+        "label": (is_name, "must hold class names"),
+        "name": (is_name or empty, "must hold names"),
+    }[expected.kind]
+    return None if right_type and _in_range(column, expected.kind) else words
+
+
+def _in_range(column: pa.ChunkedArray, kind: str) -> bool:
+    """Return whether all values of a column of the right type are what its kind allows."""
+    if kind == "png":
+        return all(image.startswith(PNG) for image in column.to_pylist())
+    if kind not in ("share", "number", "count"):
+        return True
+    numbers = column.drop_null().to_numpy()
+    low, high = {"share": (0, 1 + 1e-6), "number": (-np.inf, np.inf), "count": (0, np.inf)}[kind]
+    return bool((np.isfinite(numbers) & (numbers >= low) & (numbers <= high)).all())
 
 
 def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
-    """An Arrow column; integer and very many categories as plain values, text categories as a dictionary."""
+    """Return an Arrow column; integer and very many categories as plain values, text categories as a dictionary."""
     try:
         array = pa.Array.from_pandas(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # values of several types
@@ -189,7 +168,7 @@ def _to_arrow(column: "pd.Series[Any]") -> pa.Array:
 
 
 def _from_arrow(name: str, column: pa.ChunkedArray, categories: list[Any] | None) -> Any:
-    """A pandas column; labels, items and annotators as categories. None where a label is not among its categories."""
+    """Return a pandas column; labels, items and annotators as categories, None where a label is none of its classes."""
     if categories is not None and not pa.types.is_dictionary(column.type):
         found = pc.index_in(column, pa.array(categories, column.type), skip_nulls=True)
         codes = pc.fill_null(found, -1)

@@ -37,7 +37,6 @@ def annotators(frame: pd.DataFrame | None) -> Context | None:
         "mean_at": 100 * (average - start) / (end - start),
         "axis": (start, end),
         "n_below": int((frame["quality_high"] < average).sum()),
-        "n_drifting": int(np.count_nonzero(frame["drift"].fillna(False))) if "drift" in frame else 0,
         "has_agreement": any(row["agreement"] is not None for row in rows),
         "first": rows[:OPEN_ANNOTATORS],
         "more": rows[OPEN_ANNOTATORS:],
@@ -118,10 +117,6 @@ def _notes(row: Context) -> list[str]:
     notes = []
     if row.get("copies") is not None:
         notes.append(f"same answers as {row['copies']}")
-    if row.get("drift"):
-        before, after = number(row.get("accuracy_before")), number(row.get("accuracy_after"))
-        change = "" if before is None or after is None else f": {percent(before)} right before, {percent(after)} after"
-        notes.append(f"changed at {clean(str(row.get('drift_at') or 'some point'))}{change}")
     if row.get("worst_class") is not None:
         accuracy = number(row.get("worst_class_accuracy"))
         notes.append(f"weakest at {row['worst_class']}" + ("" if accuracy is None else f" ({percent(accuracy)} right)"))

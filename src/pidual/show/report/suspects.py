@@ -23,9 +23,8 @@ def suspects(run: RunFiles, predictions: Predictions, limit: int) -> Context:
     n_shown = min(limit, len(flagged))
     rows = np.concatenate([flagged[:limit], resting[:MAX_RESTING]])
     names = ["item", "annotator", "given_label", "label_quality", "gate", "y"]
-    there = run.prediction_columns
-    columns = [name for name in [*names, *REASON_PARTS, "reason"] if name in there]
-    frame = run.take_predictions(rows, columns)
+    frame = run.read_predictions([*names, *REASON_PARTS, "reason"]).frame
+    columns, frame = list(frame), frame.iloc[rows].astype(object).reset_index(drop=True)
     classes = np.array([clean(name) for name in predictions.classes], dtype=object)
     frame["suggested"] = classes[predictions.suggested[rows]]
     frame["suggested_probability"] = predictions.suggested_probability[rows]

@@ -92,7 +92,7 @@ class Suspects:
         self.resting = read.is_resting[self.order]
         self.sample = self.place[spread_sample(read.label_quality, read.is_issue, sample)] if sample else None
         self.given, self.predicted = read.given[self.order], read.predicted[self.order]
-        self.suggested, self.has_consensus = read.suggested[self.order], read.has_consensus
+        self.suggested = read.suggested[self.order]
         self.has_inputs = run.config.data.x != "none"
         self.annotator = read.annotator[self.order] if read.annotator is not None else None
         self.item = read.item.astype(np.int32)
@@ -172,7 +172,6 @@ class Suspects:
         texts = self.texts[position]
         item = str(texts["item"])
         decision = self.store.get(position)
-        probability = texts.get("consensus_quality") if self.has_consensus else texts["predicted_probability"]
         return {
             "row": position,
             "place": place,
@@ -180,8 +179,7 @@ class Suspects:
             "annotator": _cut(texts.get("annotator")),
             "given": int(self.given[place]),
             "suggested": int(self.suggested[place]),
-            "suggested_probability": finite_or_none(probability),
-            "by_consensus": self.has_consensus,
+            "suggested_probability": finite_or_none(texts["consensus_quality"]),
             "predicted": int(self.predicted[place]),
             "predicted_probability": finite_or_none(texts["predicted_probability"]),
             "quality": finite_or_none(self.quality[place]),

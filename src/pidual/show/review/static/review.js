@@ -160,10 +160,9 @@ function showSaid(label) {
   const { classes } = state;
   put("given", classes[label.given]);
   put("who", label.annotator === null ? "" : `by ${label.annotator}`);
-  put("by-what", label.by_consensus ? "Consensus" : "Predicted");
   put("suggested", classes[label.suggested]);
   put("sure", likely(label.suggested_probability));
-  at("predicted-row").hidden = !label.by_consensus || !state.hasInputs;
+  at("predicted-row").hidden = !state.hasInputs;
   put("predicted", classes[label.predicted]);
   put("predicted-sure", likely(label.predicted_probability));
   const quality = label.quality < 0.001 ? "under 0.001" : label.quality.toFixed(label.quality < 0.01 ? 3 : 2);
