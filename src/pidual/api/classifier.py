@@ -25,6 +25,7 @@ from ..errors import DataWarning, UsageError
 from ..fit.fit import check_called, train
 from ..fit.judge import Results, judge
 from ..fit.options import FitOptions
+from ..fit.predict import Answers
 from ..fit.prepare import Job, prepare
 from ..fit.record import describe_model
 from ..fit.voters import fit_and_predict
@@ -47,9 +48,9 @@ from .checks import (
     row_index,
     warn_of_order,
 )
-from .folder import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
 from .privacy import index_without_ids, make_table, numbered, summary_without_ids
 from .run import Run
+from .saved import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
 OPTION_WORDS = "training__, method__ or network__"
@@ -227,61 +228,38 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         label = pd.Categorical.from_codes(codes, self.classes_.tolist())
         table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
-        if self.estimator is not None:
-            return self._fit_any(x, table, self._fit_options(table, pi), weight, index)
-        inputs = Inputs.from_array(x, source="X")
-        assert isinstance(inputs.array, np.ndarray)
-        job = prepare(
-            table,
-            inputs,
-            self._fit_options(table, pi),
-            module=self._maker(inputs.array[:2]),
-            sample_weight=weight.astype(np.float32),
-        )
-        check_called(job, self.callbacks or ())
-        fabric = make_fabric(self.accelerator, job.training.precision)
+        options, rows, machine, note = self._fit_options(table, pi), weight.astype(np.float32), None, ""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
-            fitted, answers = fit_and_predict(job, lambda _: train(job, session), fabric)
+            if self.estimator is None:
+                job, fitted, answers = self._train(x, table, options, rows)
+            else:
+                self._check_estimator_alone(options)
+                machine, job, fitted, answers, note = fit_any(
+                    self.estimator, x, table, sample_weight=rows, seed=options.seed, pi_kinds=options.pi_kinds
+                )
             assert answers is not None
             self._keep(job, fitted, judge(job, fitted, answers), index)
+        if machine is not None:
+            self.estimator_ = machine
         self._warn(job, self.summary_.warnings)
+        if note:
+            self.summary_ = replace(self.summary_, warnings=[*self.summary_.warnings, note])
+            warnings.warn(note, DataWarning, stacklevel=2)
         return self
 
-    def _fit_any(
-        self,
-        x: NDArray[Any],
-        table: AnnotationTable,
-        options: FitOptions,
-        weight: NDArray[np.float64],
-        index: pd.Index | None,
-    ) -> Self:
-        """Fit the estimator in place of a network."""
-        self._check_estimator_alone()
-        if options.options:
-            raise UsageError(
-                f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
-                "leave it out."
-            )
-        with torch.random.fork_rng(devices=[]):
-            found = fit_any(
-                self.estimator,
-                x,
-                table,
-                sample_weight=weight.astype(np.float32),
-                seed=options.seed,
-                pi_kinds=options.pi_kinds,
-            )
-            results = judge(found.job, found.fitted, found.answers)
-        self._keep(found.job, found.fitted, results, index)
-        self.estimator_ = found.estimator
-        self._warn(found.job, results.summary.warnings)
-        if found.note:
-            self.summary_ = replace(self.summary_, warnings=[*self.summary_.warnings, found.note])
-            warnings.warn(found.note, DataWarning, stacklevel=3)
-        return self
+    def _train(
+        self, x: NDArray[Any], table: AnnotationTable, options: FitOptions, weight: NDArray[np.float32]
+    ) -> tuple[Job, Fitted, Answers | None]:
+        """Fit a network, or what stands for one."""
+        inputs = Inputs.from_array(x, source="X")
+        assert isinstance(inputs.array, np.ndarray)
+        job = prepare(table, inputs, options, module=self._maker(inputs.array[:2]), sample_weight=weight)
+        check_called(job, self.callbacks or ())
+        fabric = make_fabric(self.accelerator, job.training.precision)
+        session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
+        return job, *fit_and_predict(job, lambda _: train(job, session), fabric)
 
-    def _check_estimator_alone(self) -> None:
+    def _check_estimator_alone(self, options: FitOptions) -> None:
         """Refuse options of a network beside an estimator."""
         if self.method not in ("auto", "latent_truth"):
             raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
@@ -290,14 +268,16 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         given += [name for name in self._options if name.startswith(("training__", "network__"))]
         if given or self.setting != "default":
             raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
+        if options.options:
+            raise UsageError(
+                f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
+                "leave it out."
+            )
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
-        if not hasattr(self, "method_"):
-            check_is_fitted(self)
-        x = self._plain_rows(X)
-        if x is None:
-            x = self._validate(X, reset=False)
+        check_is_fitted(self)
+        x = self._validate(X, reset=False)
         if x.shape[1:] != self.in_shape_:
             raise UsageError(f"X has rows of shape {x.shape[1:]}, but the classifier was fitted with {self.in_shape_}.")
         if hasattr(self, "estimator_"):
@@ -325,15 +305,6 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if hasattr(self.estimator, "__sklearn_tags__") and not isinstance(self.estimator, type):
             tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
-
-    def _plain_rows(self, X: Any) -> NDArray[Any] | None:
-        """Return X as networks take it if nothing is wrong with it: scikit-learn's checks take longer than they do."""
-        plain = (
-            type(X) is np.ndarray and X.dtype in (np.float32, np.float64, np.uint8) and X.shape[1:] == self.in_shape_
-        )
-        if not plain or not len(X) or hasattr(self, "feature_names_in_") or not np.isfinite(X).all():
-            return None
-        return as_input(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return predicted labels (N,)."""
