@@ -62,7 +62,7 @@ QUICK = FitOptions("pi_dual", options={"epochs": 3, "width": 16, "random_pi": 2}
 def _no_report(request, monkeypatch):
     """The report takes most of the time of a short run and is tested elsewhere."""
     if "small_disk" not in request.fixturenames:
-        monkeypatch.setattr("pidual.api.run.build_report", lambda run: run.path / "report.html")
+        monkeypatch.setattr("pidual.api.fit.build_report", lambda run: run.path / "report.html")
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,10 @@ from ..data.pi.random_pi import derive_seed
 from ..errors import DataError, UsageError
 from ..errors.messages import first_line
 from ..fit.closed import ClosedFit
-from ..fit.fit import train
+from ..fit.fit import fit_and_predict, train
 from ..fit.options import FitOptions
 from ..fit.predict import Answers, chunks
 from ..fit.prepare import Job, prepare
-from ..fit.voters import fit_and_predict
 from ..learn.answers.judging import log_of
 from ..learn.engine import Fitted, Session, make_fabric
 

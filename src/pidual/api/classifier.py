@@ -22,13 +22,12 @@ from ..data.in_memory import pi_columns, pi_names
 from ..data.people import refuse_people_as_columns
 from ..detect.sentences import describe_copies
 from ..errors import DataWarning, UsageError
-from ..fit.fit import check_called, train
+from ..fit.fit import check_called, fit_and_predict, train
 from ..fit.judge import Results, judge
 from ..fit.options import FitOptions
 from ..fit.predict import Answers
 from ..fit.prepare import Job, prepare
 from ..fit.record import describe_model
-from ..fit.voters import fit_and_predict
 from ..learn.batch import as_storage
 from ..learn.engine import Callback, Fitted, Progress, Session, make_fabric, predicting_fabric
 from ..learn.engine.predict import predict_probabilities
@@ -427,7 +426,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return make
 
     def _progress(self) -> list[Progress]:
-        """A bar, or lines where there is no terminal, if asked for."""
+        """Return a bar, or lines where there is no terminal, if asked for."""
         from ..fit.terminal import choose_progress  # and click with it
 
         return [choose_progress()] if self.verbose else []
@@ -439,7 +438,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._own_module = self.module is not None
         self.method_ = fitted.method.cpu()
         self._model = numbered_classes(describe_model(job, fitted.method))
-        self.items_ = items_in_order(results.items, job.table, self.classes_, index)
+        self.items_ = _items_in_order(results.items, job.table, self.classes_, index)
         self.history_ = fitted.history
         self.model_selection_ = fitted.selection
         self.summary_ = results.summary
@@ -477,7 +476,7 @@ def is_option(name: str) -> bool:
     return name.startswith(tuple(OPTIONS))
 
 
-def items_in_order(
+def _items_in_order(
     items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
 ) -> pd.DataFrame:
     """Return the items by the rows of X they come first in, under the index of these."""

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs, load_probabilities, no_inputs
 from ..errors import UsageError
-from ..fit.fit import train
+from ..fit.fit import fit_and_predict, train
 from ..fit.judge import Results
 from ..fit.judge import judge as judge_labels
 from ..fit.options import FitOptions
 from ..fit.prepare import prepare
-from ..fit.voters import fit_and_predict
 from ..learn.engine import Session, make_fabric
 from ..run.records.summary import Summary
 

@@ -28,7 +28,7 @@ from ..errors.messages import first_line
 from ..files import replacing_folder, write_json
 from ..fit.factories import method_maker
 from ..fit.load_model import build_trained
-from ..fit.refit import refit_options
+from ..fit.refit import run_options
 from ..learn.batch import Spec
 from ..learn.engine.checkpoint import load_tensors, save_tensors, shape_mismatch
 from ..learn.methods import Method
@@ -44,7 +44,7 @@ NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
 SAVE_AGAIN = "save the classifier again"
 
 
-class SavedEstimator(Record, frozen=True):
+class _SavedEstimator(Record, frozen=True):
     """What estimator.json holds; `dtype` is that of the array of classes."""
 
     format: int
@@ -70,7 +70,7 @@ def save_classifier(model: Any, path: str | Path) -> Path:
     state, params = model.__getstate__(), model.get_params(deep=False)
     seed = params["random_state"]
     params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
-    described = SavedEstimator(
+    described = _SavedEstimator(
         format=FORMAT,
         parameters={name: _as_json(value) for name, value in params.items() if name not in NOT_SAVED},
         own_module=model._own_module,
@@ -97,7 +97,7 @@ def save_classifier(model: Any, path: str | Path) -> Path:
 def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any = None) -> Any:
     """Read what `save_classifier` wrote into a classifier that `make_one` makes."""
     folder = Path(path)
-    saved = read_record(folder / DESCRIBED, SavedEstimator, way_out=SAVE_AGAIN)
+    saved = read_record(folder / DESCRIBED, _SavedEstimator, way_out=SAVE_AGAIN)
     if saved.own_module and module is None:
         raise UsageError(f"The classifier in {folder} has a network of its own; give it again, with module=.")
     if not saved.own_module and module is not None:
@@ -128,7 +128,7 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
 def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> Any:
     """Make a classifier, by `make_one`, that has learned what a run has."""
     run = run if isinstance(run, Run) else Run.open(run)
-    stored, asked = run.model, refit_options(run)
+    stored, asked = run.model, run_options(run)
     kind = stored.inputs.kind
     if kind not in ("array", "columns", "images"):
         instead = "Run.predict" if kind == "text" else "Run.items and Run.predictions"

@@ -63,13 +63,13 @@ def next_answers(
 
     check_ending(out, (".csv", ".parquet", ".json"))
     opened = Run.open(run)
-    prices = None if cost is None else read_costs(opened, cost, table, key_file)
+    prices = None if cost is None else _read_costs(opened, cost, table, key_file)
     listed = opened.next_answers(budget, per_annotator=per_annotator, cost=prices)
     if names and "annotator" in listed:
-        known = real_names(opened, table, key_file)
+        known = _real_names(opened, table, key_file)
         listed["annotator"] = [known.get(str(name), name) for name in listed["annotator"]]
     if out is not None and out.suffix == ".json":
-        write_tasks(opened, listed, out, table)
+        _write_tasks(opened, listed, out, table)
     else:
         put_table(listed, out)
     error = 1 - float((opened.items["consensus_quality"]).mean())
@@ -80,7 +80,7 @@ def next_answers(
     )
 
 
-def read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None) -> dict[str, float]:
+def _read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None) -> dict[str, float]:
     """Read what an answer of each annotator costs, by the name that the run has."""
     import pandas as pd
 
@@ -101,11 +101,11 @@ def read_costs(run: "Run", path: Path, table: Path | None, key_file: Path | None
     here = set() if run.annotators is None else set(run.annotators["annotator"].astype(str))
     if set(given) <= here:
         return given
-    own = {real: name for name, real in real_names(run, table, key_file).items()}
+    own = {real: name for name, real in _real_names(run, table, key_file).items()}
     return {name if name in here else own.get(name, name): value for name, value in given.items()}
 
 
-def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
+def _real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
     """Real ids by the names that the run has."""
     from ..show.export.table import names_of_annotators, open_table
 
@@ -114,7 +114,7 @@ def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[st
     return {name: real for name, real in known.items() if name in here}
 
 
-def write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | None) -> None:
+def _write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | None) -> None:
     """Write tasks for Label Studio, in the order of the list."""
     from ..show.export import label_studio, open_table
 
