@@ -39,22 +39,8 @@ from pidual.run.predictions import read_frame
 pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
 
 EPOCHS = 120
-LONG = (
-    "--pi",
-    "annotator,seconds",
-    "--method",
-    "pi_dual",
-    "--batch-size",
-    "64",
-    "--epochs",
-    EPOCHS,
-    "--set",
-    "random_pi=2",
-    "--set",
-    "network.dropout=0.1",
-    "--set",
-    "select=best",
-)
+LONG = f"--pi annotator,seconds --method pi_dual --batch-size 64 --epochs {EPOCHS}".split()
+LONG += ["--set", "random_pi=2", "--set", "network.dropout=0.1", "--set", "select=best"]
 QUICK = FitOptions("pi_dual", options={"epochs": 3, "width": 16, "random_pi": 2})
 
 
@@ -556,21 +542,8 @@ def sizes(run):
     "full_at", ["config.json", "first state", "second state", "predictions.parquet", "report.html"]
 )
 def test_a_full_disk_is_said_and_the_run_can_go_on(crowd, small_disk, tmp_path, full_at):
-    options = [
-        "--pi",
-        "annotator,seconds",
-        "--method",
-        "pi_dual",
-        "--epochs",
-        4,
-        "--set",
-        "width=64",
-        "--set",
-        "network.width=64",
-        "--save-every",
-        0,
-        "--quiet",
-    ]
+    options = ["--pi", "annotator,seconds", "--method", "pi_dual", "--epochs", "4", "--save-every", "0", "--quiet"]
+    options += ["--set", "width=64", "--set", "network.width=64"]
     args = ["fit", crowd / "labels.csv", "--x", crowd / "x.npy", *options]
     assert run_cli([*args, "--out", tmp_path / "whole"])[0] == 0
     need = sizes(tmp_path / "whole")

@@ -37,7 +37,6 @@ from ..run.records.summary import Summary
 from .any_classifier import fit_any, probabilities
 from .checks import (
     as_input,
-    check_callbacks,
     check_complete,
     check_network,
     check_two_classes,
@@ -212,7 +211,6 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not trained on, but are judged like all others.
         """
-        check_callbacks(self.callbacks)
         index = row_index(X, y)
         warn_of_order(X, y, pi)
         if not self.keep_ids:

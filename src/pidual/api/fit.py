@@ -75,7 +75,7 @@ def fit_table(
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """
-    _check_kinds(table, inputs, callbacks)
+    _check_kinds(table, inputs)
     out, provenance, progress = Path(out), provenance or Provenance(), progress or Progress()
     before = None if from_run is None else Run.open(from_run)
     if before is not None:
@@ -132,7 +132,7 @@ def fit_table(
     return Run.holding(out, **known)
 
 
-def _check_kinds(table: Any, inputs: Any, callbacks: Sequence[Any]) -> None:
+def _check_kinds(table: Any, inputs: Any) -> None:
     """Refuse arguments of another kind."""
     if not isinstance(table, AnnotationTable):
         raise UsageError(
@@ -141,6 +141,3 @@ def _check_kinds(table: Any, inputs: Any, callbacks: Sequence[Any]) -> None:
         )
     if not isinstance(inputs, Inputs):
         raise UsageError(f"inputs must be Inputs, not {type(inputs).__name__}; make them with load_inputs.")
-    for each in callbacks:
-        if not isinstance(each, Callback):
-            raise UsageError(f"callbacks must be a list of pidual.Callback, not of {type(each).__name__}.")

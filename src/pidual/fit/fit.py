@@ -74,7 +74,9 @@ def _search_copies(job: Job, answers: Answers) -> tuple[Copies, Copies] | None:
 
 
 def check_called(job: Job, callbacks: Sequence[Callback]) -> None:
-    """Refuse callbacks where nothing is trained that would call them."""
+    """Refuse what is not a list of callbacks, and callbacks where nothing is trained that would call them."""
+    if not isinstance(callbacks, Sequence) or not all(isinstance(each, Callback) for each in callbacks):
+        raise UsageError(f"callbacks must be a list of objects of pidual.Callback, not {callbacks!r}.")
     if callbacks and not job.trains:
         raise UsageError(
             "There is nothing to call callbacks in: latent_truth on vectors is worked out, not trained. Leave them "
