@@ -262,7 +262,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_of_every_shape_can_be_fitted(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.api.run.build_report", lambda run: run.path / "report.html")
+    monkeypatch.setattr("pidual.api.fit.build_report", lambda run: run.path / "report.html")
     frame, x = SHAPES[shape]()
     write_key(tmp_path)
     frame.to_csv(tmp_path / "labels.csv", index=False)

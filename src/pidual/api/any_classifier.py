@@ -137,9 +137,6 @@ def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.f
 def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
     """Return q of every item and class, by the order of the table's items; an item without a row has zeros."""
     assert isinstance(fitted, ClosedFit)
-    assert fitted.answers is not None
-    assert fitted.judge is not None
-    assert fitted.probabilities is not None
     q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
     codes = job.rows.item.numpy()[fitted.answers.first(np.arange(len(job.rows.groups)))]
     for items in chunks(job):

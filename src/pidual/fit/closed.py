@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,24 +40,38 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass
+Asked = Callable[[Ints], Floats]  # from items, numbered as in `Rows.groups`, to their probabilities (n, K)
+
+
+@dataclass(kw_only=True)
 class ClosedFit(Fitted):
     """What was fitted without a training loop.
 
     Parameters
     ----------
-    answers : AnswerRows, optional
-    judge : Judge, optional
-    probabilities : callable, optional
-        From items, numbered as in `Rows.groups`, to their probabilities (n, K), by fits that have not seen them.
+    answers : AnswerRows
+    judge : Judge
+    probabilities : callable
+        From items to their probabilities by fits that have not seen them.
     untouched : callable, optional
         The same by fits that what is said about them has not reached in any way, where these are others.
     """
 
-    answers: AnswerRows | None = None
-    judge: Judge | None = None
-    probabilities: Callable[[Ints], Floats] | None = None
-    untouched: Callable[[Ints], Floats] | None = None
+    answers: AnswerRows
+    judge: Judge
+    probabilities: Asked
+    untouched: Asked | None
+
+
+class _Made(NamedTuple):
+    """What a fit has made, before it is a method."""
+
+    f: Any
+    judge: Judge
+    probabilities: Asked
+    untouched: Asked | None
+    likelihoods: list[float]
+    explained: float | None
 
 
 class _Inputs:
@@ -109,14 +123,21 @@ def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel |
             made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
         session.progress.stop()
-    f, judge, probabilities, untouched, likelihoods, explained = made
-    options = FittedTruth.options(answers.design, judge)
-    job.method_options = options
-    method = FittedTruth(f, job.spec, **options).hold(answers.design, judge).eval()
-    history = _records(likelihoods, started)
-    how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities, "untouched": untouched}
-    how["selection"] = _describe(judge, f, explained)
-    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], **how)
+    job.method_options = options = FittedTruth.options(answers.design, made.judge)
+    method = FittedTruth(made.f, job.spec, **options).hold(answers.design, made.judge).eval()
+    history = _records(made.likelihoods, started)
+    return ClosedFit(
+        method,
+        method.state_dict(),
+        selected_epoch=len(history) - 1,
+        history=history,
+        events=[],
+        selection=_describe(made),
+        answers=answers,
+        judge=made.judge,
+        probabilities=made.probabilities,
+        untouched=made.untouched,
+    )
 
 
 class _Rounds:
@@ -183,13 +204,9 @@ def _records(likelihoods: list[float], started: float) -> list[Record]:
     ]
 
 
-Asked = Callable[[Ints], Floats]
-Made = tuple[Any, Judge, Asked, Asked | None, list[float], float | None]
-
-
 def _fit_rounds(
     job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
-) -> Made:
+) -> _Made:
     """Fit f in closed form to evenly spaced items; all others are predicted."""
     some = learned[:: max(1, -(-len(learned) * job.spec.n_classes // LEARNED_NUMBERS))]
     said = answers.of(some, kept)[0]
@@ -198,8 +215,7 @@ def _fit_rounds(
     array, x_row = job.inputs.array, job.rows.x_row.numpy()
     assert isinstance(array, np.ndarray)
     x = _Inputs(array, x_row[first[row[1]]])
-    begin = start if start is not None and _fits(start, AnswerModel.empty(said)) else None
-    how: dict[str, Any] = {"start": begin, "state": rounds.state(said), "after_round": rounds.keep}
+    how: dict[str, Any] = {"start": _fitting(start, said), "state": rounds.state(said), "after_round": rounds.keep}
     how["processes"] = rounds.processes
     found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
     f = KernelMixture.of(found.f)
@@ -218,8 +234,8 @@ def _fit_rounds(
             p[part] = found.f.predict(others[items[part]])
         return p
 
-    untouched = partial(probabilities, known=found.first)
-    return f, found.judge, probabilities, untouched, found.likelihoods, _share_explained(found.p, found.posterior.q)
+    untouched, explained = partial(probabilities, known=found.first), _share_explained(found.p, found.posterior.q)
+    return _Made(f, found.judge, probabilities, untouched, found.likelihoods, explained)
 
 
 def _share_explained(p: Floats, q: Floats) -> float:
@@ -232,7 +248,7 @@ def _share_explained(p: Floats, q: Floats) -> float:
 
 def _fit_given(
     job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
-) -> Made:
+) -> _Made:
     """Fit the answer model to evenly spaced items, beside probabilities that are given, or alike for all items."""
     k = job.spec.n_classes
     first, x_row = answers.first(np.arange(len(job.rows.groups))), job.rows.x_row.numpy()
@@ -247,32 +263,35 @@ def _fit_given(
     per_item = len(job.rows) / len(first)
     some = learned[:: max(1, int(len(learned) * per_item * k // GIVEN_NUMBERS))]
     said = answers.of(some, kept)[0]
-    begin = start if start is not None and _fits(start, AnswerModel.empty(said)) else None
-    judge = fit_judge(said, log_of(probabilities(some)), truth=answers.truth(some), start=begin)
+    judge = fit_judge(said, log_of(probabilities(some)), truth=answers.truth(some), start=_fitting(start, said))
     f = build_network(job.network.name, in_shape=job.network.in_shape, n_classes=k)
     sharpness = judge.temper.sharpness if judge.misleading is None else judge.misleading.sharpness
     values = {"bias": sharpness * judge.model.bias[None]}
     if job.network.name == "given":
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
-    return f, judge, probabilities, None, [judge.temper.likelihood], None
+    return _Made(f, judge, probabilities, None, [judge.temper.likelihood], None)
 
 
-def _fits(start: AnswerModel, empty: AnswerModel) -> bool:
-    """Return whether an answer model has the shapes of another."""
-    return all(np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items())
+def _fitting(start: AnswerModel | None, said: Answers) -> AnswerModel | None:
+    """Return an answer model to start from if it has the shapes of one for these answers."""
+    empty = AnswerModel.empty(said)
+    same = start is not None and all(
+        np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items()
+    )
+    return start if same else None
 
 
-def _describe(judge: Judge, f: Any, explained: float | None) -> list[AnswerChoice]:
+def _describe(made: _Made) -> list[AnswerChoice]:
     """Return what held-out answers decided, for summary.json."""
-    misleading, temper = judge.misleading, judge.temper
+    misleading, temper = made.judge.misleading, made.judge.temper
     found = AnswerChoice(
         tau=temper.tau,
         sharpness=temper.sharpness,
         answer_log_likelihood=temper.likelihood,
         misleading_rate=None if misleading is None else misleading.rate,
         misleading_follow=None if misleading is None else misleading.follow,
-        kernels=f.shares if isinstance(f, KernelMixture) else {},
-        explained=explained,
+        kernels=made.f.shares if isinstance(made.f, KernelMixture) else {},
+        explained=made.explained,
     )
     return [found]

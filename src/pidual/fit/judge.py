@@ -64,8 +64,6 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
 def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -> Results:
     """Find which labels look wrong, why (if wanted), and what that says about items and annotators."""
     posteriors, scores = answers.posteriors, answers.scores
-    assert posteriors is not None
-    assert scores is not None
     rows = job.counted
     predictions, cutoff = mark_issues(answers.predictions, rows, reasons=reasons)
     memorised = _find_learning_by_heart(job, fitted, predictions)

@@ -42,9 +42,9 @@ class Answers:
     ----------
     predictions : Predictions
         One row per annotation; no label is marked.
-    posteriors : Posteriors, optional
-        Of all items; None where the consensus was left out.
-    scores : RowScores, optional
+    posteriors : Posteriors
+        Of all items.
+    scores : RowScores
         What the predictions are made of, and more.
     rows : AnswerRows, optional
         All annotations, and how their PI is read.
@@ -55,25 +55,16 @@ class Answers:
     """
 
     predictions: Predictions
-    posteriors: Posteriors | None = None
-    scores: "RowScores | None" = None
+    posteriors: Posteriors
+    scores: "RowScores"
     rows: AnswerRows | None = None
     judge: Judge | None = None
     by_input: "ItemProbabilities | None" = None
 
 
-def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
-    """Ask the fitted method about every annotation and item.
-
-    `consensus=False` leaves out what all answers say together, where the method judges one answer at a time: a
-    benchmark of labels needs none.
-    """
-    found = RowScores.empty(job.table.label_codes)
-    if not consensus and not job.method_class.by_item:
-        with using_threads(job.threads):
-            _put_all(job, fitted, fabric, found)
-        return Answers(found.predictions(job, None), scores=found)
-    kept = ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
+def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
+    """Ask the fitted method about every annotation and item."""
+    found, kept = RowScores.empty(job.table.label_codes), ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
     with using_threads(job.threads):
         _put_all(job, fitted, fabric, found, kept)
         tempered = Tempered.fit(job, kept) if job.trains and not job.cross_fitted else None
@@ -81,10 +72,21 @@ def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True)
             rows, judge = fitted.answers, fitted.judge
         else:
             rows, judge = _fit_beside(job, kept, tempered)
-        assert rows is not None
-        assert judge is not None
         posteriors = judge_all(job, fitted, fabric, rows, judge, kept, found, tempered)
     return Answers(found.predictions(job, posteriors), posteriors, found, rows, judge, kept)
+
+
+def predict_alone(job: Job, fitted: Fitted, fabric: Fabric) -> Predictions:
+    """Ask about every annotation without what all answers say together: a benchmark of labels needs none.
+
+    A method that judges items is asked as ever.
+    """
+    if job.method_class.by_item:
+        return predict(job, fitted, fabric).predictions
+    found = RowScores.empty(job.table.label_codes)
+    with using_threads(job.threads):
+        _put_all(job, fitted, fabric, found)
+    return found.predictions(job, None)
 
 
 @dataclass
@@ -265,7 +267,6 @@ def _scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
     if not isinstance(fitted, ClosedFit):
         yield from score_rows(fitted.method, job.rows, fabric, job.train)
         return
-    assert fitted.probabilities is not None
     for items in chunks(job):
         index, item = job.rows.groups.members(torch.from_numpy(items))
         p = fitted.probabilities(items).astype(np.float32)
@@ -332,7 +333,7 @@ def judge_all(
         if job.method_class.by_item:
             found.columns["gate"][index] = 1 - said.full * _truthfulness(judge.model.skills(answers))
 
-    if isinstance(fitted, ClosedFit) and fitted.probabilities is not None:
+    if isinstance(fitted, ClosedFit):
         for items in chunks(job):
             put(items, log_of(fitted.probabilities(items)))
     elif kept.every == 1:
