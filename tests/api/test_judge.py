@@ -12,8 +12,7 @@ from command_line import refused_and_nothing_written, run_cli, write_crowd
 
 import pidual
 from pidual.api.any_classifier import item_posteriors
-from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs
-from pidual.errors import DataError, UsageError
+from pidual.data import AnnotationTable, load_probabilities, no_inputs
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
@@ -269,19 +268,6 @@ def test_nan_in_a_table_of_probabilities(files):
 def test_options_that_do_not_go_together(files, options, parts):
     options = [files / option if str(option).endswith(".npy") else option for option in options]
     refused_and_nothing_written(files, fit(files, *options), 2, *parts)
-
-
-def test_python_refuses_the_same(files):
-    frame, y = make_answers()
-    table = AnnotationTable.from_frame(frame)
-    with pytest.raises(UsageError, match="latent_truth can judge given probabilities, not 'ce'"):
-        prepare(table, load_probabilities(make_probabilities(y), 3), FitOptions(method="ce"))
-    with pytest.raises(DataError, match="has 4 columns and table has 3 classes"):
-        prepare(table, load_probabilities(np.full((200, 4), 0.25), 4), FitOptions(method="latent_truth"))
-    with pytest.raises(UsageError, match="no network 'prior'"):
-        prepare(table, load_inputs(np.zeros((200, 2))), FitOptions(network="prior"))
-    with pytest.raises(DataError, match=r"pred_probs, row 1 .*sum to 1\.5"):
-        pidual.judge(frame, with_row(make_probabilities(y), 1, [0.5, 0.5, 0.5]))
 
 
 def test_answers_that_are_all_equal(files):
