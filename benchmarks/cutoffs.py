@@ -37,12 +37,12 @@ from detection import Cache, load
 from detection_scores import best_f1, f1
 from detection_sets import GROUPS, OPTIONS, SETS, Stored
 
-from pidual.api.judge import prepare_judging
 from pidual.data import AnnotationTable, load_probabilities
 from pidual.detect.cutoff import auto_cutoff, lowest
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.predict import predict
+from pidual.fit.prepare import prepare
 from pidual.learn.engine import Session, make_fabric
 from pidual.metrics import detection_auc
 from pidual.paper.score import prepare_data
@@ -82,7 +82,7 @@ def answers_of(name, data, seed, cache):
     fabric = make_fabric("cpu")
     if isinstance(data, Stored):
         table = AnnotationTable.from_frame(data.frame.drop(columns="y"), pi=list(data.pi), keep_ids=True)
-        job = prepare_judging(table, load_probabilities(data.p, table.classes))
+        job = prepare(table, load_probabilities(data.p, table.classes), FitOptions.judging())
         return predict(job, train(job, Session(fabric)), fabric)
     job = prepare_data(data, FitOptions(method="auto", seed=seed, accelerator="cpu", options=OPTIONS.get(name, {})))
     fitted, _ = cache.get(f"{name}.auto.{seed}", lambda: train(job, Session(fabric)))

@@ -33,10 +33,9 @@ from crowd_data import CROWDS
 
 from pidual.data import no_inputs
 from pidual.detect.gold import Calibrator, Evidence, Known, choose_items, expected_half_widths, held_out
-from pidual.fit.fit import train
+from pidual.fit.fit import fit_and_predict, train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
-from pidual.fit.voters import fit_and_predict
 from pidual.learn.answers.judging import log_of
 from pidual.learn.answers.posterior import put_together
 from pidual.learn.engine import Session, make_fabric

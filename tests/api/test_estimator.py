@@ -22,11 +22,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import (
-    check_methods_sample_order_invariance,
-    check_methods_subset_invariance,
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import pidual
@@ -109,12 +105,6 @@ def test_scikit_learn_checks(estimator, check):
 @parametrize_with_checks([PiDualClassifier()], expected_failed_checks=lambda estimator: MINIBATCHES)
 def test_scikit_learn_checks_of_the_defaults(estimator, check):
     check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("check", [check_methods_sample_order_invariance, check_methods_subset_invariance])
-def test_rows_are_predicted_alike_in_any_order_and_company(check):
-    check("PiDualClassifier", PiDualClassifier())
 
 
 def test_rows_without_weight_are_judged_but_not_learned_from(X, y, pi):
@@ -951,11 +941,11 @@ def test_what_diverged_can_be_saved(X, y, tmp_path):
     assert PiDualClassifier.load(model.save(tmp_path / "model")).history_ == [{"epoch": 0, "loss": None}]
 
 
-def change_json(change):
+def change_json(change, name="estimator.json"):
     def changed(folder):
-        described = json.loads((folder / "estimator.json").read_text())
+        described = json.loads((folder / name).read_text())
         change(described)
-        (folder / "estimator.json").write_text(json.dumps(described))
+        (folder / name).write_text(json.dumps(described))
 
     return changed
 
@@ -971,26 +961,14 @@ def cut(name):
         (cut("estimator.json"), r"estimator\.json is not valid JSON"),
         (cut("items.parquet"), r"items\.parquet cannot be read"),
         (lambda folder: (folder / "label_issues.parquet").unlink(), r"label_issues\.parquet is missing"),
-        (change_json(lambda saved: saved["learned"].update(predict=3)), "predict is unknown"),
-        (change_json(lambda saved: saved["learned"].pop("in_shape_")), "in_shape_ is missing"),
-        (change_json(lambda saved: saved["learned"].update(in_shape_=[6])), "as many features as"),
-        (change_json(lambda saved: saved["learned"].update(n_features_in_=6)), "as many features as"),
-        (
-            change_json(lambda saved: saved["learned"].update(feature_names_in_=["a"])),
-            "as many features as",
-        ),
-        (change_json(lambda saved: saved["classes"].update(dtype="zzz")), "classes are not of the type"),
-        (change_json(lambda saved: saved["classes"].update(values=["a", "b"])), "as many classes as model"),
-        (
-            change_json(lambda saved: saved["classes"].update(values=[["a"], ["b"], ["c"]])),
-            "a number or text, not a list",
-        ),
-        (change_json(lambda saved: saved["classes"].update(values=["a", "a", "b"])), "each once"),
-        (change_json(lambda saved: saved["model"]["network"]["options"].update(width=33)), "does not fit"),
+        (change_json(lambda saved: saved.update(dtype="zzz")), "classes are not of the type"),
+        (change_json(lambda saved: saved.update(classes=["a", "b"])), "as many classes as"),
+        (change_json(lambda saved: saved.update(classes=[["a"], ["b"], ["c"]])), "a number or text, not a list"),
         (change_json(lambda saved: saved.pop("own_module")), "own_module is missing"),
+        (change_json(lambda saved: saved["network"]["options"].update(width=33), "model.json"), "does not fit"),
     ],
 )
-def test_a_damaged_folder_is_refused_in_a_sentence(X, y, saved_ce, tmp_path, damage, said):
+def test_a_damaged_folder_is_refused_in_a_sentence(saved_ce, tmp_path, damage, said):
     folder = shutil.copytree(saved_ce, tmp_path / "model")
     damage(folder)
     with pytest.raises(RunError, match=said):

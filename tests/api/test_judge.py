@@ -11,9 +11,8 @@ from answers import make_answers, make_probabilities
 from command_line import refused_and_nothing_written, run_cli, write_crowd
 
 import pidual
-from pidual.api.judge import item_posteriors, prepare_judging
-from pidual.data import AnnotationTable, load_inputs, load_probabilities, no_inputs
-from pidual.errors import DataError, UsageError
+from pidual.api.any_classifier import item_posteriors
+from pidual.data import AnnotationTable, load_probabilities, no_inputs
 from pidual.fit.fit import train
 from pidual.fit.options import FitOptions
 from pidual.fit.prepare import prepare
@@ -32,7 +31,7 @@ NAMES = np.array(["cat", "dog", "owl"])
 def posteriors(table, pred_probs=None, **options):
     """q of every item."""
     inputs = no_inputs() if pred_probs is None else load_probabilities(pred_probs, table.classes)
-    job = prepare_judging(table, inputs, **options)
+    job = prepare(table, inputs, FitOptions.judging(**options))
     return item_posteriors(job, train(job))
 
 
@@ -271,19 +270,6 @@ def test_options_that_do_not_go_together(files, options, parts):
     refused_and_nothing_written(files, fit(files, *options), 2, *parts)
 
 
-def test_python_refuses_the_same(files):
-    frame, y = make_answers()
-    table = AnnotationTable.from_frame(frame)
-    with pytest.raises(UsageError, match="latent_truth can judge given probabilities, not 'ce'"):
-        prepare(table, load_probabilities(make_probabilities(y), 3), FitOptions(method="ce"))
-    with pytest.raises(DataError, match="has 4 columns and table has 3 classes"):
-        prepare(table, load_probabilities(np.full((200, 4), 0.25), 4), FitOptions(method="latent_truth"))
-    with pytest.raises(UsageError, match="no network 'prior'"):
-        prepare(table, load_inputs(np.zeros((200, 2))), FitOptions(network="prior"))
-    with pytest.raises(DataError, match=r"pred_probs, row 1 .*sum to 1\.5"):
-        pidual.judge(frame, with_row(make_probabilities(y), 1, [0.5, 0.5, 0.5]))
-
-
 def test_answers_that_are_all_equal(files):
     frame = pd.read_csv(files / "labels.csv").assign(label="cat")
     frame.to_csv(files / "labels.csv", index=False)
@@ -341,7 +327,7 @@ def dawid_skene(frame, n_classes, rounds=400, skill=1.0, confusions=1.0):
 def test_a_constant_f_is_dawid_skene_with_priors():
     frame, _ = make_answers(n_items=150, right=(0.85, 0.75, 0.65), seed=1)
     table = AnnotationTable.from_frame(frame.drop(columns="annotator"))  # one answer model for everybody
-    job = prepare_judging(table, no_inputs())
+    job = prepare(table, no_inputs(), FitOptions.judging())
     fitted = train(job)
     expected = dawid_skene(frame, 3)
     model, answers = fitted.judge.model, fitted.answers.of(np.arange(150))[0]
@@ -362,7 +348,7 @@ def test_two_identical_annotators_have_the_closed_form():
     second = np.where(rng.random(n) < 0.8, first, (first + 1 + np.arange(n) // k % 2) % k)
     frame = pd.DataFrame({"item": np.tile(np.arange(n), 2), "label": np.concatenate([first, second])})
     table = AnnotationTable.from_frame(frame)
-    job = prepare_judging(table, no_inputs())
+    job = prepare(table, no_inputs(), FitOptions.judging())
     fitted = train(job)
     empty = AnswerModel.empty(fitted.answers.of(np.arange(n))[0])
     fitted = replace(fitted, judge=Judge(empty, Temper(), np.full(k, -np.log(k))))

@@ -411,11 +411,11 @@ def test_a_gate_on_probabilities(files):
 @pytest.mark.parametrize(
     ("words", "exit_code", "sentence"),
     [
-        ([], 2, "Give a RUN, or labels and probabilities with --labels and --probs."),
-        (["--probs", "p.npy"], 2, "--probs needs --labels too."),
-        (["--labels", "y.npy"], 2, "--labels needs --probs too."),
-        (["--items", "y.npy"], 2, "--items needs --labels too."),
-        (["run", "--labels", "y.npy", "--probs", "p.npy"], 2, "Give a RUN or --labels, not both"),
+        ([], 2, "Give a RUN, or both labels and probabilities, with --labels and --probs."),
+        (["--probs", "p.npy"], 2, "Give a RUN, or both labels and probabilities, with --labels and --probs."),
+        (["--labels", "y.npy"], 2, "Give a RUN, or both labels and probabilities, with --labels and --probs."),
+        (["--items", "y.npy"], 2, "Give a RUN, or both labels and probabilities, with --labels and --probs."),
+        (["run", "--labels", "y.npy", "--probs", "p.npy"], 2, "Give a RUN, or --labels and --probs, not both"),
         (["--labels", "none.npy", "--probs", "p.npy"], 2, "none.npy does not exist"),
         (["--labels", "y.npy", "--probs", "none.npy"], 2, "none.npy does not exist"),
         (["--labels", "y.npy", "--probs", "t.csv"], 2, "t.csv is not a .npy or .npz file"),

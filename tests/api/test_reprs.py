@@ -85,7 +85,7 @@ def test_arguments_of_another_kind_are_refused(crowd, tmp_path):
         fit_table(crowd.frame, load_inputs(crowd.x), tmp_path / "run")
     with pytest.raises(UsageError, match="inputs must be Inputs, not ndarray; make them with load_inputs"):
         fit_table(table, crowd.x, tmp_path / "run")
-    with pytest.raises(UsageError, match=r"callbacks must be a list of pidual\.Callback, not of int"):
+    with pytest.raises(UsageError, match=r"callbacks must be a list of objects of pidual\.Callback, not \["):
         fit_table(table, load_inputs(crowd.x), tmp_path / "run", callbacks=[3])
     assert not (tmp_path / "run").exists()
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from command_line import run_cli
 
-from pidual.cli import digits_demo as demo
+from pidual.cli import cli
+from pidual.cli.demo import fit_digits
+from pidual.data.datasets.digits import load_digits_pi
 from pidual.learn.engine import Progress
 
 pytestmark = pytest.mark.shapes_unchecked
@@ -22,7 +24,7 @@ def published():
 
 
 def test_one_fit_of_the_demo(tmp_path):
-    run = demo.fit_digits(demo.load_digits_pi("high"), tmp_path / "run", "pi_dual", 0, Progress())
+    run = fit_digits(load_digits_pi("high"), tmp_path / "run", "pi_dual", 0, Progress())
     assert run.summary.evaluation.detection_auc == pytest.approx(published()[73, "pi_dual"][1], abs=0.005)
     page = (run.path / "report.html").read_text()
     assert "data:image/png" in page
@@ -32,12 +34,12 @@ def test_one_fit_of_the_demo(tmp_path):
 def test_the_table_is_for_reading(tmp_path, monkeypatch):
     row = {"dataset": "digits_pi_low", "noise_rate": 0.44, "method": "ce", "test_accuracy": 0.82, "detection_auc": 0.9}
     rows = [row | {"gate_auc": None, "seconds": 3.2}]
-    monkeypatch.setattr(demo, "run_demo", lambda out, **options: (rows, out / "report.html"))
+    monkeypatch.setitem(cli.commands["demo"].callback.__globals__, "run_demo", lambda *options: rows)
     code, out, _ = run_cli(["demo", "--out", tmp_path])
     assert code == 0
     shown = next(line for line in out.splitlines() if "digits_pi_low" in line)
     assert re.findall(r"[\w.%]+(?: s)?", shown) == ["digits_pi_low", "44.0%", "ce", "82.0%", "0.900", "3 s"]
-    assert out.endswith(f"Report: {tmp_path / 'report.html'}\n")
+    assert out.endswith(f"Report: {tmp_path / 'digits-low-latent_truth' / 'report.html'}\n")
 
 
 @pytest.mark.slow

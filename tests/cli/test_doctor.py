@@ -2,11 +2,8 @@
 
 import importlib.metadata
 import json
-import subprocess
-import sys
 
 import pytest
-import torch
 from command_line import run_cli
 
 from pidual import __version__
@@ -48,29 +45,11 @@ def findings(*arguments):
     return code, {check["name"]: check for check in found["checks"]}
 
 
-def test_every_requirement_of_this_package_is_understood():
-    wanted = list(doctor.requirements())
-    assert len(wanted) == len(importlib.metadata.requires("pidual"))
-    assert ("torch", "2.13", "") in wanted
-    assert set(doctor.EXTRAS) <= {extra for _, _, extra in wanted}
-
-
-def test_requirements_of_any_form_are_read(here):
-    assert list(doctor.requirements()) == [
-        ("click", "8.1", ""),
-        ("torch", "2.13", ""),
-        ("optuna", "4.3", "sweep"),
-        ("timm", "", "vision"),
-        ("pidual", "", "all"),
-        ("pages", "9.5", "docs"),
-    ]
-
-
 def test_all_is_well(here):
     code, found = findings()
     assert (code, found["torch"]["status"], found["sweep"]["status"]) == (0, "ok", "ok")
-    assert found["vision"]["text"].endswith("pip install 'pidual[vision]'")
-    assert found["threads"]["status"] == "ok"
+    assert "pip install 'pidual[vision]'" in found["vision"]["text"]
+    assert (found["devices"]["status"], found["devices"]["text"].split(";")[0]) == ("ok", "cpu")
 
 
 def test_optional_parts_are_not_needed(here):
@@ -97,8 +76,8 @@ def test_what_is_needed_fails(here, torch, status, says):
 def test_an_old_optional_part_is_named(here):
     here["optuna"] = "3.6.0"
     code, found = findings()
-    assert (code, found["sweep"]["status"]) == (0, "wrong")
-    assert "optuna 3.6.0 is older than 4.3" in found["sweep"]["text"]
+    assert (code, found["sweep"]["status"]) == (0, "missing")
+    assert "optuna: 3.6.0 is older than 4.3" in found["sweep"]["text"]
 
 
 def test_a_vision_library_that_does_not_fit_torch_is_named(here, monkeypatch):
@@ -107,8 +86,8 @@ def test_a_vision_library_that_does_not_fit_torch_is_named(here, monkeypatch):
         importlib, "import_module", lambda name: (_ for _ in ()).throw(RuntimeError("no operator\nmore"))
     )
     code, found = findings()
-    assert (code, found["vision"]["status"]) == (0, "wrong")
-    assert "timm does not fit the installed torch (no operator)" in found["vision"]["text"]
+    assert (code, found["vision"]["status"]) == (0, "missing")
+    assert "timm: does not fit the installed torch (no operator)" in found["vision"]["text"]
 
 
 def test_the_key_is_checked_beside_the_table_and_never_made(here, tmp_path):
@@ -156,14 +135,3 @@ def test_versions_that_are_equal(one, other):
 
 def test_the_version_is_printed():
     assert run_cli(["--version"])[:2] == (0, f"pidual, version {__version__}\n")
-
-
-@pytest.mark.skipif(
-    bool(torch.version.cuda or torch.version.hip) or sys.platform == "darwin", reason="this torch may have devices"
-)
-def test_it_does_not_load_torch_where_that_has_no_devices():
-    code = (
-        "from pidual.cli import cli\ncli(['doctor'], standalone_mode=False)\nimport sys\nprint('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "False"

@@ -381,7 +381,7 @@ def test_results_that_cannot_be_written(own, tmp_path, command):
     ("options", "parts"),
     [
         (["--cutoff", "abc"], ["--cutoff takes auto, reviewed or a number between 0 and 1", "'abc'"]),
-        (["--cutoff", "2"], ["2.0", "between 0 and 1"]),
+        (["--cutoff", "2"], ["'2'", "between 0 and 1"]),
         (["--cutoff", "nan"], ["nan", "between 0 and 1"]),
         (["--budget", "0"], ["--budget", "0 is not in the range"]),
         (["--budget", "3", "--cutoff", "0.2"], ["cutoff and budget both choose what to list"]),

@@ -559,9 +559,9 @@ def test_too_little_memory_is_one_sentence(crowd_files, monkeypatch):
         (too_large.value, "Unable to allocate"),
         (RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"), "alloc_cpu"),
     ]:
-        monkeypatch.setattr("pidual.fit.fit.prepare", mock.Mock(side_effect=error))
+        monkeypatch.setattr("pidual.api.fit.prepare", mock.Mock(side_effect=error))
         refused_and_nothing_written(crowd_files, fit(crowd_files), 1, "not enough memory", part, "--batch-size")
-    monkeypatch.setattr("pidual.fit.fit.prepare", mock.Mock(side_effect=RuntimeError("a fault of ours")))
+    monkeypatch.setattr("pidual.api.fit.prepare", mock.Mock(side_effect=RuntimeError("a fault of ours")))
     with pytest.raises(RuntimeError, match="a fault of ours"):
         fit(crowd_files)
 

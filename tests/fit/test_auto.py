@@ -203,14 +203,6 @@ def test_any_seed_and_number_of_threads_give_the_same_bytes(crowd, tmp_path, opt
         assert (tmp_path / "run" / name).read_bytes() == (crowd / "run" / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("option", [["--epochs", 2], ["--set", "folds=2"], ["--lr", 0.1]])
-def test_there_is_nothing_to_set_where_nothing_is_trained(crowd, tmp_path, option):
-    code, out, err = fit(crowd, *option, out=tmp_path / "run")
-    assert (code, out) == (2, "")
-    assert "latent_truth on vectors is worked out, not trained. Leave it out, or name a network" in err
-    assert not (tmp_path / "run").exists()
-
-
 # --- tables of every shape ---
 
 
@@ -262,7 +254,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_of_every_shape_can_be_fitted(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.api.run.build_report", lambda run: run.path / "report.html")
+    monkeypatch.setattr("pidual.api.fit.build_report", lambda run: run.path / "report.html")
     frame, x = SHAPES[shape]()
     write_key(tmp_path)
     frame.to_csv(tmp_path / "labels.csv", index=False)
@@ -278,16 +270,6 @@ def test_tables_of_every_shape_can_be_fitted(shape, tmp_path, monkeypatch):
     p = of_predict(tmp_path / "run", tmp_path / "x.npy").filter(regex="^p_")
     assert p.shape == (len(x), n_classes)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-4)
-
-
-def test_where_everybody_says_the_same_there_is_nothing_to_learn(tmp_path):
-    frame, x = answers()
-    frame.assign(label="cat").to_csv(tmp_path / "labels.csv", index=False)
-    np.save(tmp_path / "x.npy", x)
-    code, out, err = fit(tmp_path)
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith("Error: ")
-    assert not (tmp_path / "run").exists()
 
 
 # --- what must not go wrong ---

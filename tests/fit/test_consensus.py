@@ -13,7 +13,7 @@ from pidual.data.pi import EncodedPI
 from pidual.fit.fit import train
 from pidual.fit.judge import assess
 from pidual.fit.options import FitOptions
-from pidual.fit.predict import ItemProbabilities, Tempered, first_part, predict
+from pidual.fit.predict import ItemProbabilities, Tempered, first_part, predict_alone
 from pidual.fit.prepare import prepare
 from pidual.learn.answers.judging import fit_judge
 from pidual.learn.answers.model import log_softmax
@@ -219,12 +219,11 @@ def test_several_inputs_of_one_item_are_averaged():
 
 def test_a_benchmark_leaves_the_consensus_out(crowd):
     job, fit, fabric = fitted(crowd, "ce", options={"epochs": 2})
-    answers = predict(job, fit, fabric, consensus=False)
-    assert answers.posteriors is None
-    assert (answers.predictions.suggested == answers.predictions.predicted).all()
-    assert answers.predictions.n_issues == 0  # nothing is judged, and no reason is looked for
+    predictions = predict_alone(job, fit, fabric)
+    assert (predictions.suggested == predictions.predicted).all()
+    assert predictions.n_issues == 0  # nothing is judged, and no reason is looked for
     whole = assess(job, fit, fabric).predictions
-    assert (answers.predictions.label_quality == whole.frame["given_probability"]).all()  # of the network alone
+    assert (predictions.label_quality == whole.frame["given_probability"]).all()  # of the network alone
 
 
 def test_effects_of_categories_and_constants(tmp_path):

@@ -14,10 +14,10 @@ from test_consensus import judge_all, made
 import pidual
 from pidual.api.any_classifier import vote_shares
 from pidual.api.fit import fit_table
-from pidual.api.judge import prepare_judging
 from pidual.data import AnnotationTable, Inputs, load_probabilities
 from pidual.errors import DataWarning
 from pidual.fit.options import FitOptions
+from pidual.fit.prepare import prepare
 from pidual.learn.answers.judging import fit_judge
 from pidual.learn.answers.rows import AnswerRows
 from pidual.learn.batch import Rows
@@ -95,7 +95,7 @@ def test_rows_of_a_vote_share_its_weight():
     frame = pd.DataFrame({"item": [0, 0, 0, 1], "label": list("aabb"), "annotator": list("xxyx")})
     table = AnnotationTable.from_frame(frame)
     assert vote_shares(table, np.ones(4)).tolist() == [[0.5, 0.5], [0, 1]]
-    job = prepare_judging(table, load_probabilities(np.full((2, 2), 0.5), [0, 1]))
+    job = prepare(table, load_probabilities(np.full((2, 2), 0.5), [0, 1]), FitOptions.judging())
     assert job.counted.tolist() == [1, 2, 3]
 
 

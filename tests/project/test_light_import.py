@@ -38,7 +38,7 @@ def test_help_and_the_list_of_datasets_load_nothing_large():
 
 
 def test_a_fit_loads_no_sklearn_that_it_does_not_need():
-    assert loaded_by("import pidual.fit.fit", ["sklearn", "matplotlib"]) == []
+    assert loaded_by("import pidual.api.fit", ["sklearn", "matplotlib"]) == []
 
 
 WRONG = {  # words of a command: what it says

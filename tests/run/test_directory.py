@@ -304,7 +304,7 @@ import os, signal, sys
 from unittest import mock
 import torch
 torch.set_num_threads(1)
-import pidual.cli, pidual.fit.fit, pidual.show.report
+import pidual.cli, pidual.api.fit, pidual.show.report
 from pathlib import Path
 
 arguments, out, first = sys.argv[4:], Path(sys.argv[1]), sys.argv[2] == "force"

@@ -8,7 +8,6 @@ q of other items were made with the help of an item's own label, which so would 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,27 +20,17 @@ from ..data import AnnotationTable, load_probabilities
 from ..data.pi.random_pi import derive_seed
 from ..errors import DataError, UsageError
 from ..errors.messages import first_line
-from ..fit.fit import train
-from ..fit.predict import Answers
-from ..fit.prepare import Job
-from ..fit.voters import fit_and_predict
+from ..fit.closed import ClosedFit
+from ..fit.fit import fit_and_predict, train
+from ..fit.options import FitOptions
+from ..fit.predict import Answers, chunks
+from ..fit.prepare import Job, prepare
+from ..learn.answers.judging import log_of
 from ..learn.engine import Fitted, Session, make_fabric
-from .judge import item_posteriors, prepare_judging
 
 FOLDS = 5
 LEAST_WEIGHT = 0.02  # a class less likely than this gives no row to fit to
 FLOOR = 1e-4  # mixed into the classifier's probabilities: a class that it has not seen is not impossible
-
-
-@dataclass
-class AnyFitted:
-    """A classifier that predicts, and the labels judged by what it says about items that it has not seen."""
-
-    estimator: Any
-    job: Job
-    fitted: Fitted
-    answers: Answers
-    note: str  # how the classifier was given labels that are not certain, where it takes no weights
 
 
 def fit_any(
@@ -52,8 +41,8 @@ def fit_any(
     sample_weight: NDArray[np.floating[Any]],
     seed: int = 0,
     pi_kinds: Mapping[str, str] | None = None,
-) -> AnyFitted:
-    """Fit a classifier to the answers of a table.
+) -> tuple[Any, Job, Fitted, Answers | None, str]:
+    """Fit a classifier to the answers of a table; return it, the labels judged by it, and a note or "".
 
     Parameters
     ----------
@@ -81,19 +70,13 @@ def fit_any(
         machine = fit_soft(clone(estimator), x, q, learned[fold != part], weight_name)
         held_out = np.concatenate([learned[fold == part], others if part == 0 else []]).astype(np.int64)
         p[held_out] = probabilities(machine, x[held_out], k)
-    job = prepare_judging(
-        table,
-        load_probabilities(p, k),
-        pi_kinds=pi_kinds,
-        sample_weight=sample_weight,
-    )
+    job = prepare(table, load_probabilities(p, k), FitOptions.judging(pi_kinds), sample_weight=sample_weight)
     fabric = make_fabric("cpu")
     fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
     final = fit_soft(clone(estimator), x, item_posteriors(job, fitted), learned, weight_name)
-    note = "" if weight_name else f"{type(estimator).__name__} takes no sample weights: it was fitted to the most "
-    note += "" if weight_name else "probable class of each item."
-    assert answers is not None
-    return AnyFitted(final, job, fitted, answers, note)
+    name = type(estimator).__name__
+    note = f"{name} takes no sample weights: it was fitted to the most probable class of each item."
+    return final, job, fitted, answers, "" if weight_name else note
 
 
 def check_classifier(estimator: Any) -> str | None:
@@ -149,3 +132,14 @@ def probabilities(machine: Any, x: NDArray[Any], n_classes: int) -> NDArray[np.f
         p[:, machine.classes_] = machine.predict_proba(x)
     p = p.clip(min=0) + FLOOR / n_classes
     return np.asarray(p / p.sum(1, keepdims=True))
+
+
+def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
+    """Return q of every item and class, by the order of the table's items; an item without a row has zeros."""
+    assert isinstance(fitted, ClosedFit)
+    q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
+    codes = job.rows.item.numpy()[fitted.answers.first(np.arange(len(job.rows.groups)))]
+    for items in chunks(job):
+        said = fitted.judge(fitted.answers.of(items)[0], log_of(fitted.probabilities(items)))
+        q[codes[items]] = said.q
+    return q

@@ -3,7 +3,7 @@
 import hashlib
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import nn
 
 from ..errors import DataError, DataWarning, UsageError
-from ..learn.engine import Callback
 
 
 def as_input(X: NDArray[Any], *, allow_nan: bool = False) -> NDArray[Any]:
@@ -97,13 +96,6 @@ def check_weight(sample_weight: Any, X: NDArray[Any]) -> NDArray[np.float64]:
     if not (weight > 0).any():
         raise DataError("sample_weight is 0 for every row, so there is nothing to learn from.")
     return np.asarray(weight / weight[weight > 0].mean())
-
-
-def check_callbacks(callbacks: Any) -> None:
-    """Refuse what is not a list of callbacks."""
-    given = callbacks if isinstance(callbacks, Sequence) else [] if callbacks is None else None
-    if given is None or not all(isinstance(one, Callback) for one in given):
-        raise UsageError(f"callbacks must be a list of objects of pidual.Callback, not {callbacks!r}.")
 
 
 def check_two_classes(codes: NDArray[np.integer[Any]], classes: NDArray[Any]) -> None:

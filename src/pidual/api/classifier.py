@@ -22,12 +22,12 @@ from ..data.in_memory import pi_columns, pi_names
 from ..data.people import refuse_people_as_columns
 from ..detect.sentences import describe_copies
 from ..errors import DataWarning, UsageError
-from ..fit.fit import check_called, train
+from ..fit.fit import check_called, fit_and_predict, train
 from ..fit.judge import Results, judge
 from ..fit.options import FitOptions
+from ..fit.predict import Answers
 from ..fit.prepare import Job, prepare
 from ..fit.record import describe_model
-from ..fit.voters import fit_and_predict
 from ..learn.batch import as_storage
 from ..learn.engine import Callback, Fitted, Progress, Session, make_fabric, predicting_fabric
 from ..learn.engine.predict import predict_probabilities
@@ -37,7 +37,6 @@ from ..run.records.summary import Summary
 from .any_classifier import fit_any, probabilities
 from .checks import (
     as_input,
-    check_callbacks,
     check_complete,
     check_network,
     check_two_classes,
@@ -47,9 +46,9 @@ from .checks import (
     row_index,
     warn_of_order,
 )
-from .folder import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
 from .privacy import index_without_ids, make_table, numbered, summary_without_ids
 from .run import Run
+from .saved import classifier_of_run, load_classifier, made_by, numbered_classes, save_classifier
 
 OPTIONS = {"training__": "", "method__": "", "network__": "network."}  # and how `pidual fit --set` begins them
 OPTION_WORDS = "training__, method__ or network__"
@@ -212,7 +211,6 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         sample_weight : array (N,), optional
             Weight of every row. Rows of weight 0 are not trained on, but are judged like all others.
         """
-        check_callbacks(self.callbacks)
         index = row_index(X, y)
         warn_of_order(X, y, pi)
         if not self.keep_ids:
@@ -227,61 +225,38 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         label = pd.Categorical.from_codes(codes, self.classes_.tolist())
         table = make_table(label, items, pi, weight, self.keep_ids)
         self.in_shape_ = x.shape[1:]
-        if self.estimator is not None:
-            return self._fit_any(x, table, self._fit_options(table, pi), weight, index)
-        inputs = Inputs.from_array(x, source="X")
-        assert isinstance(inputs.array, np.ndarray)
-        job = prepare(
-            table,
-            inputs,
-            self._fit_options(table, pi),
-            module=self._maker(inputs.array[:2]),
-            sample_weight=weight.astype(np.float32),
-        )
-        check_called(job, self.callbacks or ())
-        fabric = make_fabric(self.accelerator, job.training.precision)
+        options, rows, machine, note = self._fit_options(table, pi), weight.astype(np.float32), None, ""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):  # the caller's generator stays as it is
-            session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
-            fitted, answers = fit_and_predict(job, lambda _: train(job, session), fabric)
+            if self.estimator is None:
+                job, fitted, answers = self._train(x, table, options, rows)
+            else:
+                self._check_estimator_alone(options)
+                machine, job, fitted, answers, note = fit_any(
+                    self.estimator, x, table, sample_weight=rows, seed=options.seed, pi_kinds=options.pi_kinds
+                )
             assert answers is not None
             self._keep(job, fitted, judge(job, fitted, answers), index)
+        if machine is not None:
+            self.estimator_ = machine
         self._warn(job, self.summary_.warnings)
+        if note:
+            self.summary_ = replace(self.summary_, warnings=[*self.summary_.warnings, note])
+            warnings.warn(note, DataWarning, stacklevel=2)
         return self
 
-    def _fit_any(
-        self,
-        x: NDArray[Any],
-        table: AnnotationTable,
-        options: FitOptions,
-        weight: NDArray[np.float64],
-        index: pd.Index | None,
-    ) -> Self:
-        """Fit the estimator in place of a network."""
-        self._check_estimator_alone()
-        if options.options:
-            raise UsageError(
-                f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
-                "leave it out."
-            )
-        with torch.random.fork_rng(devices=[]):
-            found = fit_any(
-                self.estimator,
-                x,
-                table,
-                sample_weight=weight.astype(np.float32),
-                seed=options.seed,
-                pi_kinds=options.pi_kinds,
-            )
-            results = judge(found.job, found.fitted, found.answers)
-        self._keep(found.job, found.fitted, results, index)
-        self.estimator_ = found.estimator
-        self._warn(found.job, results.summary.warnings)
-        if found.note:
-            self.summary_ = replace(self.summary_, warnings=[*self.summary_.warnings, found.note])
-            warnings.warn(found.note, DataWarning, stacklevel=3)
-        return self
+    def _train(
+        self, x: NDArray[Any], table: AnnotationTable, options: FitOptions, weight: NDArray[np.float32]
+    ) -> tuple[Job, Fitted, Answers | None]:
+        """Fit a network, or what stands for one."""
+        inputs = Inputs.from_array(x, source="X")
+        assert isinstance(inputs.array, np.ndarray)
+        job = prepare(table, inputs, options, module=self._maker(inputs.array[:2]), sample_weight=weight)
+        check_called(job, self.callbacks or ())
+        fabric = make_fabric(self.accelerator, job.training.precision)
+        session = Session(fabric, callbacks=[*(self.callbacks or ()), *self._progress()])
+        return job, *fit_and_predict(job, lambda _: train(job, session), fabric)
 
-    def _check_estimator_alone(self) -> None:
+    def _check_estimator_alone(self, options: FitOptions) -> None:
         """Refuse options of a network beside an estimator."""
         if self.method not in ("auto", "latent_truth"):
             raise UsageError(f"estimator needs method='latent_truth' (or 'auto'), not '{self.method}'.")
@@ -290,6 +265,11 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         given += [name for name in self._options if name.startswith(("training__", "network__"))]
         if given or self.setting != "default":
             raise UsageError(f"{(given or ['setting'])[0]} is for networks, and estimator takes their place; give one.")
+        if options.options:
+            raise UsageError(
+                f"There is no '{next(iter(options.options))}' to set beside an estimator, as nothing else is trained; "
+                "leave it out."
+            )
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities (N, n_classes), columns in the order of `classes_`; no PI is needed."""
@@ -456,7 +436,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return make
 
     def _progress(self) -> list[Progress]:
-        """A bar, or lines where there is no terminal, if asked for."""
+        """Return a bar, or lines where there is no terminal, if asked for."""
         from ..fit.terminal import choose_progress  # and click with it
 
         return [choose_progress()] if self.verbose else []
@@ -468,7 +448,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._own_module = self.module is not None
         self.method_ = fitted.method.cpu()
         self._model = numbered_classes(describe_model(job, fitted.method))
-        self.items_ = items_in_order(results.items, job.table, self.classes_, index)
+        self.items_ = _items_in_order(results.items, job.table, self.classes_, index)
         self.history_ = fitted.history
         self.model_selection_ = fitted.selection
         self.summary_ = results.summary
@@ -506,7 +486,7 @@ def is_option(name: str) -> bool:
     return name.startswith(tuple(OPTIONS))
 
 
-def items_in_order(
+def _items_in_order(
     items: pd.DataFrame, table: AnnotationTable, classes: NDArray[Any], index: pd.Index | None
 ) -> pd.DataFrame:
     """Return the items by the rows of X they come first in, under the index of these."""

@@ -88,7 +88,7 @@ def find_label_issues(
     >>> np.flatnonzero(find_label_issues(labels, pred_probs))
     array([3])
     """
-    refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint, multi_label)
+    _refuse_cleanlab(rank_by_kwargs, filter_by, confident_joint, multi_label)
     if return_indices_ranked_by not in (None, *RANKINGS):
         raise UsageError(
             f"return_indices_ranked_by must be one of {', '.join(RANKINGS)} or None, not {return_indices_ranked_by!r}."
@@ -97,19 +97,19 @@ def find_label_issues(
         raise UsageError(f"frac_noise must be a share from 0 to 1, not {frac_noise!r}.")
     given = read_given(labels, pred_probs, classes=classes, annotators=annotators)
     predictions, summary = judge_given(given, reasons=False)
-    warn_of_verdict(summary.verdict)
-    chosen = choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
+    _warn_of_verdict(summary.verdict)
+    chosen = _choose(predictions, frac_noise, num_to_remove_per_class, min_examples_per_class)
     if as_frame:
-        return as_cleanlab(given, predictions.with_issues(chosen))
+        return _as_cleanlab(given, predictions.with_issues(chosen))
     if return_indices_ranked_by is None:
         mask = np.zeros(given.shape, dtype=bool)
         mask[given.places] = chosen
         return mask
-    ranked = rank(given, predictions, np.flatnonzero(chosen), return_indices_ranked_by)
+    ranked = _rank(given, predictions, np.flatnonzero(chosen), return_indices_ranked_by)
     return given.row[ranked] if len(given.shape) == 1 else np.stack([place[ranked] for place in given.places], 1)
 
 
-def refuse_cleanlab(
+def _refuse_cleanlab(
     rank_by_kwargs: Mapping[str, Any] | None, filter_by: str, confident_joint: Any, multi_label: bool
 ) -> None:
     """Refuse what has no meaning here."""
@@ -127,7 +127,7 @@ def refuse_cleanlab(
         )
 
 
-def warn_of_verdict(found: Verdict) -> None:
+def _warn_of_verdict(found: Verdict) -> None:
     """Warn if the issues should not be used, or not alone."""
     words = {"failed": "Do not use these issues", "doubtful": "Do not rely on these issues alone"}
     if found.status in words:
@@ -135,7 +135,7 @@ def warn_of_verdict(found: Verdict) -> None:
         warnings.warn(text, DataWarning, stacklevel=3)
 
 
-def choose(predictions: Predictions, share: float, per_class: Sequence[int] | None, least: int) -> NDArray[np.bool_]:
+def _choose(predictions: Predictions, share: float, per_class: Sequence[int] | None, least: int) -> NDArray[np.bool_]:
     """Choose the labels to return by what cleanlab's options say."""
     given, order = predictions.given, np.argsort(predictions.label_quality, kind="stable")
     k = len(predictions.classes)
@@ -154,7 +154,7 @@ def choose(predictions: Predictions, share: float, per_class: Sequence[int] | No
     return chosen
 
 
-def rank(given: Given, predictions: Predictions, rows: NDArray[np.int64], by: str) -> NDArray[np.int64]:
+def _rank(given: Given, predictions: Predictions, rows: NDArray[np.int64], by: str) -> NDArray[np.int64]:
     """Return these labels, worst first, by a score of cleanlab's or by label_quality."""
     labels, step = given.codes[rows], max(1, FIT_NUMBERS // given.probs.shape[1])
     worth = predictions.label_quality[rows].astype(np.float64)
@@ -171,7 +171,7 @@ def rank(given: Given, predictions: Predictions, rows: NDArray[np.int64], by: st
     return rows[np.argsort(worth, kind="stable")]
 
 
-def as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:
+def _as_cleanlab(given: Given, predictions: Predictions) -> pd.DataFrame:
     """Return one row a label, with the columns of CleanLearning's `find_label_issues`."""
     frame = predictions.frame
     own = ["is_label_issue", "label_quality", "given_label", "predicted_label", "consensus_label"]

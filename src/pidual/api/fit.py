@@ -1,15 +1,30 @@
 """The one job as a call: an annotation table and inputs become a run."""
 
+import contextlib
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs
-from ..fit.fit import fit_into
+from ..errors import UsageError
+from ..fit.fit import check_called, fit_and_predict, train_into
+from ..fit.judge import judge
 from ..fit.options import FitOptions, Provenance
-from ..learn.engine import Callback, Progress
+from ..fit.prepare import prepare
+from ..fit.record import check_config, describe, go_on_as_started, start_run, write_run
+from ..fit.refit import begin_again, describe_change, known_classes, refit_options
+from ..learn.engine import Callback, Interrupted, Progress, Session, make_fabric
+from ..learn.engine.checkpoint import StateStore
+from ..run.decisions import copy_decisions
+from ..run.files import RunFiles
+from ..run.lifecycle import begun_folder, check_directory, locked, promote
+from ..run.records.config import as_source
 from ..show.report import build_report
 from .run import Run
 
@@ -60,20 +75,69 @@ def fit_table(
     stop : callable
         Asked at every step; True saves the state and raises Interrupted.
     """
-    made = fit_into(
-        table,
-        inputs,
-        Path(out),
-        options,
-        truth=truth,
-        before=None if from_run is None else Run.open(from_run),
-        provenance=provenance or Provenance(),
-        force=force,
-        resume=resume,
-        save_every=save_every,
-        progress=progress or Progress(),
-        callbacks=callbacks,
-        stop=stop,
-        write_report=build_report,
-    )
-    return Run.holding(made.path, **made.known)
+    _check_kinds(table, inputs)
+    out, provenance, progress = Path(out), provenance or Provenance(), progress or Progress()
+    before = None if from_run is None else Run.open(from_run)
+    if before is not None:
+        truth, options = known_classes(before, table, truth), options or refit_options(before)
+    options = options or FitOptions()
+    check = partial(check_directory, out, force=force, resume=resume)
+    check(inputs=(reads := (table.source, inputs.source, *provenance.reads)))
+    job = prepare(table, inputs, options, truth=truth)
+    check_called(job, callbacks)
+    job.warnings[:0] = provenance.warnings
+    if resume:
+        go_on_as_started(begun_folder(out), job)
+    source = as_source(provenance.source)
+    config = describe(job, source if before is None else begin_again(before, job, source))
+    config = check_config(out, config)
+    fabric = make_fabric(options.accelerator, job.training.precision)
+    first = fabric.global_rank == 0
+    fabric.barrier()  # the others have checked the directory before there is anything in it
+    with locked(out) if first else contextlib.nullcontext():
+        if first:
+            check(inputs=reads)  # another process may have been here
+        begun = start_run(out, config, force=force, resume=resume) if first else None
+        folder, config, finished = fabric.broadcast(begun)
+        notes = [f"Warning: {warning}" for warning in job.warnings]
+        notes += [f"The run in {out} stays until this one is finished."] if folder != out else []
+        if job.choice:
+            progress.heading(job.choice)
+        for text in notes:
+            progress.note(text)
+        run = RunFiles(folder)
+        if not finished:
+            started = time.monotonic()
+            store = StateStore(folder / "state", save_every, config.run_id)
+            session = Session(fabric, store, (*callbacks, progress), stop)
+            fitted, answers = fit_and_predict(job, partial(train_into, folder, job, session), fabric, progress)
+            if stop():
+                raise Interrupted("stopped after training, before the labels were judged")
+            if answers is not None:
+                results = judge(job, fitted, answers)
+                summary = results.summary
+                for text in summary.warnings[len(job.warnings) :]:
+                    progress.note(f"Warning: {text}")
+                change = None if before is None else describe_change(before, results.items, summary)
+                seconds = time.monotonic() - started
+                results.summary = replace(summary, from_run=change, seconds_total=seconds)
+                run = write_run(folder, config, job, fitted, results)
+        if first:
+            promote(out, folder)
+            if not (out / "report.html").exists():
+                build_report(run.moved(out))
+    if before is not None and first:
+        copy_decisions(before, RunFiles(out))
+    known = {name: run.known[name] for name in ("config", "summary", "history") if name in run.known}
+    return Run.holding(out, **known)
+
+
+def _check_kinds(table: Any, inputs: Any) -> None:
+    """Refuse arguments of another kind."""
+    if not isinstance(table, AnnotationTable):
+        raise UsageError(
+            f"table must be an AnnotationTable, not {type(table).__name__}; make it with read_table, or with "
+            "AnnotationTable.from_frame or from_arrays."
+        )
+    if not isinstance(inputs, Inputs):
+        raise UsageError(f"inputs must be Inputs, not {type(inputs).__name__}; make them with load_inputs.")

@@ -19,16 +19,12 @@ from numpy.typing import NDArray
 
 from ..data import AnnotationTable, Inputs, load_probabilities, no_inputs
 from ..errors import UsageError
-from ..fit.closed import ClosedFit
-from ..fit.fit import train
+from ..fit.fit import fit_and_predict, train
 from ..fit.judge import Results
 from ..fit.judge import judge as judge_labels
 from ..fit.options import FitOptions
-from ..fit.predict import chunks
-from ..fit.prepare import Job, prepare
-from ..fit.voters import fit_and_predict
-from ..learn.answers.judging import log_of
-from ..learn.engine import Fitted, Session, make_fabric
+from ..fit.prepare import prepare
+from ..learn.engine import Session, make_fabric
 from ..run.records.summary import Summary
 
 
@@ -109,34 +105,9 @@ def judge_inputs(
     table: AnnotationTable, inputs: Inputs, *, pi_kinds: Mapping[str, str] | None = None, reasons: bool = True
 ) -> Results:
     """Judge a table and inputs that are checked, as `judge` does; give reasons if wanted."""
-    job = prepare_judging(table, inputs, pi_kinds=pi_kinds)
+    job = prepare(table, inputs, FitOptions.judging(pi_kinds))
     with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
         fabric = make_fabric("cpu")
         fitted, answers = fit_and_predict(job, lambda _: train(job, Session(fabric)), fabric)
         assert answers is not None
         return judge_labels(job, fitted, answers, reasons=reasons)
-
-
-def prepare_judging(
-    table: AnnotationTable,
-    inputs: Inputs,
-    *,
-    pi_kinds: Mapping[str, str] | None = None,
-    sample_weight: NDArray[np.floating[Any]] | None = None,
-) -> Job:
-    """Check and join what judging needs."""
-    return prepare(table, inputs, FitOptions.judging(pi_kinds), sample_weight=sample_weight)
-
-
-def item_posteriors(job: Job, fitted: Fitted) -> NDArray[np.float32]:
-    """q of every item and class, by the order of the table's items; an item without a row has zeros."""
-    assert isinstance(fitted, ClosedFit)
-    assert fitted.answers is not None
-    assert fitted.judge is not None
-    assert fitted.probabilities is not None
-    q = np.zeros((len(job.table.frame["item"].cat.categories), job.spec.n_classes), np.float32)
-    codes = job.rows.item.numpy()[fitted.answers.first(np.arange(len(job.rows.groups)))]
-    for items in chunks(job):
-        said = fitted.judge(fitted.answers.of(items)[0], log_of(fitted.probabilities(items)))
-        q[codes[items]] = said.q
-    return q

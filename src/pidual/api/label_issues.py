@@ -47,7 +47,7 @@ def judge_given(given: Given, *, reasons: bool = True) -> tuple[Predictions, Jud
     return predictions, Judged(predictions.n_issues, cutoff, found, noise, noise.rate, findings)
 
 
-class Seen(NamedTuple):
+class _Seen(NamedTuple):
     """What the classifier says about every row.
 
     Parameters
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
     shuffled_labels: Codes
 
 
-def judge_labels(given: Given) -> tuple[Seen, Said]:
+def judge_labels(given: Given) -> tuple[_Seen, Said]:
     """Judge one label of every row: fit to evenly spaced rows, then check and judge all, a part at a time."""
     rows, p = spaced_rows(given.probs, min(FIT_ROWS, max(1, FIT_NUMBERS // given.probs.shape[1])))
     model, guesses = fit_one_label(given.codes[rows], p), np.random.default_rng(0).permutation(given.codes)
@@ -77,10 +77,10 @@ def judge_labels(given: Given) -> tuple[Seen, Said]:
         first = p.argmax(1)
         seen.append((first, *(np.minimum(p[place, each], 1) for each in (first, labels, guess)), guess))
         said.append(model(labels, block))
-    return Seen(*map(np.concatenate, zip(*seen, strict=True))), Said(*map(np.concatenate, zip(*said, strict=True)))
+    return _Seen(*map(np.concatenate, zip(*seen, strict=True))), Said(*map(np.concatenate, zip(*said, strict=True)))
 
 
-def find_verdict(predictions: Predictions, seen: Seen, noise: Rate, findings: Detection) -> Verdict:
+def find_verdict(predictions: Predictions, seen: _Seen, noise: Rate, findings: Detection) -> Verdict:
     """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
     given, shuffled = predictions.given, (seen.shuffled, seen.shuffled_labels)
     chance, _ = verdict.find_chance(seen.confidence, given, *shuffled, answers_alone=False, what="probabilities")
@@ -97,7 +97,7 @@ def find_verdict(predictions: Predictions, seen: Seen, noise: Rate, findings: De
 
 
 def _judge_answers(given: Given, label: pd.Categorical, reasons: bool) -> tuple[Predictions, Judged]:
-    """The same, where it is known who gave each label."""
+    """Judge labels of known annotators by the answer model with all of its parts."""
     from .judge import judge_inputs
 
     check_probabilities(given.probs, len(given.classes), given.source)

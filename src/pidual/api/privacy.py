@@ -34,12 +34,12 @@ def make_table(
             "a class of y has an e-mail address in it, which every copy of the classifier would hold; rename the "
             "class, or keep ids with keep_ids=True."
         )
-    others = {name: without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
+    others = {name: _without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
     ordered = {name: in_order(column, weight > 0) for name, column in others.items()}
     return replace(table, frame=table.frame.assign(**ordered))
 
 
-def without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
+def _without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
     """Return a PI column with numbers in place of people, and of e-mail addresses among other values."""
     who = people_in(name, values)
     if not who:
@@ -65,7 +65,7 @@ def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:
 
 
 def summary_without_ids(summary: Summary, annotators: pd.DataFrame | None) -> Summary:
-    """A summary with the numbers of `numbered` in place of annotators' ids."""
+    """Return a summary with the numbers of `numbered` in place of annotators' ids."""
     agreement = summary.agreement
     if agreement is None or annotators is None:
         return summary
@@ -76,7 +76,7 @@ def summary_without_ids(summary: Summary, annotators: pd.DataFrame | None) -> Su
 
 
 def numbered(annotators: pd.DataFrame, summary: Summary) -> pd.DataFrame:
-    """The annotators' table with numbers in place of ids; the summary has them already."""
+    """Return the annotators' table with numbers in place of ids; the summary has them already."""
     names = [f"annotator-{i}" for i in range(1, len(annotators) + 1)]
     copies = pd.Series(copied_by(names, summary.copies), dtype="str")
     return annotators.assign(annotator=pd.Categorical(names), copies=copies)

@@ -56,7 +56,7 @@ class Run(RunFiles):
         return f"Run({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the run in a few numbers."""
+        """Show the run in a few numbers in a notebook."""
         about, found = self.config, self.summary if (self.path / "summary.json").exists() else None
         numbers = {
             "method": about.method,

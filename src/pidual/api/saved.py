@@ -1,19 +1,25 @@
-"""A fitted classifier as a folder of plain files. There is no pickle in it, so that reading one runs no code of others.
+"""A fitted classifier as a folder, and one made of a run. There is no pickle: reading a folder runs no code of others.
 
-estimator.json         parameters, classes, the network, summary, history
-model.safetensors      weights
-label_issues.parquet   one row per training row; items.parquet; annotators.parquet
+estimator.json                    parameters, classes, summary, history
+model.json, model.safetensors     the method, as a run directory has it
+label_issues.parquet, items.parquet, annotators.parquet    with the index of X
 """
 
+import copy
+import math
+import numbers
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Meta
 from msgspec.structs import asdict, replace
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ..data.inputs import shape_as_given
@@ -22,93 +28,162 @@ from ..errors.messages import first_line
 from ..files import replacing_folder, write_json
 from ..fit.factories import method_maker
 from ..fit.load_model import build_trained
+from ..fit.refit import run_options
 from ..learn.batch import Spec
-from ..learn.engine.checkpoint import load_tensors, readable, save_tensors, shape_mismatch
+from ..learn.engine.checkpoint import load_tensors, save_tensors, shape_mismatch
 from ..learn.methods import Method
+from ..options import option_names
 from ..run.records.model import Model
-from ..run.records.reading import Options, Positive, Record, Shape, file_digest, read_record
-from ..run.records.summary import AnswerChoice, Summary
+from ..run.records.reading import FORMAT, Options, Record, read_record
+from ..run.records.summary import Summary
+from .run import Run
 
-DESCRIBED, WEIGHTS = "estimator.json", "model.safetensors"
+DESCRIBED, MODEL, WEIGHTS = "estimator.json", "model.json", "model.safetensors"
 FRAMES = ("label_issues", "items", "annotators")
+NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
+SAVE_AGAIN = "save the classifier again"
 
 
-class SavedClasses(Record, frozen=True):
-    """The classes of a classifier, and the type of the array that holds them."""
-
-    dtype: str
-    values: Annotated[list[str | int | float | bool], Meta(min_length=1)]
-
-
-class Learned(Record, frozen=True, forbid_unknown_fields=True):
-    """What a classifier has learned, by the names of its attributes."""
-
-    n_features_in_: Positive
-    feature_names_in_: list[str] | None
-    in_shape_: Shape
-    summary_: Summary
-    history_: list[dict[str, Any]]
-    model_selection_: list[AnswerChoice]
-
-    def __post_init__(self) -> None:
-        names = self.feature_names_in_
-        if self.n_features_in_ != self.in_shape_[0] or (names is not None and len(names) != self.n_features_in_):
-            raise ValueError("must have as many features as in_shape_ says")
-
-
-class SavedClassifier(Record, frozen=True):
-    """What estimator.json holds; `digest` is that of the weights."""
+class _SavedEstimator(Record, frozen=True):
+    """What estimator.json holds; `dtype` is that of the array of classes."""
 
     format: int
     parameters: Options
     own_module: bool
-    classes: SavedClasses
-    model: Model
-    learned: Learned
-    digest: str = ""
-
-    def __post_init__(self) -> None:
-        classes = {(type(value), value) for value in self.classes.values}  # noqa: PD011
-        if not len(classes) == len(self.classes.values) == self.model.spec.n_classes:
-            raise ValueError("must have as many classes as model.spec.n_classes says, each once")
-        if self.learned.in_shape_ != shape_as_given(self.model.inputs.to_json()):
-            raise ValueError("must have in_shape_ as model.inputs.shape says")
+    dtype: str
+    classes: Annotated[list[str | int | float | bool], Meta(min_length=1)]
+    feature_names: list[str] | None
+    summary: Summary
+    history: list[dict[str, Any]]
 
 
-SAVE_AGAIN = "save the classifier again"
-
-
-class Saved(NamedTuple):
-    """What a folder holds.
-
-    `described` is estimator.json; frames that the classifier did not have are missing.
-    """
-
-    described: SavedClassifier
-    method: Method
-    frames: dict[str, pd.DataFrame]
-
-
-def save_fitted(
-    folder: Path, described: SavedClassifier, method: Method, frames: Mapping[str, pd.DataFrame | None]
-) -> None:
-    """Write a folder; an earlier one of its kind is replaced when the new one is complete."""
+def save_classifier(model: Any, path: str | Path) -> Path:
+    """Write a fitted classifier; an earlier one in its folder is replaced when the new one is complete."""
+    check_is_fitted(model)
+    if hasattr(model, "estimator_"):
+        raise UsageError("A classifier with an estimator in place of a network cannot be saved; use joblib.")
+    folder = Path(path)
     if folder.exists() and not (folder.is_dir() and ((folder / DESCRIBED).exists() or not any(folder.iterdir()))):
         raise UsageError(f"{folder} exists and is not a saved classifier; choose another place.")
     if folder.resolve() == Path.cwd():
         raise UsageError("A classifier needs a folder of its own, not the one you are in; name one to be made.")
+    state, params = model.__getstate__(), model.get_params(deep=False)
+    seed = params["random_state"]
+    params["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else None
+    described = _SavedEstimator(
+        format=FORMAT,
+        parameters={name: _as_json(value) for name, value in params.items() if name not in NOT_SAVED},
+        own_module=model._own_module,
+        dtype=model.classes_.dtype.str,
+        classes=model.classes_.tolist(),
+        feature_names=_as_json(getattr(model, "feature_names_in_", None)),
+        summary=state["summary_"],
+        history=_as_json(state["history_"]),
+    )
     try:
         with replacing_folder(folder) as new:
-            save_tensors(new / WEIGHTS, {f"method.{name}": value for name, value in method.state_dict().items()})
-            for name, frame in frames.items():
-                if frame is not None:
-                    write_with_index(new / f"{name}.parquet", frame)
-            write_json(new / DESCRIBED, replace(described, digest=file_digest(new / WEIGHTS)).to_json())
+            weights = model.method_.state_dict()
+            save_tensors(new / WEIGHTS, {f"method.{name}": value for name, value in weights.items()})
+            write_json(new / MODEL, model._model.to_json())
+            for name in FRAMES:
+                if state[f"{name}_"] is not None:
+                    _write_frame(new / f"{name}.parquet", state[f"{name}_"])
+            write_json(new / DESCRIBED, described.to_json())
     except OSError as error:
         raise RunError(f"Cannot write {folder} ({error.strerror or error}); choose another place.") from error
+    return folder
 
 
-def write_with_index(path: Path, frame: pd.DataFrame) -> None:
+def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any = None) -> Any:
+    """Read what `save_classifier` wrote into a classifier that `make_one` makes."""
+    folder = Path(path)
+    saved = read_record(folder / DESCRIBED, _SavedEstimator, way_out=SAVE_AGAIN)
+    if saved.own_module and module is None:
+        raise UsageError(f"The classifier in {folder} has a network of its own; give it again, with module=.")
+    if not saved.own_module and module is not None:
+        raise UsageError(f"The classifier in {folder} has no network of its own; leave module= out.")
+    stored = read_record(folder / MODEL, Model, way_out=SAVE_AGAIN)
+    if module is None:
+        method = build_trained(folder / MODEL, stored, folder / WEIGHTS)[0]
+    else:
+        method = _around_module(folder, stored, module)
+    try:
+        classes = np.array(saved.classes, dtype=np.dtype(saved.dtype))
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise RunError(f"{folder / DESCRIBED}: classes are not of the type it says; {SAVE_AGAIN}.") from error
+    if not len(classes) == len(np.unique(classes)) == stored.spec.n_classes:
+        raise RunError(f"{folder} has not as many classes as its model, each once; {SAVE_AGAIN}.")
+    known = {name: value for name, value in saved.parameters.items() if name not in (*NOT_SAVED, "self")}
+    model = make_one(**known, module=module)
+    _learned(model, stored, method, classes, saved.summary, saved.history)
+    model._own_module = saved.own_module
+    if saved.feature_names is not None:
+        model.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+    for name in FRAMES:
+        there = name != "annotators" or (folder / "annotators.parquet").exists()
+        setattr(model, f"{name}_", _read_frame(folder / f"{name}.parquet", classes) if there else None)
+    return model
+
+
+def classifier_of_run(make_one: Callable[..., Any], run: Run | str | Path) -> Any:
+    """Make a classifier, by `make_one`, that has learned what a run has."""
+    run = run if isinstance(run, Run) else Run.open(run)
+    stored, asked = run.model, run_options(run)
+    kind = stored.inputs.kind
+    if kind not in ("array", "columns", "images"):
+        instead = "Run.predict" if kind == "text" else "Run.items and Run.predictions"
+        raise UsageError(f"The inputs of {run.path} are of the kind '{kind}' and no array X; use {instead}.")
+    options = {}
+    for name, value in asked.options.items():
+        of = "training__" if name in option_names() else "" if name.startswith("network.") else "method__"
+        options[of + name.replace("network.", "network__")] = value
+    model = make_one(asked.method, setting=asked.setting, network=asked.network, random_state=asked.seed, **options)
+    numbered = numbered_classes(stored)
+    _learned(model, numbered, run.load(), np.array(stored.classes), run.summary, run.history)
+    if kind == "columns":
+        model.feature_names_in_ = np.array(stored.inputs.columns, dtype=object)
+    model.items_, model.annotators_ = run.items, run.annotators
+    model.label_issues_ = model._issues(run.predictions)
+    return model
+
+
+def _learned(
+    model: Any, stored: Model, method: Method, classes: NDArray[Any], summary: Summary, history: list[dict[str, Any]]
+) -> None:
+    """Let a classifier have learned this."""
+    model.classes_, model.method_, model._model, model._own_module = classes, method, stored, False
+    model.in_shape_ = tuple(shape_as_given(stored.inputs.to_json()))
+    model.n_features_in_ = model.in_shape_[0]
+    model.summary_, model.history_, model.model_selection_ = summary, history, summary.model_selection
+
+
+def _around_module(folder: Path, stored: Model, module: Any) -> Method:
+    """Return the method in a folder around a network of the user's own."""
+    spec = Spec(**asdict(stored.spec))
+    method = method_maker(stored.method, stored.method_options, spec, lambda: made_by(module), twice=True)()
+    weights = {name.removeprefix("method."): value for name, value in load_tensors(folder / WEIGHTS).items()}
+    if wrong := shape_mismatch(method.state_dict(), weights):
+        raise UsageError(f"The module is not the one that {folder} was saved with: {wrong}; give that one.")
+    method.load_state_dict(weights)
+    return method.eval()
+
+
+def made_by(module: Any) -> nn.Module:
+    """Make the network that a user gives: a copy of a module, or what a callable makes."""
+    if not callable(module):
+        raise UsageError(f"module must be an nn.Module or a callable that makes one, not {module!r}.")
+    made = module if isinstance(module, nn.Module) else module()
+    if not isinstance(made, nn.Module):
+        raise UsageError(f"module() must make an nn.Module, not {type(made).__name__}.")
+    return copy.deepcopy(made).cpu()
+
+
+def numbered_classes(model: Model) -> Model:
+    """Return the model with numbers as classes, as a classifier has their names."""
+    return replace(model, classes=list(range(len(model.classes))), pi=[])
+
+
+def _write_frame(path: Path, frame: pd.DataFrame) -> None:
     """Write a frame whose index counts."""
     try:
         pq.write_table(pa.Table.from_pandas(frame), path)
@@ -119,34 +194,24 @@ def write_with_index(path: Path, frame: pd.DataFrame) -> None:
         ) from error
 
 
-def read_with_index(path: Path) -> pd.DataFrame:
-    """Read what `write_with_index` wrote."""
+def _read_frame(path: Path, classes: NDArray[Any]) -> pd.DataFrame:
+    """Read what `_write_frame` wrote; classes are categories again, as Parquet keeps those of text alone."""
     if not path.is_file():
         raise RunError(f"{path} is missing or is not a file; {SAVE_AGAIN}.")
     try:
         frame: pd.DataFrame = pq.read_table(path).to_pandas()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({first_line(error)}); {SAVE_AGAIN}.") from error
-    return frame
+    found = [name for name in ("worst_class", "favourite_label") if name in frame]
+    return frame.assign(**{name: pd.Categorical(frame[name], categories=classes.tolist()) for name in found})
 
 
-def load_fitted(folder: Path, make: Callable[[], nn.Module] | None = None) -> Saved:
-    """Read a folder; `make` makes the network, where it was a module of the user's own."""
-    described = read_record(folder / DESCRIBED, SavedClassifier, way_out=SAVE_AGAIN)
-    model = described.model
-    with readable(folder / WEIGHTS):
-        if file_digest(folder / WEIGHTS) != described.digest:
-            raise ValueError("its contents have changed since it was written")
-    if make is None:
-        method, _ = build_trained(folder / DESCRIBED, model, folder / WEIGHTS)
-    else:
-        spec = Spec(**asdict(model.spec))
-        method = method_maker(model.method, model.method_options, spec, make, twice=True)()
-        tensors = load_tensors(folder / WEIGHTS)
-        weights = {name.removeprefix("method."): value for name, value in tensors.items()}
-        if wrong := shape_mismatch(method.state_dict(), weights):
-            raise UsageError(f"The module is not the one that {folder} was saved with: {wrong}; give that one.")
-        method.load_state_dict(weights)
-    paths = {name: folder / f"{name}.parquet" for name in FRAMES}
-    frames = {name: read_with_index(path) for name, path in paths.items() if name != "annotators" or path.exists()}
-    return Saved(described, method.eval(), frames)
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON has it: plain numbers and lists in place of NumPy's, null if not finite."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

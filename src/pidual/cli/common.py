@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -119,3 +120,9 @@ def print_table(frame: "pd.DataFrame") -> None:
 def name_of(table: Path) -> str:
     """Return the name of a table or folder without its endings; `.` is called what its folder is called."""
     return Path(os.path.abspath(table)).name.lstrip(".").split(".")[0]
+
+
+def next_name(path: Path) -> Path:
+    """Return where the run after another one goes: runs/labels, runs/labels-2, runs/labels-3."""
+    numbered = re.fullmatch(r"(.+)-(\d+)", path.name)
+    return path.with_name(f"{numbered[1]}-{int(numbered[2]) + 1}" if numbered else f"{path.name}-2")

@@ -2,21 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ..errors import RunError, TooManyIssues, UsageError
-from .common import (
-    check_ending,
-    print_table,
-    said_warnings,
-    say,
-    write_table,
-)
+from .common import check_ending, print_table, said_warnings, say, write_table
 from .options import PATH, json_option, names, run_argument, unquoted
 
 DIGITS = 4  # of shares and scores in CSV
@@ -101,25 +94,28 @@ def detect(
     from ..detect import Choice, list_labels
 
     check_ending(out, (".csv", ".parquet", ".json"))
-    choice = Choice(parse_cutoff(cutoff, run), budget, parse_per_class(per_class), only, by, resting)
-    limit = parse_share(fail_over) if fail_over is not None else None
+    share = limit = None
+    if per_class is not None:
+        takes = "--per-class takes a number of labels such as 20 or a share such as 5%"
+        share = _parse_number(per_class, takes, lambda n: 0 < n < 1 or (n % 1 == 0 < n and not per_class.endswith("%")))
+    if fail_over is not None:
+        limit = _parse_number(fail_over, "--fail-over takes a share such as 5% or 0.05", lambda n: 0 <= n <= 1)
+    choice = Choice(_parse_cutoff(cutoff, run), budget, share, only, by, resting)
     if limit is not None and choice != Choice(choice.cutoff):
         raise UsageError(
             "--fail-over counts all labels that look wrong; leave out options that list other labels or only some."
         )
-    check_source(run, files)
     with said_warnings():
-        found = of_run(run) if run is not None else of_files(**files)
+        found = _of_files(run, **files) if run is None or any(files.values()) else _of_run(run)
     if limit is not None and found.failure:
         raise RunError(found.failure)
     listed = list_labels(found.predictions, choice, found.about)
     listed = listed if run is not None else listed.drop(columns="split")  # nothing was held out
-    ours = [name for name in listed if name not in found.predictions.pi_columns]
-    own = [name for name in ours if listed[name].dtype.kind == "f"]
+    own = [name for name in listed if name not in found.predictions.pi_columns and listed[name].dtype.kind == "f"]
     plain = listed.astype(dict.fromkeys(own, "float64")).round(dict.fromkeys(own, DIGITS))
     if out is not None:
         write_table(plain if out.suffix == ".csv" else listed, out)
-    describe(found, choice, listed, as_json=as_json)
+    _describe(found, choice, listed, as_json=as_json)
     if out is None and not as_json:
         print_table(plain)
     n = len(found.predictions)
@@ -129,24 +125,8 @@ def detect(
         )
 
 
-@dataclass(frozen=True)
-class Found:
-    """What is known about all labels.
-
-    Parameters
-    ----------
-    predictions : Predictions
-    summary : Judged
-        As that of a run.
-    what : str
-        What the verdict is about: a fit, or a judgement without one.
-    failure : str, optional
-        Why the labels must not be counted.
-    calibration : Calibration, optional
-        Estimates from decisions of reviewers.
-    about : Series of text, optional
-        What items are about, by row.
-    """
+class _Found(NamedTuple):
+    """What is known about all labels, by a fit or a judgement; `failure` says why they must not be counted."""
 
     predictions: "Predictions"
     summary: "Judged"
@@ -156,21 +136,7 @@ class Found:
     about: "pd.Series[str] | None" = None
 
 
-def check_source(run: Path | None, files: Mapping[str, Any]) -> None:
-    """Refuse both a run and files, or neither."""
-    given = [f"--{name}" for name, value in files.items() if value is not None]
-    if run is not None and given:
-        raise UsageError(f"Give a RUN or {given[0]}, not both: the labels of a run have been judged already.")
-    missing = [f"--{name}" for name in ("labels", "probs") if files[name] is None]
-    if run is None and missing:
-        raise UsageError(
-            f"{given[0]} needs {missing[0]} too."
-            if given
-            else "Give a RUN, or labels and probabilities with --labels and --probs."
-        )
-
-
-def of_run(path: Path) -> Found:
+def _of_run(path: Path) -> _Found:
     """Read what a run has found."""
     from ..api.run import Run
 
@@ -179,11 +145,22 @@ def of_run(path: Path) -> Found:
     if verdict.status == "failed":
         why = verdict.reasons[0] if verdict.reasons else "training collapsed"
         failure = f"The fit in {run.path} failed ({why.rstrip('.')}), so its labels were not judged; fit again."
-    return Found(run.predictions, run.summary, "fit", failure, run.calibration, run.about_items)
+    return _Found(run.predictions, run.summary, "fit", failure, run.calibration, run.about_items)
 
 
-def of_files(labels: str, probs: str, annotator: str | None, items: str | None, classes: list[str] | None) -> Found:
+def _of_files(
+    run: Path | None,
+    labels: str | None,
+    probs: str | None,
+    annotator: str | None,
+    items: str | None,
+    classes: list[str] | None,
+) -> _Found:
     """Judge labels by a classifier's probabilities."""
+    if run is not None:
+        raise UsageError("Give a RUN, or --labels and --probs, not both: the labels of a run have been judged already.")
+    if labels is None or probs is None:
+        raise UsageError("Give a RUN, or both labels and probabilities, with --labels and --probs.")
     from ..api.label_issues import judge_given
     from ..data.given import read_given, read_values
 
@@ -198,10 +175,10 @@ def of_files(labels: str, probs: str, annotator: str | None, items: str | None, 
     predictions, summary = judge_given(given)
     failed = summary.verdict.status == "failed"
     failure = f"{labels} cannot be judged by {probs}. {summary.verdict.reasons[0]}" if failed else None
-    return Found(predictions, summary, "judgement", failure)
+    return _Found(predictions, summary, "judgement", failure)
 
 
-def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
+def _describe(found: _Found, choice: "Choice", listed: "pd.DataFrame", *, as_json: bool) -> None:
     """Say how many labels are listed and how many of them are expected to be wrong."""
     from ..detect import expected_precision
     from ..detect.sentences import describe_calibration, describe_list
@@ -212,14 +189,14 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
     if as_json:
         known = ("estimated_noise_rate", "noise", "n_issues", "cutoff", "verdict")
         counts = {"n_listed": len(listed), "n_rows": n, "share": len(listed) / n, "expected_precision": precision}
-        told = {} if found.calibration is None else {"reviewed": found.calibration.to_json()}
+        reviewed = {} if found.calibration is None else {"reviewed": found.calibration.to_json()}
         values = summary.to_json()
-        click.echo(json.dumps(counts | {name: values[name] for name in known} | told, indent=2))
+        click.echo(json.dumps(counts | {name: values[name] for name in known} | reviewed, indent=2))
         return
     verdict = summary.verdict
     if verdict.status != "ok":
-        how = "failed" if verdict.status == "failed" else f"is {verdict.status}"
-        say(f"Warning: the {found.what} {how}: {' '.join(verdict.reasons)}")
+        state = "failed" if verdict.status == "failed" else f"is {verdict.status}"
+        say(f"Warning: the {found.what} {state}: {' '.join(verdict.reasons)}")
     expected = None if verdict.status == "failed" else precision
     if text := describe_list(len(listed), expected, stated, resting=choice.resting):
         say(text)
@@ -227,19 +204,13 @@ def describe(found: Found, choice: "Choice", listed: "pd.DataFrame", *, as_json:
         say(describe_calibration(found.calibration))
 
 
-def parse_cutoff(text: str | None, run: Path | None) -> float | None:
-    """Parse a number between 0 and 1; None for auto."""
+def _parse_cutoff(text: str | None, path: Path | None) -> float | None:
+    """Parse a number between 0 and 1, or find the cut-off by what reviewers decided on a run; None for auto."""
     if text is None or text == "auto":
         return None
-    if text == "reviewed":
-        return reviewed_cutoff(run)
-    with contextlib.suppress(ValueError):
-        return float(text)
-    raise UsageError(f"--cutoff takes auto, reviewed or a number between 0 and 1, not '{text}'.")
-
-
-def reviewed_cutoff(path: Path | None) -> float:
-    """Return the cut-off by what reviewers decided on a run."""
+    if text != "reviewed":
+        takes = "--cutoff takes auto, reviewed or a number between 0 and 1"
+        return _parse_number(text, takes, lambda n: 0 <= n <= 1)
     from ..api.run import Run
 
     found = None if path is None else Run.open(path).calibration
@@ -248,29 +219,13 @@ def reviewed_cutoff(path: Path | None) -> float:
     return found.cutoff
 
 
-def parse_per_class(text: str | None) -> float | None:
-    """Parse 20, or 5%."""
-    if text is None:
-        return None
+def _parse_number(text: str, takes: str, is_valid: Callable[[float], bool]) -> float:
+    """Parse 5% as 0.05, and a number as it is."""
     with contextlib.suppress(ValueError):
-        number = parse_number(text)
-        if 0 < number < 1 or (number >= 1 and number == int(number) and not text.endswith("%")):
+        number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        if is_valid(number):
             return number
-    raise UsageError(f"--per-class takes a number of labels such as 20 or a share such as 5%, not '{text}'.")
-
-
-def parse_number(text: str) -> float:
-    """Parse 5% as 0.05, and 20 as it is."""
-    return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-
-
-def parse_share(text: str) -> float:
-    """Parse 5% or 0.05."""
-    with contextlib.suppress(ValueError):
-        share = parse_number(text)
-        if 0 <= share <= 1:
-            return share
-    raise UsageError(f"--fail-over takes a share such as 5% or 0.05, not '{text}'.")
+    raise UsageError(f"{takes}, not '{text}'.")
 
 
 @click.command()

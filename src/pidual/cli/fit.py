@@ -9,10 +9,9 @@ import click
 from ..errors import UsageError
 from ..errors.handling import collected_warnings
 from ..run.lifecycle import check_directory
-from .common import is_first_process, name_of, say, stop_signals, terminal_progress, writing
-from .job import describe_unused_columns, load_job
+from .common import is_first_process, name_of, next_name, say, stop_signals, terminal_progress, writing
+from .job import describe_unused_columns, fit_again, load_job, read_as_before
 from .options import PATH, data_options, json_option, judging_options, quiet_option, training_options
-from .refit import fit_again, next_name, read_as_before
 
 LONG_TABLE = 2e7  # bytes from which on reading it takes long enough to say so
 
@@ -127,21 +126,12 @@ def fit(
             stop=stop,
         )
     if is_first_process():
-        print_result(run, as_json=as_json)
+        if as_json:
+            click.echo(json.dumps({"run": str(run.path), **run.summary.to_json()}, indent=2))
+        else:
+            from ..detect.sentences import describe_run
+
+            lines = describe_run(run.config, run.summary)
+            click.echo("\n".join([*lines, f"Report: {run.path / 'report.html'}"]))
         if run.summary.verdict.status == "failed" and not keep_going:
             raise click.exceptions.Exit(1)
-
-
-def print_result(run: Any, *, as_json: bool) -> None:
-    """What a run found, as JSON or for people."""
-    if as_json:
-        click.echo(json.dumps({"run": str(run.path), **run.summary.to_json()}, indent=2))
-    else:
-        print_summary(run)
-
-
-def print_summary(run: Any) -> None:
-    """Print what a run found, for people."""
-    from ..detect.sentences import describe_run
-
-    click.echo("\n".join([*describe_run(run.config, run.summary), f"Report: {run.path / 'report.html'}"]))

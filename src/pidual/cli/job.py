@@ -15,12 +15,15 @@ from .names import LIBRARIES, METHOD_NAMES, NETWORK_NAMES
 from .options import given_on_command_line, in_quotes, unquoted
 
 if TYPE_CHECKING:
+    from ..api.run import Run
     from ..data import AnnotationTable, Inputs
     from ..fit.options import FitOptions
 
 NAMED = ("epochs", "batch_size", "lr", "precision")  # of training, with an option of their own
 ASKED = ("x", "columns", "text", "image_size", "probs", "no_x", "pi", "key_file")  # kept to read the data again
 READ = ("item", "label", "annotator", "y", "split", "same", "exact_labels")  # how to read the table
+MOVED = ("x", "probs", "key_file")  # files of a run that may be elsewhere when it is fitted again
+FREE = (*MOVED, *NAMED, "settings", "accelerator", "threads")  # options beside --from
 
 
 def check_method_name(name: str, *groups: str) -> None:
@@ -29,7 +32,7 @@ def check_method_name(name: str, *groups: str) -> None:
         raise UsageError(no_method(name, METHOD_NAMES, groups))
 
 
-def check_network_name(name: str | None) -> None:
+def _check_network_name(name: str | None) -> None:
     """Refuse a network that does not exist, without loading torch."""
     library, _, inner = (name or "").partition(":")
     known = name in (None, *NETWORK_NAMES) or (library in LIBRARIES and inner)
@@ -38,7 +41,7 @@ def check_network_name(name: str | None) -> None:
         raise UsageError(f"There is no network '{name}'; choose one of {names}.")
 
 
-def check_inputs_given_once(options: dict[str, Any]) -> None:
+def _check_inputs_given_once(options: dict[str, Any]) -> None:
     """Refuse two kinds of inputs, and a method that cannot judge labels without a network of x."""
     without_x = [option for option in ("probs", "no_x") if options.get(option)]
     if not without_x:
@@ -55,19 +58,19 @@ def check_inputs_given_once(options: dict[str, Any]) -> None:
         )
 
 
-def check_options(options: dict[str, Any]) -> None:
+def _check_options(options: dict[str, Any]) -> None:
     """Refuse what can be refused before torch is loaded and data is read."""
     from ..fit.settings import split_settings
     from ..options import Training
 
     check_method_name(options["method"] or "auto", "auto")
-    check_inputs_given_once(options)
-    check_network_name(options["network"])
+    _check_inputs_given_once(options)
+    _check_network_name(options["network"])
     check_given_once(options, NAMED)
-    Training(**split_settings(options["settings"]).training | given_training(options), seed=options["seed"])
+    Training(**split_settings(options["settings"]).training | _given_training(options), seed=options["seed"])
 
 
-def given_training(options: dict[str, Any]) -> dict[str, Any]:
+def _given_training(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of training that were given by options of their own."""
     return {name: options[name] for name in NAMED if options[name] is not None}
 
@@ -99,25 +102,25 @@ def describe_unused_columns(table: "AnnotationTable", pi_given: bool) -> list[st
 
 def load_job(table: Path, options: dict[str, Any]) -> tuple["AnnotationTable", "Inputs", "FitOptions", dict[str, Any]]:
     """Read table and inputs, and sort the options of `fit` into those of the library; torch is loaded last."""
-    check_options(options)
+    _check_options(options)
     from ..data import open_source, read_table
     from ..data.features import expect_inputs
     from ..data.sources.in_arrow import OnlyRows
 
     listed = [unquoted(part)[0] for part in options["annotators"] or []]
     opened = open_source(table, format=options["format"], label=options["label"], annotators=listed)
-    used = options | guess_inputs(opened, options)
+    used = options | _guess_inputs(opened, options)
     given = [name_and_kind(opened, part) for part in options["pi"] or []]
     pi = [name for name, _ in given] if options["pi"] is not None else None
     columns, text, x = [unquoted(part)[0] for part in used["columns"] or []], used["text"], options["x"]
-    columns = columns if x is not None else matching(opened, columns)
+    columns = columns if x is not None else _matching(opened, columns)
     here = [*columns, *([text] if text else [])] if x is None else None
     if here:
         expect_inputs(opened, used["item"], columns, text)
     how = {name: used[name] for name in (*READ, "keep_ids", "key_file")}
     read = read_table(opened, pi=pi, x_columns=here, new_key=options.get("new_key", True), **how)
     opened = opened if read.file_rows is None else OnlyRows(opened, read.file_rows)
-    place, inputs = read_inputs(table, opened, read.classes, used | {"columns": columns})
+    place, inputs = _read_inputs(table, opened, read.classes, used | {"columns": columns})
     from ..fit.options import FitOptions
 
     judging = options.get("probs") or options.get("no_x")
@@ -132,14 +135,14 @@ def load_job(table: Path, options: dict[str, Any]) -> tuple["AnnotationTable", "
     source = {
         "table": str(table),
         "x": place,
-        "command": command_line() if options["keep_ids"] or not listed else without_annotators(command_line()),
+        "command": command_line() if options["keep_ids"] or not listed else _without_annotators(command_line()),
         "read": {"format": options["format"], "annotators": opened.positions, **{name: used[name] for name in READ}},
         "asked": asked | {"key_file": None if asked["key_file"] is None else str(asked["key_file"])},
     }
     return read, inputs, fit_options, source
 
 
-def read_inputs(table: Path, opened: Any, classes: list[Any], options: dict[str, Any]) -> tuple[str, "Inputs"]:
+def _read_inputs(table: Path, opened: Any, classes: list[Any], options: dict[str, Any]) -> tuple[str, "Inputs"]:
     """Read the inputs that are asked for, and say where they are."""
     from ..data import load_inputs, load_probabilities, no_inputs, table_inputs
 
@@ -161,7 +164,7 @@ def read_inputs(table: Path, opened: Any, classes: list[Any], options: dict[str,
     )
 
 
-def guess_inputs(opened: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _guess_inputs(opened: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the inputs of an export where none are given, and the item where a field names images."""
     guess = opened.guess
     if guess is None:
@@ -173,7 +176,7 @@ def guess_inputs(opened: Any, options: dict[str, Any]) -> dict[str, Any]:
     return found | {"text": guess.text, "columns": [in_quotes(name) for name in guess.columns]}
 
 
-def matching(opened: Any, columns: list[str]) -> list[str]:
+def _matching(opened: Any, columns: list[str]) -> list[str]:
     """Return the columns of the table that are named, or that are like a pattern."""
     found: list[str] = []
     for name in columns:
@@ -182,7 +185,7 @@ def matching(opened: Any, columns: list[str]) -> list[str]:
     return found
 
 
-def without_annotators(command: str) -> str:
+def _without_annotators(command: str) -> str:
     """Return a command line without the columns of annotators, whose names say who they are."""
     words = iter(shlex.split(command))
     kept = []
@@ -206,3 +209,41 @@ def name_and_kind(table: Container[str], part: str) -> tuple[str, str]:
         name, kind = match.groups()
     known = kind.partition(":")[0] in KINDS
     return (part, "") if not known and part in table else (name, kind)
+
+
+# --- `pidual fit --from RUN` ---
+
+
+def read_as_before(run: "Run", table: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """Return where the table of a run is, and options that read its data as it was read then."""
+    for name in options:
+        if name not in FREE and given_on_command_line(name):
+            raise UsageError(f"--{name.replace('_', '-')} is that of the run with --from; leave it out.")
+    source = run.config.source
+    asked, read = source.asked, source.read
+    if asked is None or read is None or source.table is None:
+        raise UsageError(
+            f"{run.path} does not say how its data was read: it was made in Python, where fit_table(..., from_run=...) "
+            "takes it; or fit its table again, with --truth."
+        )
+    moved = [name for name in MOVED if given_on_command_line(name)]
+    options = options | {name: getattr(asked, name) for name in ASKED if name not in moved}
+    options |= {name: getattr(read, name) for name in ("format", *READ)}
+    options |= {"keep_ids": run.config.data.keep_ids, "new_key": False, "annotators": None}
+    table = table or Path(source.table)
+    if options["key_file"] is not None:
+        options["key_file"] = Path(options["key_file"])
+    if read.annotators:  # the columns of a wide table that hold answers
+        from ..data import open_source
+
+        columns = open_source(table, format=read.format).columns
+        options["annotators"] = [in_quotes(columns[number]) for number in read.annotators if number < len(columns)]
+    return table, options
+
+
+def fit_again(run: "Run", options: dict[str, Any]) -> "FitOptions":
+    """Return the options of the fit of a run, with those that are on the command line."""
+    from ..fit.refit import refit_options
+
+    changes = {name: options[name] for name in ("accelerator", "threads") if given_on_command_line(name)}
+    return refit_options(run, options=options["settings"] | _given_training(options), **changes)

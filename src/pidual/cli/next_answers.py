@@ -50,17 +50,17 @@ def next_answers(
     opened = Run.open(run)
     listed = opened.next_answers(budget, per_annotator=per_annotator)
     if names and "annotator" in listed:
-        known = real_names(opened, table, key_file)
+        known = _real_names(opened, table, key_file)
         listed["annotator"] = [known.get(str(name), name) for name in listed["annotator"]]
     if out is not None and out.suffix == ".json":
-        write_tasks(opened, listed, out, table)
+        _write_tasks(opened, listed, out, table)
     else:
         put_table(listed, out)
     error = 1 - float((opened.items["consensus_quality"]).mean())
     say(f"{len(listed):,} of {len(opened.items):,} items; {error:.1%} of the consensus is expected to be wrong now.")
 
 
-def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
+def _real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[str, str]:
     """Real ids by the names that the run has."""
     from ..show.export.table import names_of_annotators, open_table
 
@@ -69,7 +69,7 @@ def real_names(run: "Run", table: Path | None, key_file: Path | None) -> dict[st
     return {name: real for name, real in known.items() if name in here}
 
 
-def write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | None) -> None:
+def _write_tasks(run: "Run", listed: "pd.DataFrame", out: Path, table: Path | None) -> None:
     """Write tasks for Label Studio, in the order of the list."""
     from ..show.export import label_studio, open_table
 

@@ -51,7 +51,7 @@ def parse_settings(context: click.Context, parameter: click.Parameter, value: tu
     return parsed
 
 
-def parse_same(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+def _parse_same(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     """Parse OLD=NEW pairs of labels."""
     parsed = {}
     for pair in value:
@@ -158,7 +158,7 @@ data_options = compose(
     click.option(
         "--same",
         multiple=True,
-        callback=parse_same,
+        callback=_parse_same,
         metavar="OLD=NEW",
         help="Merge the label OLD into NEW, such as o.k.=ok; repeatable.",
     ),

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -41,27 +40,41 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass
+Asked = Callable[[Ints], Floats]  # from items, numbered as in `Rows.groups`, to their probabilities (n, K)
+
+
+@dataclass(kw_only=True)
 class ClosedFit(Fitted):
     """What was fitted without a training loop.
 
     Parameters
     ----------
-    answers : AnswerRows, optional
-    judge : Judge, optional
-    probabilities : callable, optional
-        From items, numbered as in `Rows.groups`, to their probabilities (n, K), by fits that have not seen them.
+    answers : AnswerRows
+    judge : Judge
+    probabilities : callable
+        From items to their probabilities by fits that have not seen them.
     untouched : callable, optional
         The same by fits that what is said about them has not reached in any way, where these are others.
     """
 
-    answers: AnswerRows | None = None
-    judge: Judge | None = None
-    probabilities: Callable[[Ints], Floats] | None = None
-    untouched: Callable[[Ints], Floats] | None = None
+    answers: AnswerRows
+    judge: Judge
+    probabilities: Asked
+    untouched: Asked | None
 
 
-class Inputs:
+class _Made(NamedTuple):
+    """What a fit has made, before it is a method."""
+
+    f: Any
+    judge: Judge
+    probabilities: Asked
+    untouched: Asked | None
+    likelihoods: list[float]
+    explained: float | None
+
+
+class _Inputs:
     """Rows of x, flat, picked when they are needed.
 
     Parameters
@@ -102,40 +115,37 @@ def fit_closed(job: Job, session: Session | None = None, *, start: AnswerModel |
     answers = AnswerRows.fit(job.rows, job.spec, kept)
     learned = np.flatnonzero(np.add.reduceat(kept[job.rows.groups.order.numpy()], job.rows.groups.starts[:-1].numpy()))
     rounds = ROUNDS if job.network.name == CLOSED_FORM else 1
-    kept_rounds = Rounds(session, started)
+    kept_rounds = _Rounds(session, started)
     session.progress.start(rounds, 1, kept_rounds.number(), CLOSED_FORM)
     try:
         with threadpool_limits(1):  # the same numbers for any number of threads
-            fit = fit_rounds if rounds > 1 else fit_given
+            fit = _fit_rounds if rounds > 1 else _fit_given
             made = fit(job, answers, learned, kept, start, kept_rounds)
     finally:
         session.progress.stop()
-    f, judge, probabilities, untouched, likelihoods, explained = made
-    options = FittedTruth.options(answers.design, judge)
-    job.method_options = options
-    method = FittedTruth(f, job.spec, **options).hold(answers.design, judge).eval()
-    history = records(likelihoods, started)
-    how: dict[str, Any] = {"answers": answers, "judge": judge, "probabilities": probabilities, "untouched": untouched}
-    how["selection"] = describe(judge, f, explained)
-    return ClosedFit(method, method.state_dict(), len(history) - 1, history, [], **how)
+    job.method_options = options = FittedTruth.options(answers.design, made.judge)
+    method = FittedTruth(made.f, job.spec, **options).hold(answers.design, made.judge).eval()
+    history = _records(made.likelihoods, started)
+    return ClosedFit(
+        method,
+        method.state_dict(),
+        selected_epoch=len(history) - 1,
+        history=history,
+        events=[],
+        selection=_describe(made),
+        answers=answers,
+        judge=made.judge,
+        probabilities=made.probabilities,
+        untouched=made.untouched,
+    )
 
 
-@dataclass
-class Rounds:
-    """Keeps every round that is finished, and says so."""
+class _Rounds:
+    """Keeps every round that is finished, and says so; the first process keeps them, as all work out the same."""
 
-    session: Session
-    started: float
-
-    @property
-    def fabric(self) -> Fabric | None:
-        """Return the processes, if there can be several."""
-        return self.session.fabric
-
-    @property
-    def store(self) -> StateStore | None:
-        """Return where the first process keeps rounds: every one works out the same."""
-        return self.session.store if self.session.is_first else None
+    def __init__(self, session: Session, started: float):
+        self.session, self.started, self.fabric = session, started, session.fabric
+        self.store: StateStore | None = session.store if session.is_first else None
 
     @property
     def processes(self) -> Processes:
@@ -156,9 +166,12 @@ class Rounds:
         return 0 if found is None else found.position.epoch
 
     def state(self, answers: Answers) -> State | None:
-        """Return what was kept last of a fit to these answers."""
-        found = None if self.store is None else self.store.load()
-        if self.store is None or found is None:
+        """Return what was kept last of a fit to these answers, on all processes."""
+        found = None if self.store is None else self._read(self.store, answers)
+        return found if self.fabric is None else self.fabric.broadcast(found)
+
+    def _read(self, store: StateStore, answers: Answers) -> State | None:
+        if (found := store.load()) is None:
             return None
         model, n = AnswerModel.empty(answers).flat(), found[1].position.epoch
         items = (answers.n_items, answers.n_classes)
@@ -167,27 +180,22 @@ class Rounds:
         if not wrong and not (0 < n < ROUNDS and all(value.isfinite().all() for value in found[0].values())):
             wrong = "it is of no round, or holds numbers that are not finite"
         if wrong:
-            raise RunError(f"{self.store.path} does not fit this run: {wrong}; {START_ANEW}.")
+            raise RunError(f"{store.path} does not fit this run: {wrong}; {START_ANEW}.")
         return {name: value.double().numpy() for name, value in found[0].items()}
-
-    def state_of_all(self, answers: Answers) -> State | None:
-        """Return what the first process has kept, on all processes."""
-        own = self.state(answers)
-        return own if self.fabric is None else self.fabric.broadcast(own)
 
     def keep(self, number: int, state: State) -> None:
         """Keep a round."""
         self.session.progress.step(number, 1)
         if self.store is not None:
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in state.items()}
-            position = Position(epoch=number + 1, history=records(state["likelihoods"].tolist(), self.started))
+            position = Position(epoch=number + 1, history=_records(state["likelihoods"].tolist(), self.started))
             self.store.save(tensors, position, {})
         asked = np.array([float(self.session.stop())])
         if self.processes.total(asked)[0]:
             raise Interrupted("stopped between two rounds")
 
 
-def records(likelihoods: list[float], started: float) -> list[Record]:
+def _records(likelihoods: list[float], started: float) -> list[Record]:
     """Return a record of each round, as of an epoch of training."""
     seconds = (time.monotonic() - started) / len(likelihoods)
     return [
@@ -196,13 +204,9 @@ def records(likelihoods: list[float], started: float) -> list[Record]:
     ]
 
 
-Asked = Callable[[Ints], Floats]
-Made = tuple[Any, Judge, Asked, Asked | None, list[float], float | None]
-
-
-def fit_rounds(
-    job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: Rounds
-) -> Made:
+def _fit_rounds(
+    job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
+) -> _Made:
     """Fit f in closed form to evenly spaced items; all others are predicted."""
     some = learned[:: max(1, -(-len(learned) * job.spec.n_classes // LEARNED_NUMBERS))]
     said = answers.of(some, kept)[0]
@@ -210,9 +214,8 @@ def fit_rounds(
     row = np.unique(job.together[first], return_index=True, return_inverse=True)
     array, x_row = job.inputs.array, job.rows.x_row.numpy()
     assert isinstance(array, np.ndarray)
-    x = Inputs(array, x_row[first[row[1]]])
-    begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
-    how: dict[str, Any] = {"start": begin, "state": rounds.state_of_all(said), "after_round": rounds.keep}
+    x = _Inputs(array, x_row[first[row[1]]])
+    how: dict[str, Any] = {"start": _fitting(start, said), "state": rounds.state(said), "after_round": rounds.keep}
     how["processes"] = rounds.processes
     found: Alternated = fit_inputs(x, row[2], said, truth=answers.truth(some), **how)
     f = KernelMixture.of(found.f)
@@ -221,7 +224,7 @@ def fit_rounds(
     number = np.full(int(job.together.max()) + 1, -1)
     number[job.together[first]] = np.arange(len(some))
     number = number[job.together[every]]  # a copy of an item is judged as that: by fits without either
-    others = Inputs(array, x_row[every])
+    others = _Inputs(array, x_row[every])
 
     def probabilities(items: Ints, known: Floats = found.p) -> Floats:
         p, at = np.empty((len(items), job.spec.n_classes)), number[items]
@@ -231,11 +234,11 @@ def fit_rounds(
             p[part] = found.f.predict(others[items[part]])
         return p
 
-    untouched = partial(probabilities, known=found.first)
-    return f, found.judge, probabilities, untouched, found.likelihoods, share_explained(found.p, found.posterior.q)
+    untouched, explained = partial(probabilities, known=found.first), _share_explained(found.p, found.posterior.q)
+    return _Made(f, found.judge, probabilities, untouched, found.likelihoods, explained)
 
 
-def share_explained(p: Floats, q: Floats) -> float:
+def _share_explained(p: Floats, q: Floats) -> float:
     """Return how much of what is known about the classes of items, beyond how frequent they are, p knows by itself."""
     log_mean = np.log(np.maximum(q.mean(0), 1e-12))
     known = float((q * (np.log(np.maximum(q, 1e-12)) - log_mean)).sum(1).mean())
@@ -243,9 +246,9 @@ def share_explained(p: Floats, q: Floats) -> float:
     return float(np.clip(gained / known, 0, 1)) if known > 0 else 0.0
 
 
-def fit_given(
-    job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: Rounds
-) -> Made:
+def _fit_given(
+    job: Job, answers: AnswerRows, learned: Ints, kept: NDArray[np.bool_], start: AnswerModel | None, rounds: _Rounds
+) -> _Made:
     """Fit the answer model to evenly spaced items, beside probabilities that are given, or alike for all items."""
     k = job.spec.n_classes
     first, x_row = answers.first(np.arange(len(job.rows.groups))), job.rows.x_row.numpy()
@@ -260,32 +263,35 @@ def fit_given(
     per_item = len(job.rows) / len(first)
     some = learned[:: max(1, int(len(learned) * per_item * k // GIVEN_NUMBERS))]
     said = answers.of(some, kept)[0]
-    begin = start if start is not None and fits(start, AnswerModel.empty(said)) else None
-    judge = fit_judge(said, log_of(probabilities(some)), truth=answers.truth(some), start=begin)
+    judge = fit_judge(said, log_of(probabilities(some)), truth=answers.truth(some), start=_fitting(start, said))
     f = build_network(job.network.name, in_shape=job.network.in_shape, n_classes=k)
     sharpness = judge.temper.sharpness if judge.misleading is None else judge.misleading.sharpness
     values = {"bias": sharpness * judge.model.bias[None]}
     if job.network.name == "given":
         values["log_temperature"] = np.full((1, 1), float(judge.model.log_sharpness) + np.log(max(sharpness, 1e-6)))
     f.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
-    return f, judge, probabilities, None, [judge.temper.likelihood], None
+    return _Made(f, judge, probabilities, None, [judge.temper.likelihood], None)
 
 
-def fits(start: AnswerModel, empty: AnswerModel) -> bool:
-    """Return whether an answer model has the shapes of another."""
-    return all(np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items())
+def _fitting(start: AnswerModel | None, said: Answers) -> AnswerModel | None:
+    """Return an answer model to start from if it has the shapes of one for these answers."""
+    empty = AnswerModel.empty(said)
+    same = start is not None and all(
+        np.shape(value) == np.shape(getattr(empty, name)) for name, value in vars(start).items()
+    )
+    return start if same else None
 
 
-def describe(judge: Judge, f: Any, explained: float | None) -> list[AnswerChoice]:
+def _describe(made: _Made) -> list[AnswerChoice]:
     """Return what held-out answers decided, for summary.json."""
-    misleading, temper = judge.misleading, judge.temper
+    misleading, temper = made.judge.misleading, made.judge.temper
     found = AnswerChoice(
         tau=temper.tau,
         sharpness=temper.sharpness,
         answer_log_likelihood=temper.likelihood,
         misleading_rate=None if misleading is None else misleading.rate,
         misleading_follow=None if misleading is None else misleading.follow,
-        kernels=f.shares if isinstance(f, KernelMixture) else {},
-        explained=explained,
+        kernels=made.f.shares if isinstance(made.f, KernelMixture) else {},
+        explained=made.explained,
     )
     return [found]

@@ -38,7 +38,7 @@ def standardize_inputs(inputs: Inputs, used: NDArray[np.int64]) -> Standardize:
 
 
 def network_maker(network: Network, n_classes: int, standardize: Standardize | None) -> Callable[[], nn.Module]:
-    """A function that makes a fresh network."""
+    """Return a function that makes a fresh network."""
     name, in_shape, options = network.name, tuple(network.in_shape), network.options
     given = [option for option in ("name", "in_shape", "n_classes", "standardize") if option in options]
     if given:

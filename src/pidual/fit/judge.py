@@ -64,25 +64,23 @@ def assess(job: Job, fitted: Fitted, fabric: Fabric) -> Results:
 def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -> Results:
     """Find which labels look wrong, why (if wanted), and what that says about items and annotators."""
     posteriors, scores = answers.posteriors, answers.scores
-    assert posteriors is not None
-    assert scores is not None
     rows = job.counted
     predictions, cutoff = mark_issues(answers.predictions, rows, reasons=reasons)
-    memorised = find_learning_by_heart(job, fitted, predictions)
+    memorised = _find_learning_by_heart(job, fitted, predictions)
     counted = predictions if rows is None else predictions.take(rows)
     scores = scores if rows is None else scores.take(rows)
     together = job.together if rows is None else job.together[rows]
     noise = noise_rate(together, scores.quality, scores.stated)
     findings = expected_findings(counted, scores.full, scores.unaided)
-    consensus = describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
-    found = find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
+    consensus = _describe_consensus(posteriors, len(counted) / max(1, len(posteriors.label)))
+    found = _find_verdict(job, fitted, counted, scores, noise, findings, memorised, consensus)
     effects = None
     if answers.judge is not None and answers.rows is not None:
         truth = posteriors.label[group_of_rows(job.rows.groups)]
         how = (job.spec, job.table.frame, job.encoder.columns_, truth, ~job.test)
         effects = pi_effects(answers.judge.model, answers.rows, *how)
     counts = Counts.of_predictions(counted, posteriors)
-    agreement, classes = describe_people(counted, counts)
+    agreement, classes = _describe_people(counted, counts)
     record = next((r for r in reversed(fitted.history) if r["epoch"] == fitted.selected_epoch), fitted.history[-1])
     summary = Summary(
         n_issues=predictions.n_issues,
@@ -112,7 +110,7 @@ def judge(job: Job, fitted: Fitted, answers: Answers, *, reasons: bool = True) -
     return Results(predictions, items, annotators, summary, by_class)
 
 
-def describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:
+def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement | None, Classes]:
     """Return how far annotators agree, where any share an item, and how they label the classes."""
     who, given, classes = predictions.annotator, predictions.given, predictions.classes
     names = None if who is None else predictions.frame["annotator"].cat.categories
@@ -120,13 +118,13 @@ def describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreement
     return agreement, describe_classes(counts, classes, people=who is not None)
 
 
-def describe_consensus(posteriors: Posteriors, answers: float) -> Consensus:
+def _describe_consensus(posteriors: Posteriors, answers: float) -> Consensus:
     """How often the consensus is stated to be right, with its range, and what the answers to an item count as."""
     accuracy, (low, high) = float(posteriors.quality.mean()), posteriors.stated.mean(1).tolist()
     return Consensus(accuracy, min(low, accuracy), max(high, accuracy), float(posteriors.votes.mean()), answers)
 
 
-def find_verdict(
+def _find_verdict(
     job: Job,
     fitted: Fitted,
     predictions: Predictions,
@@ -138,7 +136,7 @@ def find_verdict(
 ) -> Verdict:
     """Whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
-    unseen = find_held_out(job)
+    unseen = _find_held_out(job)
     held_out = np.flatnonzero(unseen if job.counted is None else unseen[job.counted])
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
     chance: tuple[str | None, str | None] = None, None
@@ -157,9 +155,9 @@ def find_verdict(
         [
             *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
-            verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if find_learns_x(job) else None,
+            verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if _find_learns_x(job) else None,
             chance[1],
-            find_given_back(job, ~disagrees, per_item),
+            _find_given_back(job, ~disagrees, per_item),
             verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
             *memorised,
             verdict.find_noise_prior(predictions) if not fitted.method.random_pi else None,
@@ -174,7 +172,7 @@ def find_verdict(
     )
 
 
-def find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
+def _find_given_back(job: Job, agrees: NDArray[np.bool_], per_item: float) -> str | None:
     """Find whether what f reads holds the labels: of items with several answers, the majority's where some differ."""
     if job.inputs.kind == "none":
         return None
@@ -198,17 +196,17 @@ def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, s
     return found
 
 
-def find_learns_x(job: Job) -> bool:
+def _find_learns_x(job: Job) -> bool:
     """Return whether f was learned from inputs."""
     return job.inputs.kind not in ("none", "probabilities")
 
 
-def find_held_out(job: Job) -> NDArray[np.bool_]:
+def _find_held_out(job: Job) -> NDArray[np.bool_]:
     """Return which annotations are judged by networks that have not seen their labels."""
     return np.ones(len(job.table), bool) if job.cross_fitted else ~job.train
 
 
-def find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:
+def _find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:
     """Warn where PI has led the noise network to memorise labels instead of how they were made."""
     gate, noise = predictions.gate, predictions.frame.get("noise_label")
     if gate is None or noise is None or fitted.method.random_pi:  # of which it is the purpose

@@ -57,12 +57,12 @@ def load_method(run: RunFiles, weights: str = "selected") -> tuple[Method, dict[
 
 
 def build_trained(described: Path, model: Model, path: Path) -> tuple[Method, dict[str, NDArray[Any]]]:
-    """The method that a file like model.json describes, with the weights at `path`, and the arrays of its inputs."""
+    """Build the method that a file like model.json describes, with the weights at `path`, and the arrays of inputs."""
     shapes = load_shapes(path)
     build = method_of(described, model, sum(math.prod(shape) for shape in shapes.values()))
     sizes = sizes_of(build, 100 + 20 * len(shapes), of_library=":" in model.network.name)
     own = {f"method.{name}": shape for name, shape in sizes.items()}
-    wrong = shape_mismatch(own | array_shapes(model.inputs), shapes)
+    wrong = shape_mismatch(own | _array_shapes(model.inputs), shapes)
     if wrong is not None:
         raise RunError(f"{path} does not fit {described}: {wrong}; {DAMAGED}.")
     tensors = load_tensors(path)
@@ -94,7 +94,7 @@ def sizes_of(build: Callable[[], Method], most: int, *, of_library: bool) -> dic
 
 
 def method_of(path: Path, model: Model, n_weights: int) -> Callable[[], Method]:
-    """A function that makes the method that the model.json at `path` describes, which has so many weights."""
+    """Return a function that makes the method that the model.json at `path` describes, which has so many weights."""
     network, spec = model.network, model.spec
     given = [*network.options.items(), *model.method_options.items()]
     for name, value in [*given, ("standardize", network.standardize), ("n_numbers", spec.n_numbers)]:
@@ -127,7 +127,7 @@ def check_library_name(path: Path, name: str) -> None:
         raise RunError(f"{path} names the network {name[:100]!r}, which is not a name of a network; {DAMAGED}.")
 
 
-def array_shapes(inputs: InputSchema) -> dict[str, tuple[int, ...]]:
+def _array_shapes(inputs: InputSchema) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays that inputs of this schema are made with."""
     if inputs.kind != "text":
         return {}

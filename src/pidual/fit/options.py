@@ -121,7 +121,7 @@ def choose_method(options: FitOptions, table: AnnotationTable) -> tuple[FitOptio
     )
 
 
-def check_spelling(method: str, options: Mapping[str, Any], training: type[Training] = Training) -> None:
+def _check_spelling(method: str, options: Mapping[str, Any], training: type[Training] = Training) -> None:
     """Refuse an option that the method does not have, and training has by nearly the same name."""
     for name in options:
         near = get_close_matches(name, option_names(training), 1) if name not in signature(METHODS[method]) else []
@@ -142,7 +142,7 @@ def resolve_options(
     sizes: dict[str, Any] = {"n_train": n_train, "n_items": n_items, "images": images}
     settings = choose_settings(options.setting, options.method, **sizes, mlp=options.network == "mlp")
     given = split_settings(options.options, options.training)
-    check_spelling(options.method, given.method, options.training)
+    _check_spelling(options.method, given.method, options.training)
     training = options.training(**settings.training | given.training | {"seed": options.seed})
     implied = options.network in (None, network_of(options.setting, in_shape))  # its options are for no other network
     method = defaults(METHODS[options.method]) | settings.method | given.method

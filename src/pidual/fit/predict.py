@@ -42,9 +42,9 @@ class Answers:
     ----------
     predictions : Predictions
         One row per annotation; no label is marked.
-    posteriors : Posteriors, optional
-        Of all items; None where the consensus was left out.
-    scores : RowScores, optional
+    posteriors : Posteriors
+        Of all items.
+    scores : RowScores
         What the predictions are made of, and more.
     rows : AnswerRows, optional
         All annotations, and how their PI is read.
@@ -55,36 +55,38 @@ class Answers:
     """
 
     predictions: Predictions
-    posteriors: Posteriors | None = None
-    scores: "RowScores | None" = None
+    posteriors: Posteriors
+    scores: "RowScores"
     rows: AnswerRows | None = None
     judge: Judge | None = None
     by_input: "ItemProbabilities | None" = None
 
 
-def predict(job: Job, fitted: Fitted, fabric: Fabric, *, consensus: bool = True) -> Answers:
-    """Ask the fitted method about every annotation and item.
-
-    `consensus=False` leaves out what all answers say together, where the method judges one answer at a time: a
-    benchmark of labels needs none.
-    """
-    found = RowScores.empty(job.table.label_codes)
-    if not consensus and not job.method_class.by_item:
-        with using_threads(job.threads):
-            put_all(job, fitted, fabric, found)
-        return Answers(found.predictions(job, None), scores=found)
-    kept = ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
+def predict(job: Job, fitted: Fitted, fabric: Fabric) -> Answers:
+    """Ask the fitted method about every annotation and item."""
+    found, kept = RowScores.empty(job.table.label_codes), ItemProbabilities(len(job.rows.groups), job.spec.n_classes)
     with using_threads(job.threads):
-        put_all(job, fitted, fabric, found, kept)
+        _put_all(job, fitted, fabric, found, kept)
         tempered = Tempered.fit(job, kept) if job.trains and not job.cross_fitted else None
         if isinstance(fitted, ClosedFit):
             rows, judge = fitted.answers, fitted.judge
         else:
-            rows, judge = fit_beside(job, kept, tempered)
-        assert rows is not None
-        assert judge is not None
+            rows, judge = _fit_beside(job, kept, tempered)
         posteriors = judge_all(job, fitted, fabric, rows, judge, kept, found, tempered)
     return Answers(found.predictions(job, posteriors), posteriors, found, rows, judge, kept)
+
+
+def predict_alone(job: Job, fitted: Fitted, fabric: Fabric) -> Predictions:
+    """Ask about every annotation without what all answers say together: a benchmark of labels needs none.
+
+    A method that judges items is asked as ever.
+    """
+    if job.method_class.by_item:
+        return predict(job, fitted, fabric).predictions
+    found = RowScores.empty(job.table.label_codes)
+    with using_threads(job.threads):
+        _put_all(job, fitted, fabric, found)
+    return found.predictions(job, None)
 
 
 @dataclass
@@ -236,8 +238,8 @@ class Tempered:
         trained, valid = (kept.log_p[known == number].astype(np.float64) for number in (TRAIN, VALID))
         if not len(trained) or not len(valid):
             return cls(part == TRAIN, 1.0)
-        wanted = sureness(valid, 1.0)
-        power = next((float(power) for power in POWERS if sureness(trained, float(power)) >= wanted), 1.0)
+        wanted = _sureness(valid, 1.0)
+        power = next((float(power) for power in POWERS if _sureness(trained, float(power)) >= wanted), 1.0)
         return cls(part == TRAIN, power)
 
     def __call__(self, items: Ints, log_p: Floats) -> Floats:
@@ -245,7 +247,7 @@ class Tempered:
         return np.where(self.trained[items][:, None], log_softmax(self.power * log_p), log_p)
 
 
-def sureness(log_p: Floats, power: float) -> float:
+def _sureness(log_p: Floats, power: float) -> float:
     """Return the mean of the largest probability, of at most 10,000 evenly spaced items."""
     log_p = log_p[:: max(1, len(log_p) // 10_000)]
     return float(np.exp(log_softmax(log_p * power).max(1)).mean())
@@ -257,12 +259,11 @@ def first_part(job: Job) -> NDArray[np.int8]:
     return np.asarray(np.minimum.reduceat(job.split[groups.order.numpy()], groups.starts[:-1].numpy()))
 
 
-def scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
+def _scored(job: Job, fitted: Fitted, fabric: Fabric) -> Iterator[Scored]:
     """Yield what f says about all items, a chunk at a time."""
     if not isinstance(fitted, ClosedFit):
         yield from score_rows(fitted.method, job.rows, fabric, job.train)
         return
-    assert fitted.probabilities is not None
     for items in chunks(job):
         index, item = job.rows.groups.members(torch.from_numpy(items))
         p = fitted.probabilities(items).astype(np.float32)
@@ -276,10 +277,10 @@ def chunks(job: Job) -> list[Ints]:
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: ItemProbabilities | None = None) -> None:
+def _put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: ItemProbabilities | None = None) -> None:
     """Keep what f says about all annotations and items, a chunk at a time."""
     given = job.table.label_codes
-    for each in scored(job, fitted, fabric):
+    for each in _scored(job, fitted, fabric):
         found.put(each, given)
         if isinstance(fitted, ClosedFit) and fitted.untouched is not None:
             p = fitted.untouched(each.items).astype(np.float32)
@@ -289,7 +290,7 @@ def put_all(job: Job, fitted: Fitted, fabric: Fabric, found: RowScores, kept: It
     found.check_finite(job)
 
 
-def fit_beside(job: Job, kept: ItemProbabilities, tempered: Tempered | None) -> tuple[AnswerRows, Judge]:
+def _fit_beside(job: Job, kept: ItemProbabilities, tempered: Tempered | None) -> tuple[AnswerRows, Judge]:
     """Learn how answers come about beside what a network says, from annotations that are not test rows."""
     learned = ~job.test & (job.rows.weight.numpy() > 0)
     rows = AnswerRows.fit(job.rows, job.spec, learned)
@@ -327,21 +328,21 @@ def judge_all(
         posteriors.votes[items], posteriors.stated[:, items] = said.votes, said.stated_items
         found.judge(index, said)
         if job.method_class.by_item:
-            found.columns["gate"][index] = 1 - said.full * truthfulness(judge.model.skills(answers))
+            found.columns["gate"][index] = 1 - said.full * _truthfulness(judge.model.skills(answers))
 
-    if isinstance(fitted, ClosedFit) and fitted.probabilities is not None:
+    if isinstance(fitted, ClosedFit):
         for items in chunks(job):
             put(items, log_of(fitted.probabilities(items)))
     elif kept.every == 1:
         for items in chunks(job):
             put(items, kept.log_p[items].astype(np.float64))
     else:
-        for each in scored(job, fitted, fabric):
+        for each in _scored(job, fitted, fabric):
             put(each.items, log_of(each.of_items()))
     return posteriors
 
 
-def truthfulness(skill: Floats) -> Floats:
+def _truthfulness(skill: Floats) -> Floats:
     """Return the share of right answers that come from the truth; a share of exp(-skill) would be given anyway."""
     return np.asarray(1 - np.exp(-np.maximum(skill, 0.0)))
 

@@ -173,16 +173,16 @@ def prepare(
     check_method(options.method)
     if truth is not None and options.method != "latent_truth":
         raise UsageError(f"Only the method latent_truth can use known classes (--truth), not '{options.method}'.")
-    check_judging(inputs, options, table)
-    joined = join_data(table, inputs, options, own_split=sample_weight is None)
+    _check_judging(inputs, options, table)
+    joined = _join_data(table, inputs, options, own_split=sample_weight is None)
     in_shape, judging = tuple(int(size) for size in inputs.array.shape[1:]), inputs.kind in JUDGING_NETWORKS
     n_train, n_answers, n_items = joined.count_trained(table)
-    name = choose_network(inputs, options, in_shape, module)
+    name = _choose_network(inputs, options, in_shape, module)
     trains = name not in WITHOUT_TRAINING
     if trains:
         training, method_options, network_options = resolve_options(options, n_answers, in_shape, n_items)
     else:
-        check_nothing_to_train(options, judging=judging)
+        _check_nothing_to_train(options, judging=judging)
         training, method_options, network_options = Training(seed=options.seed), {}, {}
     rows = Rows.build(
         inputs.array,
@@ -196,7 +196,9 @@ def prepare(
         truth=truth,
         vote=table.answer_codes,
     )
-    spec = make_spec(table, joined.encoder, n_train, n_items, training.epochs)
+    encoder = joined.encoder
+    sizes = encoder.cardinalities, encoder.n_numbers, training.epochs, encoder.code_names, encoder.number_names
+    spec = Spec(n_train, len(table.classes), *sizes, n_items=n_items)
     network = Network(name, list(in_shape), network_options)
     make, build, threads = None, None, 1
     if options.threads is not None:  # that many, if there are as many cores
@@ -213,7 +215,7 @@ def prepare(
         options=replace(options, valid_fraction=joined.valid_fraction),
         rows=rows,
         split=joined.split,
-        encoder=joined.encoder,
+        encoder=encoder,
         spec=spec,
         training=training,
         method_options=method_options,
@@ -223,7 +225,7 @@ def prepare(
         warnings=[
             *describe_repeats(table.answer_codes, people="annotator" in table.frame),
             *joined.warnings,
-            *find_uninformative(table, options.method, spec, judging),
+            *_find_uninformative(table, options.method, spec, judging),
         ],
         threads=threads,
         together=joined.together,
@@ -232,7 +234,7 @@ def prepare(
     )
 
 
-def choose_network(
+def _choose_network(
     inputs: Inputs, options: FitOptions, in_shape: tuple[int, ...], module: Callable[[], nn.Module] | None
 ) -> str:
     """Return the name of the network, or of what stands for it: latent truth trains one for images or if named."""
@@ -244,20 +246,20 @@ def choose_network(
     return options.network or network_of(options.setting, in_shape)
 
 
-def check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
+def _check_nothing_to_train(options: FitOptions, *, judging: bool) -> None:
     """Refuse options of training, of the method or of a network where there is none; `judging`: nor can be one."""
-    if options.options:
-        name = quoted(next(iter(options.options)))
-        if judging:
-            raise UsageError(f"There is no {name} to set: answers are judged without a network to train. Leave it out.")
-        raise UsageError(
-            f"There is no {name} to set: latent_truth on vectors is worked out, not trained. Leave it out, or "
-            "name a network to train (--network mlp, or network='mlp')."
+    for name in options.options:
+        why = (
+            "answers are judged without a network to train"
+            if judging
+            else "latent_truth on vectors is worked out, not trained"
         )
+        way_out = "" if judging else ", or name a network to train (--network mlp, or network='mlp')"
+        raise UsageError(f"There is no {quoted(name)} to set: {why}. Leave it out{way_out}.")
 
 
 @dataclass
-class Joined:
+class _Joined:
     """Table and inputs put together."""
 
     x_row: NDArray[np.int64]  # the row of x of every annotation
@@ -277,7 +279,7 @@ class Joined:
         return int(train.sum()), int(train.sum() if answers is None else answers), int(n_items)
 
 
-def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, own_split: bool) -> Joined:
+def _join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, own_split: bool) -> _Joined:
     """Find the input of every annotation, split the rows, and learn how to encode PI from those that are not test.
 
     `own_split` says that a split of the table was meant as one: rows of weight 0 are a test split that nobody meant.
@@ -298,24 +300,10 @@ def join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, ow
             check_giveaway(table, encoder.columns_, learned, together)
         problems, new = find_pi_problems(table, encoder.columns_, learned, together)
         warnings += new if METHODS[options.method].needs_pi else []
-    return Joined(x_row, together, split, seed, fraction, encoder, warnings, problems)
+    return _Joined(x_row, together, split, seed, fraction, encoder, warnings, problems)
 
 
-def make_spec(table: AnnotationTable, encoder: PIEncoder, n_train: int, n_items: int, epochs: int) -> Spec:
-    """Return the sizes a method is made for."""
-    return Spec(
-        n_train,
-        len(table.classes),
-        encoder.cardinalities,
-        encoder.n_numbers,
-        epochs,
-        encoder.code_names,
-        encoder.number_names,
-        n_items=n_items,
-    )
-
-
-def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
+def _find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging: bool) -> list[str]:
     """Warn of PI that says nothing: annotators of one answer each, or no PI at all."""
     found, who = [], table.annotator_codes
     if judging and who is not None and "annotator" in table.pi_columns and np.bincount(who[who >= 0]).max() == 1:
@@ -327,7 +315,7 @@ def find_uninformative(table: AnnotationTable, method: str, spec: Spec, judging:
     return found
 
 
-def check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:
+def _check_judging(inputs: Inputs, options: FitOptions, table: AnnotationTable) -> None:
     """Refuse options that make no sense where probabilities are given in place of x, or there is no x."""
     if options.network in WITHOUT_X:
         raise UsageError(f"There is no network '{options.network}'; choose one of {', '.join(NETWORKS)}.")

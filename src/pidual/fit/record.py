@@ -37,10 +37,10 @@ from .previews import previews, thumbnails
 
 
 def describe(job: Job, source: Source | None = None) -> Config:
-    """The config of a run: everything needed to run it again."""
+    """Describe a run: everything needed to run it again."""
     table, options, source = job.table, job.options, source or Source()
     frame = table.frame
-    n_known, truth = describe_truth(job)
+    n_known, truth = _describe_truth(job)
     return Config(
         pidual=__version__,
         format=FORMAT,
@@ -81,8 +81,8 @@ def describe(job: Job, source: Source | None = None) -> Config:
     )
 
 
-def describe_truth(job: Job) -> tuple[int | None, str | None]:
-    """What is known about the classes of items, where something is: of how many, and a digest."""
+def _describe_truth(job: Job) -> tuple[int | None, str | None]:
+    """Return of how many items the class is known, and a digest of what is; None where nothing is."""
     if job.rows.truth is None:
         return None, None
     truth = job.rows.truth.numpy()
@@ -90,7 +90,7 @@ def describe_truth(job: Job) -> tuple[int | None, str | None]:
 
 
 def describe_pi(column: PIColumn, values: "pd.Series[Any]") -> PIDescription:
-    """A PI column for people: what kind it is and what is in it."""
+    """Describe a PI column for people: what kind it is and what is in it."""
     name, kind = column.name, column.kind
     if kind == "category":
         return PIDescription(name, kind, int(values.isna().sum()), n_categories=column.n_codes)
@@ -119,7 +119,7 @@ def check_config(out: Path, config: Config) -> Config:
         raise UsageError(str(error)) from error
 
 
-def check_same(out: Path, old: Config, config: Config) -> None:
+def _check_same(out: Path, old: Config, config: Config) -> None:
     """Refuse to continue a run with other data or options."""
     way_out = "resume with the data and options it was started with, or use another directory (--out)."
     if out.name == NEW:
@@ -143,18 +143,19 @@ def check_same(out: Path, old: Config, config: Config) -> None:
             refuse_change(f"The run in {out}", name, was, now, way_out, contents)
 
 
-def start_run(out: Path, config: Config, *, force: bool, resume: bool) -> tuple[Path, Config]:
-    """The folder to write to, and the config in it: that of this run, or that of the same run that is continued."""
+def start_run(out: Path, config: Config, *, force: bool, resume: bool) -> tuple[Path, Config, bool]:
+    """Return the folder to write to, the config in it (of this run, or of the same one continued), and whether the
+    run there is finished."""
     try:
         folder = choose_folder(out, force=force, resume=resume)
         if (folder / "config.json").exists():
             old = RunFiles(folder).config
-            check_same(folder, old, config)
-            return folder, old
+            _check_same(folder, old, config)
+            return folder, old, (folder / "summary.json").exists()
         write_json(folder / "config.json", config.to_json())
     except OSError as error:
         raise RunError(f"Cannot write to {out} ({error.strerror}); choose another directory (--out).") from error
-    return folder, config
+    return folder, config, False
 
 
 def go_on_as_started(folder: Path, job: Job) -> None:
@@ -208,7 +209,7 @@ def write_run(folder: Path, config: Config, job: Job, fitted: Fitted, results: R
 
 
 def describe_model(job: Job, method: Method) -> Model:
-    """What model.json holds: all that is needed, beside weights, to make the method again."""
+    """Return what model.json holds: all that is needed, beside weights, to make the method again."""
     standardize = next((part for part in method.modules() if isinstance(part, Standardize)), None)
     size = len(standardize.mean) if standardize is not None else 0
     return Model(

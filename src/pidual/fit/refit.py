@@ -1,15 +1,15 @@
-"""A run once more, with what reviewers decided on it.
+"""A run once more, with what reviewers decided on it; table and inputs must be those it was made from.
 
-    known_classes       what was decided (`decisions`), and what the run knew already, for every annotation
-    check_same_data     table and inputs must be those it was made from
+    known_classes       what was decided, and what the run knew already, for every annotation
     refit_options       what was asked of it
-    start_from          the answer model begins where its own ended
+    begin_again         the answer model begins where its own ended
     describe_change     what the decisions have changed
 
 Only what is known about annotators goes on. Networks of x start over: with their old weights they keep the wrong labels
 that they have learned, and are less often right than without (docs/loop.md).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +44,7 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
     truth : int array (N,), optional
         What else is known, as `read_truth` reads it; decisions of reviewers count more.
     """
-    check_same_data(run, "fingerprint", table.fingerprint(), table.source)
+    _check_same_data(run, "fingerprint", table.fingerprint(), table.source)
     before, decided = run.config.source.truth, decided_classes(run)
     known = np.full(len(table), -1, np.int64) if truth is None else truth
     if truth is None and before is not None:
@@ -61,11 +61,27 @@ def known_classes(run: RunFiles, table: AnnotationTable, truth: NDArray[np.int64
     return found
 
 
-def refit_options(run: RunFiles, **changes: Any) -> FitOptions:
-    """Return what the fit of a run was asked for, with some options changed; see `FitOptions`."""
-    config, asked = run.config, dict(changes.pop("options", {}))
-    network = config.network
+def run_options(run: RunFiles) -> FitOptions:
+    """Return what the fit of a run was asked for; see `FitOptions`."""
+    config, network = run.config, run.config.network
     own = network.name not in WITHOUT_TRAINING
+    options = {name: value for name, value in config.training.items() if name in option_names() and name != "seed"}
+    options |= config.method_options | {f"network.{name}": value for name, value in network.options.items()}
+    return FitOptions(
+        method=config.method,
+        setting=config.setting,
+        options=options if own else {},
+        network=network.name if own else None,
+        valid_fraction=config.valid_fraction,
+        pi_kinds=config.pi_kinds,
+        seed=config.seed,
+        **config.splits.to_json(),
+    )
+
+
+def refit_options(run: RunFiles, *, options: Mapping[str, Any] | None = None, **changes: Any) -> FitOptions:
+    """Return what the fit of a run was asked for, with some options changed."""
+    network, asked = run.config.network, options or {}
     if ":" in network.name:
         check_library_name(run.path / "config.json", network.name)
         fetched = [name for name in FETCHING if network.options.get(name) and f"network.{name}" not in asked]
@@ -74,59 +90,31 @@ def refit_options(run: RunFiles, **changes: Any) -> FitOptions:
                 f"{run.path} began with weights from elsewhere (network.{fetched[0]}); say which to begin with, with "
                 f"--set network.{fetched[0]}=..., or none, with --set network.{fetched[0]}=none."
             )
-    options = {name: value for name, value in config.training.items() if name in option_names() and name != "seed"}
-    options |= config.method_options
-    options |= {f"network.{name}": value for name, value in network.options.items()}
-    options = options if own else {}
-    again = FitOptions(
-        method=config.method,
-        setting=config.setting,
-        options={**options, **asked},
-        network=network.name if own else None,
-        valid_fraction=config.valid_fraction,
-        pi_kinds=config.pi_kinds,
-        seed=config.seed,
-        **config.splits.to_json(),
-    )
-    return replace(again, **changes)
+    again = run_options(run)
+    return replace(again, options={**again.options, **asked}, **changes)
 
 
 def begin_again(run: RunFiles, job: Job, source: Source) -> Source:
-    """Let a job begin where a run of the same inputs ended; what config.json says about it, beside `source`."""
-    check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
+    """Let a job begin where a run of the same inputs ended; what config.json says about it, beside `source`.
+
+    The answer model of a job that trains no network begins with that of the run, unless that failed.
+    """
+    _check_same_data(run, "x_fingerprint", job.inputs.digest(), job.inputs.source)
+    if not (job.trains or run.trains or run.summary.verdict.status == "failed"):
+        method = load_method(run)[0]
+        job.start = method.learned.model if isinstance(method, FittedTruth) else None
     reviews = read_decisions(run)
     return structs.replace(
         source,
         before=str(run.path),
-        warm_start=start_from(run, job),
+        warm_start=job.start is not None,
         decided_until=reviews["at"].max().isoformat() if len(reviews) else source.decided_until,
         truth=run.config.source.truth or source.truth,
     )
 
 
-def start_from(run: RunFiles, job: Job) -> bool:
-    """Let the answer model of a job that trains no network begin with that of a run, unless that failed; whether it
-    does."""
-    if job.trains or run.trains or run.summary.verdict.status == "failed":
-        return False
-    method = load_method(run)[0]
-    job.start = method.learned.model if isinstance(method, FittedTruth) else None
-    return job.start is not None
-
-
-def check_same_data(run: RunFiles, name: Literal["fingerprint", "x_fingerprint"], now: str, what: str) -> None:
-    """Refuse another table or other inputs than those that a run was made from.
-
-    Parameters
-    ----------
-    run : RunFiles
-    name : "fingerprint" or "x_fingerprint"
-        Of the table, or of the inputs.
-    now : str
-        What it is now.
-    what : str
-        What it is of.
-    """
+def _check_same_data(run: RunFiles, name: Literal["fingerprint", "x_fingerprint"], now: str, what: str) -> None:
+    """Refuse another table or other inputs (`what`, with the digest `now`) than those that a run was made from."""
     if getattr(run.config.data, name) == now:
         return
     key = name == "fingerprint" and not run.config.data.keep_ids
@@ -138,15 +126,7 @@ def check_same_data(run: RunFiles, name: Literal["fingerprint", "x_fingerprint"]
 
 
 def describe_change(run: RunFiles, items: pd.DataFrame, summary: Summary) -> FromRun:
-    """What the decisions were, and what they have changed; for summary.json.
-
-    Parameters
-    ----------
-    run : RunFiles
-        The run before.
-    items, summary
-        Of the new one.
-    """
+    """Say what the decisions on `run` were, and what they have changed in the new one; for summary.json."""
     decisions, before = read_decisions(run), run.items
     decided = set(run.predictions.frame["item"].iloc[decisions["row"]].astype(str))
     names = before["item"].astype(str)

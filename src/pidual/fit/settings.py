@@ -23,7 +23,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class _DataSettings:
     """How much of the data is held out, and how PI is encoded.
 
     Parameters
@@ -60,34 +60,34 @@ def choose_settings(
     mlp : bool
         Whether the network is our MLP.
     """
-    check_setting(setting)
+    _check_setting(setting)
     if setting == "default" and method == "latent_truth":
-        return latent_truth_settings(n_train if n_items is None else n_items, images, mlp)
+        return _latent_truth_settings(n_train if n_items is None else n_items, images, mlp)
     return SETTINGS[setting](method, n_train, images)
 
 
-def data_settings(setting: str, method: str, *, images: bool) -> DataSettings:
+def data_settings(setting: str, method: str, *, images: bool) -> _DataSettings:
     """Return what a setting does with the data: the paper's, for images, is that of CIFAR-10N and CIFAR-100N.
 
     Latent truth holds out each item from one of its networks, and needs no further ones.
     """
-    check_setting(setting)
+    _check_setting(setting)
     if setting == "default" and method == "latent_truth":
-        return DataSettings(valid_fraction=0.0)
+        return _DataSettings(valid_fraction=0.0)
     if setting == "paper" and images:
-        return DataSettings(valid_fraction=0.02, raw_pi=True, pi_min_count=1)
-    return DataSettings()
+        return _DataSettings(valid_fraction=0.02, raw_pi=True, pi_min_count=1)
+    return _DataSettings()
 
 
 def network_of(setting: str, in_shape: Sequence[int]) -> str:
     """Return the name of the network for inputs of this shape."""
-    check_setting(setting)
+    _check_setting(setting)
     from ..learn.nets import network_for  # and torch with it
 
     return "wrn_28_10" if setting == "paper" and len(in_shape) == 3 else network_for(in_shape)
 
 
-def check_setting(setting: str) -> None:
+def _check_setting(setting: str) -> None:
     """Refuse a name that no setting has."""
     if setting not in SETTINGS:
         raise UsageError(f"There is no setting '{setting}'; use one of {', '.join(SETTINGS)}.")
@@ -103,7 +103,7 @@ def split_settings(settings: Mapping[str, Any], training_type: type[Training] = 
     return Settings(training, method, network)
 
 
-def paper_settings(method: str, n_train: int, images: bool) -> Settings:
+def _paper_settings(method: str, n_train: int, images: bool) -> Settings:
     """Return the paper's protocol for CIFAR as it is printed; the guard only watches.
 
     For images Pi-DUAL has the width of CIFAR-10N and CIFAR-100N. The paper has no other inputs.
@@ -115,7 +115,7 @@ def paper_settings(method: str, n_train: int, images: bool) -> Settings:
     return Settings(training, options, {})
 
 
-def default_settings(method: str, n_train: int, images: bool) -> Settings:
+def _default_settings(method: str, n_train: int, images: bool) -> Settings:
     """Choose by the size of the data: the smaller it is, the more must keep a network from memorising labels."""
     size = next(size for size in SIZES if n_train < size["below"])
     training = {
@@ -138,7 +138,7 @@ def default_settings(method: str, n_train: int, images: bool) -> Settings:
     return Settings(training, options, network)
 
 
-def latent_truth_settings(n_items: int, images: bool, mlp: bool) -> Settings:
+def _latent_truth_settings(n_items: int, images: bool, mlp: bool) -> Settings:
     """Choose for latent truth around a network, by the number of items: five folds cost four times what two do."""
     size = next(size for size in BY_ITEMS if n_items < size["below"])
     training = {
@@ -180,4 +180,4 @@ SIZES: tuple[dict[str, Any], ...] = (
     {"below": 1_000_000, "epochs": 10, "batch_size": 512, "weight_decay": 1e-4, "random_pi": 8},
     {"below": float("inf"), "epochs": 4, "batch_size": 1024, "weight_decay": 1e-4, "random_pi": 8},
 )
-SETTINGS = {"default": default_settings, "paper": paper_settings}
+SETTINGS = {"default": _default_settings, "paper": _paper_settings}

@@ -73,7 +73,7 @@ def same_inputs(inputs: Inputs, items: NDArray[np.integer[Any]], x_row: NDArray[
         release(x)
     code, size = np.unique(digests, return_inverse=True, return_counts=True)[1:]
     copied = (size > 1) & (size <= max(1, LARGEST * len(present)))
-    if not copied.any() or is_coarse(flat[x_row[first[:: max(1, len(first) // SAMPLE)]]], len(first)):
+    if not copied.any() or _is_coarse(flat[x_row[first[:: max(1, len(first) // SAMPLE)]]], len(first)):
         return own
     one = np.zeros(len(size), np.int64)
     one[code[::-1]] = present[::-1]  # the first with this input
@@ -82,7 +82,7 @@ def same_inputs(inputs: Inputs, items: NDArray[np.integer[Any]], x_row: NDArray[
     return of_row
 
 
-def is_coarse(x: NDArray[Any], n: int) -> bool:
+def _is_coarse(x: NDArray[Any], n: int) -> bool:
     """Return whether an item has the input of one of n others by chance: how often two share a column's value."""
     expected = float(n)
     for column in x.T:

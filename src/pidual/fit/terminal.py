@@ -2,7 +2,6 @@
 
 import sys
 import time
-from typing import Any
 
 import click
 from rich.console import Console
@@ -19,7 +18,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def choose_progress() -> Progress:
-    """A bar where stderr is a terminal, plain lines elsewhere."""
+    """Return a bar where stderr is a terminal, plain lines elsewhere."""
     return Bar() if sys.stderr.isatty() else Lines()
 
 
@@ -30,7 +29,7 @@ class Silent(Progress):
         click.echo(printable(text), err=True)
 
 
-class Lines(Progress):
+class Lines(Silent):
     """Plain lines: the start, an epoch now and then, and a sign of life within long epochs."""
 
     def heading(self, text: str) -> None:
@@ -42,12 +41,9 @@ class Lines(Progress):
         self.unit = "round" if stage == CLOSED_FORM else "epoch"
         done_text = f", {done / self.total:.0%} done before" if done else ""
         if stage == CLOSED_FORM:
-            click.echo(
-                f"Fitting in closed form{f': at most {epochs} rounds' if epochs > 1 else ''}{done_text}.", err=True
-            )
-            return
-        named = f" ({stage})" if stage else ""
-        click.echo(f"Training{named}: {epochs} epochs of {steps} steps{done_text}.", err=True)
+            self.note(f"Fitting in closed form{f': at most {epochs} rounds' if epochs > 1 else ''}{done_text}.")
+        else:
+            self.note(f"Training{f' ({stage})' if stage else ''}: {epochs} epochs of {steps} steps{done_text}.")
 
     def step(self, epoch: int, step: int) -> None:
         now = time.monotonic()
@@ -56,16 +52,13 @@ class Lines(Progress):
             position = epoch * self.steps + step
             left = (now - self.began) / max(1, position - self.done) * (self.total - position)
             place = f"{self.unit} {epoch + 1}/{self.epochs}, step {step}/{self.steps}"
-            click.echo(f"{place}, about {duration(left)} left", err=True)
+            self.note(f"{place}, about {duration(left)} left")
 
     def epoch(self, record: Record) -> None:
         now = time.monotonic()
         if now - self.said > SECONDS_BETWEEN_LINES or record["epoch"] + 1 == self.epochs:
             self.said = now
-            click.echo(f"epoch {record['epoch'] + 1}/{self.epochs}: {describe_epoch(record)}", err=True)
-
-    def note(self, text: str) -> None:
-        click.echo(printable(text), err=True)
+            self.note(f"epoch {record['epoch'] + 1}/{self.epochs}: {describe_epoch(record)}")
 
 
 class Bar(Progress):
@@ -78,18 +71,16 @@ class Bar(Progress):
     def heading(self, text: str) -> None:
         self.note(text)
 
+    def note(self, text: str) -> None:
+        self.console.print(printable(text), highlight=False, markup=False)
+
     def start(self, epochs: int, steps: int, done: int, stage: str = "") -> None:
         self.epochs, self.steps, self.drawn = epochs, steps, 0.0
-        self.stage = "closed form, " if stage == CLOSED_FORM else f"{stage}, " if stage else ""
-        self.unit = "round" if stage == CLOSED_FORM else "epoch"
-        columns: list[Any] = [
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[text]}"),
-            TimeRemainingColumn(),
-        ]
-        self.bar = RichProgress(*columns, console=self.console, transient=True)
-        name = "closed form" if stage == CLOSED_FORM else "training"
+        closed = stage == CLOSED_FORM
+        self.stage = "closed form, round" if closed else f"{stage}, epoch" if stage else "epoch"
+        columns = BarColumn(), TextColumn("{task.fields[text]}"), TimeRemainingColumn()
+        self.bar = RichProgress(TextColumn("{task.description}"), *columns, console=self.console, transient=True)
+        name = "closed form" if closed else "training"
         self.task = self.bar.add_task(name, total=epochs * steps, completed=done, text="")
         self.bar.start()
 
@@ -97,19 +88,13 @@ class Bar(Progress):
         now = time.monotonic()
         if self.bar is not None and now - self.drawn > 0.1:
             self.drawn = now
-            self.bar.update(
-                self.task,
-                completed=epoch * self.steps + step,
-                description=f"{self.stage}{self.unit} {epoch + 1}/{self.epochs}",
-            )
+            position = f"{self.stage} {epoch + 1}/{self.epochs}"
+            self.bar.update(self.task, completed=epoch * self.steps + step, description=position)
 
     def epoch(self, record: Record) -> None:
         if self.bar is not None:
             done = (record["epoch"] + 1) * self.steps
             self.bar.update(self.task, completed=done, text=describe_epoch(record))
-
-    def note(self, text: str) -> None:
-        self.console.print(printable(text), highlight=False, markup=False)
 
     def stop(self) -> None:
         if self.bar is not None:

@@ -18,7 +18,7 @@ from ..detect.evaluate import native_aucs
 from ..errors import DivergedError
 from ..fit.fit import train
 from ..fit.options import FitOptions
-from ..fit.predict import predict
+from ..fit.predict import predict_alone
 from ..fit.prepare import Job, prepare
 from ..learn.batch import Lazy, Rows
 from ..learn.engine import Callback, Fitted, Progress, Session, fit, make_fabric
@@ -139,7 +139,7 @@ def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_si
 
 def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Result, Predictions]:
     """Accuracy on the clean test set and detection AUCs of the weights the method now has."""
-    predictions = predict(job, fitted, fabric, consensus=False).predictions
+    predictions = predict_alone(job, fitted, fabric)
     with using_threads(job.threads):
         answers = np.asarray(job.table.classes)[predict_labels(fitted.method, test_rows(data), fabric)]
     judged = judged_rows(job, predictions)
