@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -14,19 +13,17 @@ from numpy.typing import NDArray
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line, quoted
 from .columns import as_floats, as_text, keys
-from .columns import values as read_values
 from .inputs import Inputs, fill_missing, schema_of
 from .people import (
     has_address,
     hides,
-    holds_people,
     is_address,
     listed,
     names_annotator,
     names_people,
     refuse_people_as_inputs,
 )
-from .roles import INDEX_COLUMNS
+from .roles import INDEX_COLUMNS, has_people
 from .row_names import as_strings, check_repeated, complete_names, first_rows
 from .sources import Source
 from .text import encode_text, text_digest
@@ -172,7 +169,7 @@ def _holds_people(source: Source, column: str) -> bool:
         return True
     if not names_people(column) or source.columns.count(column) > 1:
         return False
-    return holds_people(column, pd.Series(read_values(source, column, source.read([column])[column])))
+    return has_people(source, column)
 
 
 def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:

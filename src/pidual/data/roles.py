@@ -103,12 +103,14 @@ def _find_annotator(
     source.require(column, "asked for as annotator" if asked else "annotator")
     if column not in pi:
         source.expect([column])
-    return column if asked or usual or _holds_people(source, column) else None
+    if asked or usual:
+        return column
+    source.expect([column])  # as it is read once more later on, with the rest of the table
+    return column if has_people(source, column) else None
 
 
-def _holds_people(source: Source, name: str) -> bool:
-    """Return whether a column holds people; it is read once more later on, with the rest of the table."""
-    source.expect([name])
+def has_people(source: Source, name: str) -> bool:
+    """Return whether a column holds people; it is read for this."""
     return holds_people(name, pd.Series(values(source, name, source.read([name])[name])))
 
 

@@ -13,8 +13,9 @@ from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
 from .columns import Keys, as_text, keys
 from .people import listed, shown
-from .sources import Source, open_source
+from .sources import Source
 from .sources.arrow_types import native
+from .sources.frame import Frame
 
 _MAX_CODE = 0x10FFFF  # of a character
 
@@ -26,8 +27,7 @@ def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
             f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one "
             "number or text for each row of 'x'."
         )
-    frame = open_source(pd.DataFrame({"item": _decoded(item, source)}))
-    frame.name = source
+    frame = Frame(pd.DataFrame({"item": _decoded(item, source)}), source)
     found = complete_names(frame, "item", frame.read(["item"])["item"])
     if len(found.codes) != n:
         raise DataError(f"{source} has {n} rows in 'x' and {len(item)} in 'item'; there must be as many.")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..files import fingerprint
 from .answers import number_answers
 from .build import build_parts
-from .in_memory import parts_of_arrays
+from .in_memory import read_arrays
 from .people import KEY_NAME, load_key
 from .roles import find_roles
 from .sources import Source, open_source
@@ -195,7 +195,8 @@ class AnnotationTable:
             Name of the table in messages.
         """
         secret = key or secrets.token_bytes(32)
-        return cls(*parts_of_arrays(label, item, pi, split, None if keep_ids else lambda: secret, source))
+        opened, roles, classes = read_arrays(label, item, pi, split, source)
+        return cls(*build_parts(opened, roles, None if keep_ids else lambda: secret, classes=classes))
 
 
 def read_table(

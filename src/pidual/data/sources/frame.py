@@ -16,8 +16,8 @@ from .base import Source
 class Frame(Source):
     """A pandas frame in memory."""
 
-    def __init__(self, frame: pd.DataFrame):
-        self.name = "table"
+    def __init__(self, frame: pd.DataFrame, name: str = "table"):
+        self.name = name
         self.columns = [str(column) for column in frame.columns]
         self._frame = frame
 
