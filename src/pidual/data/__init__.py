@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .importing import long_frame
     from .inputs import Inputs, no_inputs
     from .join import rows_by_name, x_rows
+    from .known_classes import read_truth
     from .load import load_inputs, load_probabilities, table_inputs
     from .people import KEY_NAME, load_key, pseudonym
     from .sources import open_source
     from .table import AnnotationTable, read_table
-    from .truth import read_truth
 
 _HOMES = {
     "AnnotationTable": "table",
@@ -44,7 +44,7 @@ _HOMES = {
     "open_source": "sources",
     "pseudonym": "people",
     "read_table": "table",
-    "read_truth": "truth",
+    "read_truth": "known_classes",
     "rows_by_name": "join",
     "spelled_like": "columns",
     "table_inputs": "load",
