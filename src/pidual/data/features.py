@@ -112,9 +112,8 @@ def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
                 array[:, place] = as_floats(numbers).to_numpy()
         except pa.ArrowException as error:
             why = "" if hides(column, str(error)) else f" ({first_line(error)})"
-            raise DataError(
-                f"{source.name}, column {quoted(column)} does not hold numbers{why}; choose others."
-            ) from None
+            what = f"{source.name}, column {quoted(column)} does not hold numbers{why}"
+            raise DataError(f"{what}; choose others.") from None
     return array
 
 
@@ -154,10 +153,8 @@ def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None
     """Return the columns asked for, or those that the model of a schema was trained with; none twice."""
     lost = [column for column in columns if column not in source]
     if lost and schema is not None:
-        raise DataError(
-            f"{source.name} has {len(columns) - len(lost)} of the {len(columns)} features the model was trained "
-            f"with; there is no column {quoted(lost[0])}."
-        )
+        has = f"{len(columns) - len(lost)} of the {len(columns)} features the model was trained with"
+        raise DataError(f"{source.name} has {has}; there is no column {quoted(lost[0])}.")
     if len(set(columns)) < len(columns):
         raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
     return columns
@@ -181,9 +178,6 @@ def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
         numbers = values if integer else as_floats(values)
         whole = integer or pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
         if whole and pc.count_distinct(numbers, mode="all").as_py() == len(numbers):
-            warnings.warn(
-                f"{listed([column])} of {source.name} is used as input; if it names the items, use item= (--item) or "
-                "call it 'item', else list the columns to use.",
-                DataWarning,
-                stacklevel=4,
-            )
+            way_out = "if it names the items, use item= (--item) or call it 'item', else list the columns to use"
+            text = f"{listed([column])} of {source.name} is used as input; {way_out}."
+            warnings.warn(text, DataWarning, stacklevel=4)

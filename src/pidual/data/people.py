@@ -306,33 +306,30 @@ def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bo
 
 def load_key(path: Path, *, make: bool = True) -> bytes:
     """Read the key in `path`; if there is none, make it, or raise an error unless `make`."""
+    way_out = "name another with key_file= (--key-file)"
     try:
         if not path.exists():
             if not make:
-                raise UsageError(
-                    f"There is no key of the pseudonyms at {path}; say where the key of the run is with key_file= "
-                    "(--key-file)."
-                )
-            if _make_key(path):
-                _announce(path, _keep_from_git(path))
+                raise UsageError(f"There is no key of the pseudonyms at {path}; {way_out}, as that of the run.")
+            _make_key(path)
         check_file(path)
         with path.open("rb") as file:
-            key = _parse_key(file.read(LONGEST_KEY))
-        others = key is not None and _others_can_read(path)
+            text = file.read(LONGEST_KEY)
+        others = _others_can_read(path)
     except OSError as error:
         raise UsageError(
-            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); name another "
-            "place with key_file= (--key-file), or keep the ids as they are with keep_ids=True (--keep-ids)."
+            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); {way_out}, or "
+            "keep the ids as they are with keep_ids=True (--keep-ids)."
         ) from None
+    key = _parse_key(text)
     if key is None:
         raise UsageError(
-            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
-            "remove it to create a new key."
+            f"{path} is not a key file of pidual (64 hex digits); {way_out}, or remove it to make a new key."
         )
     if others:
         raise UsageError(
             f"{path} can be read by others, who could find out with it whose pseudonym is whose; restrict it with "
-            f"chmod 600 {shlex.quote(str(path))}, or name another key with key_file= (--key-file)."
+            f"chmod 600 {shlex.quote(str(path))}, or {way_out}."
         )
     return key
 
@@ -346,8 +343,8 @@ def _parse_key(text: bytes) -> bytes | None:
     return key if len(key) == 32 else None
 
 
-def _make_key(path: Path) -> bool:
-    """Write a new key that only its owner can read; the first of several processes wins, and gets True."""
+def _make_key(path: Path) -> None:
+    """Write a new key that only its owner can read, and say so; the first of several processes wins."""
     handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -355,17 +352,12 @@ def _make_key(path: Path) -> bool:
         try:
             os.link(temporary, path)  # fails if there is one already, unlike a rename
         except FileExistsError:
-            return False
+            return
         except OSError:  # a file system without links
             os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
-    return True
-
-
-def _announce(path: Path, kept_from_git: bool) -> None:
-    """Say that there is a new key, what it is for and what to do with it."""
-    git = " (it is listed in .gitignore)" if kept_from_git else ", also from version control"
+    git = " (it is listed in .gitignore)" if _keep_from_git(path) else ", also from version control"
     warnings.warn(
         f"A new secret key was made at {path}: people's ids are replaced by pseudonyms, which can be traced back to "
         f"people only with this key. Keep it with the table, and keep it secret{git}.",
@@ -379,18 +371,13 @@ def _keep_from_git(path: Path) -> bool:
     ignored = path.parent / ".gitignore"
     try:
         text = ignored.read_text(encoding="utf-8", errors="surrogateescape") if ignored.exists() else ""
-        if not any(_speaks_of(line.strip(), path.name) for line in text.splitlines()):
+        patterns = [re.sub(r"^!?(/|\*\*/)?", "", line.strip()) for line in text.splitlines()]
+        if not any(fnmatch.fnmatchcase(path.name, pattern) for pattern in patterns if not pattern.startswith("#")):
             with ignored.open("a", encoding="utf-8") as file:
                 file.write(("\n" if text and not text.endswith("\n") else "") + f"{path.name}\n")
     except OSError:
         return False
     return True
-
-
-def _speaks_of(line: str, name: str) -> bool:
-    """Return whether a line of .gitignore already decides about the file, one way or the other."""
-    pattern = line.removeprefix("!").removeprefix("/").removeprefix("**/")
-    return not line.startswith("#") and fnmatch.fnmatchcase(name, pattern)
 
 
 def _others_can_read(path: Path) -> bool:

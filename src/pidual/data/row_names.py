@@ -23,10 +23,8 @@ _MAX_CODE = 0x10FFFF  # of a character
 def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
     """Return names of the `n` rows of an array, each once."""
     if item.ndim != 1 or item.dtype.kind in "cV":
-        raise DataError(
-            f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one "
-            "number or text for each row of 'x'."
-        )
+        what = f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}"
+        raise DataError(f"{what}; give one number or text for each row of 'x'.")
     frame = Frame(pd.DataFrame({"item": _decoded(item, source)}), source)
     found = complete_names(frame, "item", frame.read(["item"])["item"])
     if len(found.codes) != n:
@@ -55,10 +53,8 @@ def check_repeated(source: Source, item: str, found: Keys) -> None:
         second = int(np.flatnonzero(pd.Index(found.codes).duplicated())[0])
         first = int(np.flatnonzero(found.codes == found.codes[second])[0])
         name = shown(item, found.names[found.codes[second]].as_py())
-        raise DataError(
-            f"{source.place(second)}, column {quoted(item)}: {name} was named before ({source.place(first)}); "
-            "x has one row per item, so remove one of them."
-        )
+        where = f"{source.place(second)}, column {quoted(item)}"
+        raise DataError(f"{where}: {name} was named before ({source.place(first)}); remove one of them.")
 
 
 def first_rows(
@@ -87,18 +83,16 @@ def first_rows(
         if not numbers or 2 * others > (n_rows > 1).sum():
             more = f" (so it is in {others:,} items)" if numbers else ""
             raise DataError(
-                f"{where}: {value} differs from an earlier row of the same item{more}; an input must be the same in "
-                "all rows of its item (--pi is the place for what differs between answers)."
+                f"{where}: {value} differs from an earlier row of the same item{more}; what differs between answers is "
+                "no input, but may be PI (--pi)."
             )
         differs[codes[~same]] = True
         example = example or f"{where}: {value} after {shown(column, str(values[int(rows[codes[row]])]))}"
     if example:
-        warnings.warn(
-            f"{source.name}: the inputs of {differs.sum():,} of {len(first):,} items differ between their rows; the "
-            f"first value is used (first: {example.removeprefix(f'{source.name}, ')}).",
-            DataWarning,
-            stacklevel=4,
-        )
+        which = f"{differs.sum():,} of {len(first):,} items"
+        example = example.removeprefix(f"{source.name}, ")
+        text = f"the inputs of {which} differ between their rows; the first value is used (first: {example})."
+        warnings.warn(f"{source.name}: {text}", DataWarning, stacklevel=4)
     return found
 
 
