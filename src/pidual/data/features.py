@@ -24,7 +24,7 @@ from .people import (
     refuse_people_as_inputs,
 )
 from .roles import INDEX_COLUMNS, has_people
-from .row_names import as_strings, check_repeated, complete_names, first_rows
+from .row_names import read_rows
 from .sources import Source
 from .text import encode_text, text_digest
 
@@ -54,26 +54,13 @@ def inputs_from_source(
         source.require(column, "asked for as input")
     if columns and schema is None:
         refuse_people_as_inputs(source.name, [column for column in chosen if _holds_people(source, column)])
-    apart = [item] if item is not None and item not in chosen else []
-    data = source.read([*chosen, *apart], numeric=() if text else chosen)
-    items = data.pop(apart[0]) if apart else None
-    if len(data[chosen[0]]) == 0:
-        raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    data, names, rows = read_rows(source, chosen, item, repeats=repeats, numbers=not text)
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
         refuse_people_as_inputs(source.name, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
         _warn_of_ids(source, data)
-    names, rows = None, dict.fromkeys(chosen, np.arange(len(data[chosen[0]])))
-    if item is not None:
-        found = complete_names(source, item, source.read([item])[item] if items is None else items)
-        names = as_strings(found)
-        if repeats:
-            rows = first_rows(source, found.codes, data, numbers=not text)
-            data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
-        else:
-            check_repeated(source, item, found)
     if text:
         array, fitted, tensors = encode_text(source, text, data[text], schema, tensors)
     else:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..data import AnnotationTable, Inputs, x_rows
-from ..data.answers import describe_repeats
 from ..data.pi import PIEncoder
 from ..data.pi.checks import Problem, check_pi
 from ..data.pi.random_pi import derive_seed
+from ..data.table import describe_repeats
 from ..errors import DataError, UsageError
 from ..errors.handling import collected_warnings
 from ..errors.messages import quoted
