@@ -91,8 +91,7 @@ def build_parts(
         frame["y"] = clean
     if roles.split is not None:
         frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
-    numbers = pd.RangeIndex(n) if skipped is None else pd.Index(np.delete(np.arange(n + len(skipped)), skipped))
-    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), numbers)
+    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.Index(rows_read(n, skipped)))
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
         items = complete(source, roles.item, columns.pop(roles.item), "item")
@@ -105,6 +104,11 @@ def build_parts(
     keeps_ids = bool(people) and key is None
     whole_frame = pd.DataFrame(frame, copy=False)
     return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
+
+
+def rows_read(n: int, skipped: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the row of the file, counted from 0, that each of n rows was read from."""
+    return np.arange(n) if skipped is None else np.delete(np.arange(n + len(skipped)), skipped)
 
 
 def without_people(source: str, ids: Keys, key: Callable[[], bytes] | None, who: str) -> pd.Categorical:

@@ -6,7 +6,7 @@ import math
 import stat
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,7 @@ class LazyImages:
             path = self._folder / self._files[rows[place]]
             images[place] = _decode(path, self._size if self._resize else None, self._size, self._centre)
 
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(decode, range(len(rows))))
-        return images
+        return _in_threads(decode, images, len(rows))
 
     def crops(self, rows: NDArray[np.integer[Any]], draws: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
         """Cut random crops of the whole images at `rows`, scaled to the size of all, bicubic.
@@ -99,9 +97,14 @@ class LazyImages:
                     scaled = crop.resize((self._size[1], self._size[0]), Image.Resampling.BICUBIC)
                     images[view, place] = np.asarray(scaled).transpose(2, 0, 1)
 
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(decode, range(len(rows))))
-        return images
+        return _in_threads(decode, images, len(rows))
+
+
+def _in_threads(decode: Callable[[int], None], images: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """Return images after each of n places has been decoded."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(decode, range(n)))
+    return images
 
 
 def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
@@ -236,11 +239,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 
 def _is_text(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name == name.encode("utf-8", "ignore").decode()
 
 
 # --- small pictures of inputs, for people to look at ---

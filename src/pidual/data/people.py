@@ -111,7 +111,7 @@ def holds_people(column: str, values: "pd.Series[Any]") -> bool:
     column : str
         Its name.
     values : pandas.Series
-        Numbers, moments or categories, as `readers.values` makes them.
+        Numbers, moments or categories, as `columns.values` makes them.
     """
     kind = pd.api.types
     if kind.is_bool_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values):
@@ -231,9 +231,9 @@ def refuse_people_as_columns(source: str, columns: Iterable[object]) -> None:
     """Raise for columns that are called by e-mail addresses: names of columns are kept as they are."""
     if any(map(has_address, columns)):
         raise UsageError(
-            f"a column of {source} that is to be used is named by an e-mail address, which would be kept as it is; "
-            "rename it, list it with annotators= (--annotators) if it holds one annotator's answers, or keep ids with "
-            "keep_ids=True (--keep-ids)."
+            f"a column of {source} that is to be used is named by an e-mail address; rename it, list it with "
+            "annotators= (--annotators) if it holds one annotator's answers, or keep ids with keep_ids=True "
+            "(--keep-ids)."
         )
 
 
@@ -254,20 +254,14 @@ def refuse_people(source: "Source", name: str | None, found: "Keys | None", what
         rows = np.flatnonzero(found.codes == code)
         where = source.place(int(rows[0])) if len(rows) else source.name  # a category may have no row
         other = "number the items" if what == "item" else "rename the class"
-        raise DataError(
-            f"{where}, column {name!r}: the {said} has an e-mail address in it, and would be written as it is to every "
-            f"file of a run; {other}, {way_out}"
-        )
+        raise DataError(f"{where}, column {name!r}: the {said} has an e-mail address in it; {other}, {way_out}")
 
 
 def refuse_people_as_inputs(source: str, people: list[str]) -> None:
     """Raise for columns of people asked for as input."""
     if people:
         what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
-        raise UsageError(
-            f"{what} of {source} holds people, and people are not an input; leave it out (--pi is the place for "
-            "it), or rename it if it holds no people."
-        )
+        raise UsageError(f"{what} of {source} holds people; use it as PI (--pi), or rename it if it holds no people.")
 
 
 # --- pseudonyms, and the secret key they are made with ---
@@ -298,8 +292,8 @@ def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bo
     made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
     if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
         raise DataError(
-            f"{source}: two annotators get the same pseudonym with this key; remove the key file so that another "
-            "key is drawn, or keep the ids with keep_ids=True (--keep-ids)."
+            f"{source}: two annotators get the same pseudonym with this key; remove the key file for a new one, or "
+            "keep the ids with keep_ids=True (--keep-ids)."
         )
     return pa.array(made, pa.string())
 

@@ -133,16 +133,13 @@ def _check_used_once(source: Source, found: dict[str, str | None], pi: list[str]
     seen: dict[str, str] = {}
     for column, role in uses:
         if column in seen:
-            raise UsageError(
-                f"column {shown('', column)} of {source.name} is used twice, as {seen[column]} and as {role}; "
-                "name a different column for one of them."
-            )
+            what = f"column {shown('', column)} of {source.name} is used twice, as {seen[column]} and as {role}"
+            raise UsageError(f"{what}; name another one.")
         seen[column] = role
     if pi.count("annotator") > 1:
         raise UsageError(f"the annotator column of {source.name} is listed twice in pi; list it once.")
     for column in pi:
         if column in RESERVED and not (column == "annotator" and found["annotator"]):
             raise UsageError(
-                f"the PI column {column!r} of {source.name} has a name with a meaning of its own "
-                f"({', '.join(RESERVED)}); rename the column."
+                f"the PI column {column!r} of {source.name} has a name with a meaning of its own; rename the column."
             )

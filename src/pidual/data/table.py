@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..files import fingerprint
-from .build import build_parts
+from .build import build_parts, rows_read
 from .in_memory import read_arrays
 from .people import KEY_NAME, load_key
 from .roles import find_roles
@@ -115,7 +115,7 @@ class AnnotationTable:
     @property
     def file_rows(self) -> NDArray[np.int64] | None:
         """The row of the file, counted from 0, that each row was read from; None where no row was skipped."""
-        return None if self.skipped is None else np.delete(np.arange(len(self) + len(self.skipped)), self.skipped)
+        return None if self.skipped is None else rows_read(len(self), self.skipped)
 
     def fingerprint(self) -> str:
         """Return a hex digest of items, labels, clean labels and PI in order; the pseudonym key does not change it."""

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from ...errors.messages import first_line, quoted
 from ..sources.base import BLOCK, TextFile
+from ..sources.json_lines import JSON_KINDS
 
 LONGEST = 20_000  # numbers of a vector that become columns
 _VECTOR = pa.list_(pa.float32())
-_KINDS = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
 
 class JsonRecords(TextFile):
@@ -63,7 +63,7 @@ class JsonRecords(TextFile):
 
 def kind(value: object) -> str:
     """Return what a value of JSON is, in words."""
-    return _KINDS.get(type(value), "null")
+    return JSON_KINDS.get(type(value), "null")
 
 
 class Columns(NamedTuple):
