@@ -18,13 +18,13 @@ OWN_WEIGHT = 0.5  # what an answer counts where its own quality is judged (`lear
 
 
 def accuracy(predicted: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-    """Share of rows in which `predicted` equals `truth`, in [0, 1]; NaN without rows."""
+    """Return the share of rows in which `predicted` equals `truth`, in [0, 1]; NaN without rows."""
     predicted, truth = _same_length(predicted, truth)
     return float(np.mean(predicted == truth)) if len(truth) else math.nan
 
 
 def detection_auc(label_quality: npt.ArrayLike, is_wrong: npt.ArrayLike) -> float:
-    """Chance that a wrong label scores below a right one (ties count one half).
+    """Return the chance that a wrong label scores below a right one (ties count one half).
 
     The area under the ROC curve of finding wrong labels with `1 - label_quality`, computed from ranks.
 
@@ -53,14 +53,14 @@ def detection_auc(label_quality: npt.ArrayLike, is_wrong: npt.ArrayLike) -> floa
 
 
 def precision_recall(flagged: npt.ArrayLike, is_wrong: npt.ArrayLike) -> tuple[float, float]:
-    """Share of flagged labels that are wrong, and share of wrong labels that are flagged; NaN where undefined."""
+    """Return the share of flagged labels that are wrong, and of wrong labels that are flagged; NaN where undefined."""
     flagged, wrong = (part.astype(bool) for part in _same_length(flagged, is_wrong))
     hits, n_flagged, n_wrong = (int(np.count_nonzero(part)) for part in (flagged & wrong, flagged, wrong))
     return (hits / n_flagged if n_flagged else math.nan, hits / n_wrong if n_wrong else math.nan)
 
 
 def ranking_z(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """How many standard errors the scores rank rows of their own label above what permuted labels would give.
+    """Return how many standard errors the scores rank rows of their own label above what permuted labels would give.
 
     In every class, rows are ranked by their score of that class; the statistic is the mean rank of each row in the
     class of its label. Its mean and variance under all permutations of the labels are known (Hoeffding 1951). A
@@ -93,7 +93,7 @@ def ranking_z(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def wilson_interval(successes: npt.ArrayLike, n: npt.ArrayLike, *, z: float = NORMAL_95) -> tuple[Floats, Floats]:
-    """Wilson score interval of a share: low and high end, each of the shape of `n`; (0, 1) where `n` is 0.
+    """Return the Wilson score interval of a share: low and high end, each of the shape of `n`; (0, 1) where `n` is 0.
 
     Unlike the plain normal interval it stays in [0, 1] and is honest for few observations.
     """
@@ -108,12 +108,12 @@ def wilson_interval(successes: npt.ArrayLike, n: npt.ArrayLike, *, z: float = NO
 
 
 def finite_or_none(value: float | None) -> float | None:
-    """`value` as a float that JSON can hold: None in place of NaN, infinity or None."""
+    """Return `value` as a float that JSON can hold: None in place of NaN, infinity or None."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 def _ranks(values: npt.NDArray[Any]) -> Floats:
-    """Ranks from 1, ties sharing their mean rank."""
+    """Return ranks from 1, ties sharing their mean rank."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(values[order]) != 0])
     ends = np.r_[starts[1:], len(values)]

@@ -555,7 +555,7 @@ def test_two_dimensional_pi():
     assert list(mixed.isna().sum()) == [1, 1, 0]
     assert mixed["pi_1"].dtype == np.float64
     numbers = pi_frame(np.arange(6, dtype=np.float32).reshape(3, 2), 3)
-    assert list(numbers.dtypes) == [np.float32, np.float32]
+    assert list(numbers.dtypes) == [np.float64, np.float64]
 
 
 def test_text_of_pi_is_read_as_in_a_table_and_categories_stay():

@@ -10,7 +10,7 @@ from command_line import run_cli
 from pidual import DataError, DataWarning, PiDualClassifier
 from pidual.data import AnnotationTable, load_inputs
 from pidual.data.pi import PIEncoder
-from pidual.data.pi.giveaway import check_giveaway, determined_share, find_label_columns, neighbour_share
+from pidual.data.pi.checks import check_pi, determined_share, find_label_columns, neighbour_share
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -24,7 +24,7 @@ def check(label, pi, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         columns = PIEncoder().fit(table).columns_
-    check_giveaway(table, columns, np.arange(len(table)), table.item_codes)
+    check_pi(table, columns, np.arange(len(table)), table.item_codes)
     return [column.name for column in columns]
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from pidual.data import AnnotationTable, no_inputs
 from pidual.data.pi import PIEncoder
-from pidual.data.pi.health import find_pi_problems, find_sentinel, is_row_id
+from pidual.data.pi.checks import check_pi, find_sentinel, is_row_id
 from pidual.detect.informative import WrongAnswers
+from pidual.errors import DataWarning
 from pidual.errors.handling import collected_warnings
 from pidual.fit.effects import ends, spread, with_uncertainty
 from pidual.fit.options import FitOptions
@@ -31,10 +32,10 @@ def problems(**columns):
     table = table_with(**columns)
     with collected_warnings():
         encoder = PIEncoder().fit(table)
-    found, new = find_pi_problems(table, encoder.columns_, np.arange(N), table.item_codes)
-    assert all(record["text"].startswith(f"PI column '{record['column']}' ") for record in found)
-    assert {*new} <= {record["text"] for record in found}
-    return [(record["column"], record["problem"], record["text"] in new) for record in found]
+    found, new = check_pi(table, encoder.columns_, np.arange(N), table.item_codes, used=False)
+    assert all(record.text.startswith(f"PI column '{record.column}' ") for record in found)
+    assert {*new} <= {record.text for record in found}
+    return [(record.column, record.problem, record.text in new) for record in found]
 
 
 GOOD = {
@@ -85,13 +86,14 @@ def test_everybody_gives_one_label_only():
     who = rng.integers(0, 3, N)
     frame = pd.DataFrame({"item": np.arange(N), "label": who, "annotator": [f"p{w}" for w in who]})
     table = AnnotationTable.from_frame(frame, keep_ids=True)
-    found, new = find_pi_problems(table, PIEncoder().fit(table).columns_, np.arange(N), table.item_codes)
-    assert [(record["column"], record["problem"]) for record in found] == [("annotator", "leaks")]
-    assert new == []  # `giveaway` warns of it
+    with pytest.warns(DataWarning, match="everybody gives one label only"):
+        found, new = check_pi(table, PIEncoder().fit(table).columns_, np.arange(N), table.item_codes)
+    assert [(record.column, record.problem) for record in found] == [("annotator", "leaks")]
+    assert new == []  # as the fit has warned of it
 
 
 def test_ids_of_large_tables_are_found_in_a_sample(monkeypatch):
-    monkeypatch.setattr("pidual.data.pi.health.SAMPLE", 400)
+    monkeypatch.setattr("pidual.data.pi.checks.SAMPLE", 400)
     ids = np.arange(5000.0)
     assert is_row_id(pd.Series(ids), ids)
     ids[4000] = 4500

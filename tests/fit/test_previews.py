@@ -11,8 +11,8 @@ from PIL import Image
 from pidual import AnnotationTable, Run, load_inputs
 from pidual.api.fit import fit_table
 from pidual.data import table_inputs
+from pidual.data.images import MAX_SIDE, as_pixels, is_picture, png
 from pidual.data.people import hide_addresses
-from pidual.data.pictures import MAX_SIDE, as_pixels, is_picture, png
 from pidual.detect.unusual import FAR, Usual
 from pidual.fit.options import FitOptions
 from pidual.fit.previews import MAX_CHARACTERS, suspicious_rows

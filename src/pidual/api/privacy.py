@@ -10,7 +10,6 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from ..data import AnnotationTable
-from ..data.in_memory import in_order
 from ..data.people import has_address, holds_people, is_address, people_in, refuse_people_as_columns
 from ..detect.copies import copied_by
 from ..errors import DataError
@@ -27,26 +26,36 @@ def make_table(
     split = np.where(weight == 0, "test", "train") if (weight == 0).any() else None
     table = AnnotationTable.from_arrays(label, items, pi, split=split, keep_ids=True, source="pi")
     if keep_ids:
-        return table
+        return replace(table, frame=in_order(table.frame, weight > 0))
     refuse_people_as_columns("pi", table.pi_columns)
     if any(map(is_address, label.categories)):
         raise DataError(
             "a class of y has an e-mail address in it, which every copy of the classifier would hold; rename the "
             "class, or keep ids with keep_ids=True."
         )
-    others = {name: _without_ids(name, table.frame[name]) for name in table.pi_columns if name != "annotator"}
-    ordered = {name: in_order(column, weight > 0) for name, column in others.items()}
-    return replace(table, frame=table.frame.assign(**ordered))
+    others = {name: _without_ids(name, table.frame[name]) for name in table.people if name != "annotator"}
+    return replace(table, frame=in_order(table.frame.assign(**others), weight > 0))
 
 
 def _without_ids(name: str, values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a PI column with numbers in place of people, and of e-mail addresses among other values."""
-    who = people_in(name, values)
-    if not who:
-        return values
+    """Return a column of people with numbers in their place, or in place of e-mail addresses among other values."""
     codes, found = pd.factorize(values)
-    names = [f"{name}-{code}" if who == "all" or has_address(one) else str(one) for code, one in enumerate(found, 1)]
+    some = people_in(name, values) == "some"
+    names = [str(one) if some and not has_address(one) else f"{name}-{code}" for code, one in enumerate(found, 1)]
     return pd.Series(pd.Categorical.from_codes(codes, pd.Index(names)))
+
+
+def in_order(frame: pd.DataFrame, used: NDArray[np.bool_]) -> pd.DataFrame:
+    """Put categories of PI in the order in which they come, those of rows that are not used last."""
+    if used.all():
+        return frame
+    ordered = {}
+    for name in frame.columns.drop(["item", "label", "split"]):
+        if isinstance(frame[name].dtype, pd.CategoricalDtype):
+            codes = frame[name].cat.codes.to_numpy()
+            order = pd.unique(np.concatenate([codes[used], codes[~used]]))
+            ordered[name] = frame[name].cat.set_categories(frame[name].cat.categories[order[order >= 0]])
+    return frame.assign(**ordered)
 
 
 def index_without_ids(index: pd.Index, known: Collection[str] = ()) -> pd.Index:

@@ -41,7 +41,7 @@ def predict(run: Path, x: str, out: Path | None, labels: Path | None, weights: s
     if out is not None:
         write_table(frame, out)
     if labels is not None:
-        from ..data.clean_labels import read_clean_labels, spell_like_classes
+        from ..data.known_classes import read_clean_labels, spell_like_classes
 
         inputs, read = opened.model.inputs, opened.config.source.read
         clean = read_clean_labels(labels, frame["item"], inputs.item, paths=inputs.kind == "images")

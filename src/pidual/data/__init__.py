@@ -7,7 +7,9 @@ people          who is in a table: detect, hide, refuse, replace
 roles, build, classes, in_memory  ->  table        AnnotationTable, read_table
 features, images, text, probabilities, row_names  ->  inputs, load        Inputs, load_inputs
 join            which input belongs to which annotation
-truth           classes of items that are known
+known_classes   classes of items that are known
+given           labels and probabilities without a table
+pi/             privileged information as numbers, and what may be wrong with it
 
 Names are loaded when they are first used: the list of datasets needs no pandas.
 """
@@ -16,66 +18,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .build import SPLITS
-    from .columns import as_text, keys, spelled_like
-    from .images import LazyImages
-    from .importing import long_frame
-    from .inputs import Inputs, no_inputs
-    from .join import rows_by_name, x_rows
-    from .load import load_inputs, load_probabilities, table_inputs
-    from .people import KEY_NAME, load_key, pseudonym
-    from .sources import open_source
-    from .table import AnnotationTable, read_table
-    from .truth import read_truth
+    from .build import SPLITS as SPLITS
+    from .columns import as_text as as_text
+    from .columns import keys as keys
+    from .columns import spelled_like as spelled_like
+    from .images import LazyImages as LazyImages
+    from .importing import long_frame as long_frame
+    from .inputs import Inputs as Inputs
+    from .inputs import no_inputs as no_inputs
+    from .join import rows_by_name as rows_by_name
+    from .join import x_rows as x_rows
+    from .known_classes import read_truth as read_truth
+    from .load import load_inputs as load_inputs
+    from .load import load_probabilities as load_probabilities
+    from .load import table_inputs as table_inputs
+    from .people import KEY_NAME as KEY_NAME
+    from .people import load_key as load_key
+    from .people import pseudonym as pseudonym
+    from .sources import open_source as open_source
+    from .table import AnnotationTable as AnnotationTable
+    from .table import read_table as read_table
 
 _HOMES = {
-    "AnnotationTable": "table",
-    "Inputs": "inputs",
-    "KEY_NAME": "people",
-    "LazyImages": "images",
-    "SPLITS": "build",
-    "as_text": "columns",
-    "keys": "columns",
-    "load_inputs": "load",
-    "load_key": "people",
-    "load_probabilities": "load",
-    "long_frame": "importing",
-    "no_inputs": "inputs",
-    "open_source": "sources",
-    "pseudonym": "people",
-    "read_table": "table",
-    "read_truth": "truth",
-    "rows_by_name": "join",
-    "spelled_like": "columns",
-    "table_inputs": "load",
-    "x_rows": "join",
+    "build": ["SPLITS"],
+    "columns": ["as_text", "keys", "spelled_like"],
+    "images": ["LazyImages"],
+    "importing": ["long_frame"],
+    "inputs": ["Inputs", "no_inputs"],
+    "join": ["rows_by_name", "x_rows"],
+    "known_classes": ["read_truth"],
+    "load": ["load_inputs", "load_probabilities", "table_inputs"],
+    "people": ["KEY_NAME", "load_key", "pseudonym"],
+    "sources": ["open_source"],
+    "table": ["AnnotationTable", "read_table"],
 }
-
-__all__ = [
-    "KEY_NAME",
-    "SPLITS",
-    "AnnotationTable",
-    "Inputs",
-    "LazyImages",
-    "as_text",
-    "keys",
-    "load_inputs",
-    "load_key",
-    "load_probabilities",
-    "long_frame",
-    "no_inputs",
-    "open_source",
-    "pseudonym",
-    "read_table",
-    "read_truth",
-    "rows_by_name",
-    "spelled_like",
-    "table_inputs",
-    "x_rows",
-]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'pidual.data' has no attribute '{name}'")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module 'pidual.data' has no attribute '{name}'")

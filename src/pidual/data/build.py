@@ -46,30 +46,38 @@ def build_parts(
     key: Callable[[], bytes] | None,
     same: Mapping[str, str] | None = None,
     exact_labels: bool = False,
+    classes: pd.Categorical | None = None,
 ) -> Parts:
     """Read the columns, check them and put the frame together; `key` None keeps ids.
 
-    The key is asked for last: where a column cannot be used, none is made.
+    The key is asked for last: where a column cannot be used, none is made. `classes` are labels that need no reading.
     """
-    used = [*roles[:5], *(column for column in roles.pi if column != "annotator")]
-    source, columns, skipped = read_answered(source, roles.label, [column for column in used if column is not None])
-    if not len(columns[roles.label]):
-        raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
-    n = len(columns[roles.label])
-    frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
-    people: dict[str, tuple[Keys, str]] = {}
+    used = [column for column in roles[:5] if column is not None] + [name for name in roles.pi if name != "annotator"]
     if key is not None:
-        refuse_people_as_columns(source.name, [*roles[:5], *roles.pi])
-    label = complete(source, roles.label, columns.pop(roles.label), "label")
+        refuse_people_as_columns(source.name, used)
+    if classes is None:
+        source, columns, skipped = read_answered(source, roles.label, used)
+        n = len(columns[roles.label])
+        if not n:
+            raise DataError(f"{source.name} has no rows; an annotation table needs at least two per class.")
+        label = complete(source, roles.label, columns.pop(roles.label), "label")
+    else:
+        columns, skipped = source.read([column for column in used if column != roles.label]), None
+        n, names = len(classes), pa.array(map(str, classes.categories), pa.string())
+        label = Keys(np.asarray(classes.codes, np.int32), names)
     y = keys(source, roles.y, columns.pop(roles.y)) if roles.y is not None else None
     if key is not None:
         refuse_people(source, roles.label, label, "label")
         refuse_people(source, roles.y, y, "y")
-    label = merge_spellings(source, roles.label, label, same or {}, exact_labels)
-    frame["label"], clean = as_classes(label, y, same)
-    if roles.y is not None and clean is not None:
-        warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
-    check_classes(source, roles.label, frame["label"], can_merge=True)
+    frame: dict[str, Any] = {"item": None}  # filled in last, when the memory of the other columns is free again
+    frame["label"], clean = classes, None
+    if classes is None:
+        label = merge_spellings(source, roles.label, label, same or {}, exact_labels)
+        frame["label"], clean = as_classes(label, y, same)
+        if roles.y is not None and clean is not None:
+            warn_if_no_class(source, roles.y, clean, len(frame["label"].categories))
+        check_classes(source, roles.label, frame["label"], can_merge=True)
+    people: dict[str, tuple[Keys, str]] = {}
     if roles.annotator is not None:
         people["annotator"] = complete(source, roles.annotator, columns.pop(roles.annotator), "annotator"), "all"
         frame["annotator"] = None  # like all people
@@ -83,8 +91,7 @@ def build_parts(
         frame["y"] = clean
     if roles.split is not None:
         frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
-    numbers = pd.RangeIndex(n) if skipped is None else pd.Index(np.delete(np.arange(n + len(skipped)), skipped))
-    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), numbers)
+    frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.Index(rows_read(n, skipped)))
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
         items = complete(source, roles.item, columns.pop(roles.item), "item")
@@ -97,6 +104,11 @@ def build_parts(
     keeps_ids = bool(people) and key is None
     whole_frame = pd.DataFrame(frame, copy=False)
     return Parts(whole_frame, source.name, list(roles.pi), tuple(people), keeps_ids, roles.unused, skipped, same or {})
+
+
+def rows_read(n: int, skipped: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the row of the file, counted from 0, that each of n rows was read from."""
+    return np.arange(n) if skipped is None else np.delete(np.arange(n + len(skipped)), skipped)
 
 
 def without_people(source: str, ids: Keys, key: Callable[[], bytes] | None, who: str) -> pd.Categorical:

@@ -105,10 +105,8 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
     """
     classes = label.categories.tolist()
     if len(classes) == 1:
-        raise DataError(
-            f"{source.name}, column {name!r}: every label is {shown(name, classes[0])}, and a classifier needs "
-            "at least two classes; check that this is the column of labels."
-        )
+        what = f"{source.name}, column {name!r}: every label is {shown(name, classes[0])}"
+        raise DataError(f"{what}, but at least two classes are needed; check that this is the column of labels.")
     counts = np.bincount(label.codes, minlength=len(classes))
     alike = _alike([str(one) for one in classes], counts)
     option = _as_option(name, alike) if can_merge else ""
@@ -116,11 +114,9 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
     if len(single):
         row = int(np.flatnonzero(label.codes == single[0])[0])
         more = f" ({len(single) - 1} more classes have one row too)" if len(single) > 1 else ""
-        how = f" ({option})" if option else ""
-        raise DataError(
-            f"{source.place(row)}, column {name!r}: the class {shown(name, classes[single[0]])} has this one row "
-            f"only{more}; add rows of the class, merge it into another{how} or delete the row."
-        )
+        what = f"the class {shown(name, classes[single[0]])} has this one row only{more}"
+        way_out = f"add rows of the class, merge it into another{f' ({option})' if option else ''} or delete the row"
+        raise DataError(f"{source.place(row)}, column {name!r}: {what}; {way_out}.")
     if alike:
         pairs = "; ".join(f"{shown(name, old)} and {shown(name, new)}" for old, new in alike[:MOST_LISTED])
         way_out = f"merge them with {option} (same= in Python)" if option else "write them the same way"

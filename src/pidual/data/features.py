@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -14,20 +13,18 @@ from numpy.typing import NDArray
 from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import first_line, quoted
 from .columns import as_floats, as_text, keys
-from .columns import values as read_values
 from .inputs import Inputs, fill_missing, schema_of
 from .people import (
     has_address,
     hides,
-    holds_people,
     is_address,
     listed,
     names_annotator,
     names_people,
     refuse_people_as_inputs,
 )
-from .roles import INDEX_COLUMNS
-from .row_names import as_strings, check_repeated, complete_names, first_rows
+from .roles import INDEX_COLUMNS, has_people
+from .row_names import read_rows
 from .sources import Source
 from .text import encode_text, text_digest
 
@@ -57,26 +54,13 @@ def inputs_from_source(
         source.require(column, "asked for as input")
     if columns and schema is None:
         refuse_people_as_inputs(source.name, [column for column in chosen if _holds_people(source, column)])
-    apart = [item] if item is not None and item not in chosen else []
-    data = source.read([*chosen, *apart], numeric=() if text else chosen)
-    items = data.pop(apart[0]) if apart else None
-    if len(data[chosen[0]]) == 0:
-        raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    data, names, rows = read_rows(source, chosen, item, repeats=repeats, numbers=not text)
     if text and schema is None:
         some = as_text(keys(source, text, data[text][:1000]).names).to_pylist()
         addresses = sum(map(is_address, some)) > len(some) / 2  # a column called `email` may hold the texts of e-mails
         refuse_people_as_inputs(source.name, [text] if names_annotator(text) or addresses or has_address(text) else [])
     if not columns and not text:
         _warn_of_ids(source, data)
-    names, rows = None, dict.fromkeys(chosen, np.arange(len(data[chosen[0]])))
-    if item is not None:
-        found = complete_names(source, item, source.read([item])[item] if items is None else items)
-        names = as_strings(found)
-        if repeats:
-            rows = first_rows(source, found.codes, data, numbers=not text)
-            data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
-        else:
-            check_repeated(source, item, found)
     if text:
         array, fitted, tensors = encode_text(source, text, data[text], schema, tensors)
     else:
@@ -115,9 +99,8 @@ def _numbers(source: Source, data: dict[str, Any]) -> NDArray[np.float32]:
                 array[:, place] = as_floats(numbers).to_numpy()
         except pa.ArrowException as error:
             why = "" if hides(column, str(error)) else f" ({first_line(error)})"
-            raise DataError(
-                f"{source.name}, column {quoted(column)} does not hold numbers{why}; choose others."
-            ) from None
+            what = f"{source.name}, column {quoted(column)} does not hold numbers{why}"
+            raise DataError(f"{what}; choose others.") from None
     return array
 
 
@@ -157,10 +140,8 @@ def _asked_for(source: Source, columns: list[str], schema: dict[str, Any] | None
     """Return the columns asked for, or those that the model of a schema was trained with; none twice."""
     lost = [column for column in columns if column not in source]
     if lost and schema is not None:
-        raise DataError(
-            f"{source.name} has {len(columns) - len(lost)} of the {len(columns)} features the model was trained "
-            f"with; there is no column {quoted(lost[0])}."
-        )
+        has = f"{len(columns) - len(lost)} of the {len(columns)} features the model was trained with"
+        raise DataError(f"{source.name} has {has}; there is no column {quoted(lost[0])}.")
     if len(set(columns)) < len(columns):
         raise UsageError(f"the list of input columns of {source.name} names a column twice; list it once.")
     return columns
@@ -172,7 +153,7 @@ def _holds_people(source: Source, column: str) -> bool:
         return True
     if not names_people(column) or source.columns.count(column) > 1:
         return False
-    return holds_people(column, pd.Series(read_values(source, column, source.read([column])[column])))
+    return has_people(source, column)
 
 
 def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
@@ -184,9 +165,6 @@ def _warn_of_ids(source: Source, data: dict[str, Any]) -> None:
         numbers = values if integer else as_floats(values)
         whole = integer or pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
         if whole and pc.count_distinct(numbers, mode="all").as_py() == len(numbers):
-            warnings.warn(
-                f"{listed([column])} of {source.name} is used as input; if it names the items, use item= (--item) or "
-                "call it 'item', else list the columns to use.",
-                DataWarning,
-                stacklevel=4,
-            )
+            way_out = "if it names the items, use item= (--item) or call it 'item', else list the columns to use"
+            text = f"{listed([column])} of {source.name} is used as input; {way_out}."
+            warnings.warn(text, DataWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Labels and probabilities in any form: arrays, lists, frames, files.
+"""Labels and a classifier's probabilities of their classes, in any form: arrays, lists, frames, files.
 
 given = read_given(labels, pred_probs)          # one label per row, or a column for every annotator
 given.codes, given.row                          # one entry per label: its class, and its row of given.probs
@@ -33,34 +33,15 @@ USUAL = {
 
 @dataclass(frozen=True)
 class Given:
-    """Labels of the rows of an array of probabilities.
+    """Labels of the rows of an array of probabilities; `source` is what messages call these."""
 
-    Parameters
-    ----------
-    codes : int array (M,)
-        The class of every label that is there.
-    places : tuple of int arrays (M,)
-        Its row and, where labels have a column for every annotator, its column.
-    shape : tuple of int
-        Of the labels.
-    classes : list
-        Names of the classes, in the order of the columns of `probs`.
-    probs : array (N, K)
-    annotators : array (M,), optional
-        Who gave each label.
-    items : array (N,), optional
-        Names of the rows.
-    source : str
-        What messages call the probabilities.
-    """
-
-    codes: NDArray[np.int64]
-    places: tuple[NDArray[np.int64], ...]
-    shape: tuple[int, ...]
-    classes: list[Any]
-    probs: NDArray[Any]
-    annotators: NDArray[Any] | None = None
-    items: NDArray[Any] | None = None
+    codes: NDArray[np.int64]  # (M,) the class of every label that is there
+    places: tuple[NDArray[np.int64], ...]  # its row and, where labels have a column for every annotator, its column
+    shape: tuple[int, ...]  # of the labels
+    classes: list[Any]  # in the order of the columns of `probs`
+    probs: NDArray[Any]  # (N, K)
+    annotators: NDArray[Any] | None = None  # (M,) who gave each label
+    items: NDArray[Any] | None = None  # (N,) names of the rows
     source: str = "pred_probs"
 
     @property
@@ -103,13 +84,10 @@ def read_given(
     probs, columns, name = _probabilities(pred_probs)
     array = _array(labels, source)
     if array.ndim not in (1, 2) or not array.size:
-        raise DataError(
-            f"{source} has the shape {array.shape}; give one label per row, or a column for every annotator."
-        )
-    if probs.ndim == 2 and len(probs) != len(array):
-        raise DataError(
-            f"{source} has {len(array):,} rows and {name} has {len(probs):,}; give a row of probabilities for each."
-        )
+        what = f"{source} has the shape {array.shape}"
+        raise DataError(f"{what}; give one label per row, or a column for every annotator.")
+    if len(probs) != len(array):
+        raise DataError(f"{source} has {len(array):,} rows and {name} has {len(probs):,}; give as many in both.")
     known = list(classes) if classes is not None else columns if array.dtype.kind in "OU" else None
     check_columns(probs, probs.shape[-1] if known is None else known, name)
     if probs.shape[1] < 2:
@@ -120,8 +98,7 @@ def read_given(
         raise DataError(f"{source} holds no label: all of it is missing.")
     if np.ptp(codes[places]) == 0:
         raise DataError(
-            f"{source} holds the class {quoted(known[codes[places][0]])} alone, so that there is nothing to compare it "
-            "with; give labels of all classes together."
+            f"{source} holds the class {quoted(known[codes[places][0]])} alone; give labels of all classes together."
         )
     who = _names(annotators, len(array), "annotators")
     if array.ndim == 2:
@@ -141,9 +118,9 @@ def read_given(
 
 def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
     """Return the array, names of its columns where it has any, and what to call it."""
-    if isinstance(given, str | Path) and Path(given).suffix.lower() not in (".npy", ".npz"):
-        raise UsageError(f"{given} is not a .npy or .npz file; save the probabilities with numpy.save.")
     if isinstance(given, str | Path):
+        if Path(given).suffix.lower() not in NUMPY:
+            raise UsageError(f"{given} is not a .npy or .npz file; save the probabilities with numpy.save.")
         array, columns, name = load_numpy(given, ("pred_probs", "x"), mode="r")[0], None, str(given)
     elif isinstance(given, pd.DataFrame):
         array, columns, name = given.to_numpy(), list(given.columns), "pred_probs"
@@ -186,14 +163,18 @@ def _label_codes(
     array: NDArray[Any], classes: list[Any] | None, k: int, source: str, probs: str
 ) -> tuple[NDArray[np.int64], list[Any]]:
     """Return labels as columns of the probabilities, MISSING where there is none, and the names of these."""
-    _refuse_one_hot(array, k, source)
-    missing = _missing(array)
+    kind, missing = array.dtype.kind, np.asarray(pd.isna(array), dtype=bool)
+    one_per_class = array.ndim == 2 and kind in "iubf" and array.shape[1] == k
+    if one_per_class and ((array == 0) | (array == 1)).all() and (array.sum(1) == 1).all():
+        raise DataError(f"{source} looks like one-hot labels; its columns are annotators, so give labels.argmax(1).")
+    if array.ndim == 2 and kind in "ifO":  # among several annotators -1 stands for no label too
+        missing |= np.asarray(array == MISSING, dtype=bool)
     if array.ndim == 1 and missing.any():
         raise DataError(f"{source}, {_row(missing)}: the label is missing; leave the row out.")
-    values = array[~missing]
     _refuse_parts(array, missing, source)
+    values = array[~missing]
     names = _names_of_columns(values, classes, k, source, probs)
-    if values.dtype.kind == "O" and all(isinstance(one, int | np.integer) for one in values):
+    if kind == "O" and all(isinstance(one, int | np.integer) for one in values):
         values = values.astype(np.int64)
     by_number = values.dtype.kind in "iubf" and not all(isinstance(one, int | np.integer) for one in names)
     index = pd.RangeIndex(k) if by_number else pd.Index(names)
@@ -209,24 +190,6 @@ def _label_codes(
     return codes, names
 
 
-def _missing(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where there is no label; among several annotators -1 stands for none too."""
-    missing = np.asarray(pd.isna(array), dtype=bool)
-    if array.ndim == 2 and array.dtype.kind in "ifO":
-        missing |= np.asarray(array == MISSING, dtype=bool)
-    return missing
-
-
-def _refuse_one_hot(array: NDArray[Any], k: int, source: str) -> None:
-    """Raise for labels with a column for each class instead of each annotator."""
-    wide = array.ndim == 2 and array.shape[1] == k and array.dtype.kind in "iubf"
-    if wide and ((array == 0) | (array == 1)).all() and (array.sum(1) == 1).all():
-        raise DataError(
-            f"{source} has a 1 in one of {k} columns of each row, which looks like one-hot labels; a column is for an "
-            "annotator, so give labels.argmax(1)."
-        )
-
-
 def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) -> None:
     """Raise for the first label that is a float; whole ones are taken where floats are there for NaN alone."""
     if array.dtype.kind == "O":
@@ -238,11 +201,9 @@ def _refuse_parts(array: NDArray[Any], missing: NDArray[np.bool_], source: str) 
     strange &= ~missing
     if strange.any():
         value = array[tuple(np.argwhere(strange)[0])]
+        what = f"{quoted(value)} is of the type {type(value).__name__}; labels are whole numbers or names of classes"
         way_out = "; give labels.astype(int)" if isinstance(value, float) and value.is_integer() else ""
-        raise DataError(
-            f"{source}, {_row(strange)}: {quoted(value)} is of the type {type(value).__name__}; labels are whole "
-            f"numbers or names of classes{way_out}."
-        )
+        raise DataError(f"{source}, {_row(strange)}: {what}{way_out}.")
 
 
 def _row(where: NDArray[np.bool_]) -> str:

@@ -1,11 +1,12 @@
-"""Images: of a folder, decoded when taken or all at once; and positions of random crops."""
+"""Images: of a folder, decoded when taken or all at once; positions of random crops; pictures of inputs, for people."""
 
 import contextlib
+import io
 import math
 import stat
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 22
 CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
 _LARGE = threading.Semaphore(4)
 _FILTERS = threading.Lock()  # filters of warnings belong to all threads
+
+MAX_SIDE = 96  # pixels of a picture that a run keeps
+FEWEST_PIXELS = 6  # a side, of an array that is taken for a picture
 
 
 class LazyImages:
@@ -73,9 +77,7 @@ class LazyImages:
             path = self._folder / self._files[rows[place]]
             images[place] = _decode(path, self._size if self._resize else None, self._size, self._centre)
 
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(decode, range(len(rows))))
-        return images
+        return _in_threads(decode, images, len(rows))
 
     def crops(self, rows: NDArray[np.integer[Any]], draws: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
         """Cut random crops of the whole images at `rows`, scaled to the size of all, bicubic.
@@ -95,9 +97,14 @@ class LazyImages:
                     scaled = crop.resize((self._size[1], self._size[0]), Image.Resampling.BICUBIC)
                     images[view, place] = np.asarray(scaled).transpose(2, 0, 1)
 
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(decode, range(len(rows))))
-        return images
+        return _in_threads(decode, images, len(rows))
+
+
+def _in_threads(decode: Callable[[int], None], images: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """Return images after each of n places has been decoded."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(decode, range(n)))
+    return images
 
 
 def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
@@ -232,8 +239,56 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 
 def _is_text(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name == name.encode("utf-8", "ignore").decode()
+
+
+# --- small pictures of inputs, for people to look at ---
+
+
+def png(x: NDArray[np.uint8], side: int = MAX_SIDE) -> bytes:
+    """Return an image (3, H, W) as a small PNG file; a large one has 256 colours, which nobody misses at this size."""
+    image = as_image(x)
+    if max(image.size) > side:
+        image.thumbnail((side, side))
+        image = image.quantize()
+    return encoded(image, "PNG")
+
+
+def as_image(x: NDArray[np.uint8]) -> Any:
+    """Turn pixels (3, H, W) into an image."""
+    return Image.fromarray(np.ascontiguousarray(x.transpose(1, 2, 0)))
+
+
+def encoded(image: Any, form: str) -> bytes:
+    """Return an image as a file: PNG or JPEG."""
+    buffer = io.BytesIO()
+    image.save(buffer, format=form, **({"quality": 85} if form == "JPEG" else {}))
+    return buffer.getvalue()
+
+
+def is_picture(shape: tuple[int, ...]) -> bool:
+    """Return whether inputs of this shape are pictures: (H, W), (C, H, W) or (H, W, C) with one channel or three."""
+    sides = _sides(shape)
+    return sides is not None and min(sides) >= FEWEST_PIXELS
+
+
+def as_pixels(x: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return an input that is a picture, as (3, H, W); numbers other than bytes go from black, the least, to white."""
+    x = np.asarray(x)
+    if x.ndim == 3 and _sides(x.shape) == x.shape[:2]:
+        x = x.transpose(2, 0, 1)
+    x = x[None] if x.ndim == 2 else x
+    if x.dtype != np.uint8:
+        x = x.astype(np.float64)
+        low, high = float(x.min()), float(x.max())
+        x = ((x - low) * (255 / (high - low) if high > low else 0.0)).round().astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(x, (3, *x.shape[1:])))
+
+
+def _sides(shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return height and width, if an array of this shape may be a picture."""
+    if len(shape) == 2:
+        return shape
+    if len(shape) == 3 and shape[0] in (1, 3):
+        return shape[1:]
+    return shape[:2] if len(shape) == 3 and shape[2] in (1, 3) else None

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError
-from .build import complete, read_answered, without_people
+from .build import complete, read_answered, rows_read, without_people
 from .columns import keys, values
 from .people import holds_people, is_address, names_people, refuse_people, refuse_people_as_columns
 from .roles import find_roles
@@ -39,25 +38,21 @@ def long_frame(
         As for `read_table`.
     """
     roles = find_roles(source, item, label, annotator, None, y, split)
-    named = {"item": roles.item, "label": roles.label, "annotator": roles.annotator, "y": roles.y, "split": roles.split}
-    own = {column: name for name, column in named.items() if column is not None}
+    own = {column: name for name, column in zip(roles._fields, roles[:5], strict=False) if column is not None}
     others = [column for column in dict.fromkeys(source.columns) if column not in own]
     if key is not None:
         refuse_people_as_columns(source.name, source.columns)
     source, data, skipped = read_answered(source, roles.label, [*own, *others])
-    n = len(data[roles.label])
-    if not n:
+    if not len(data[roles.label]):
         raise DataError(f"{source.name} has no rows; there is nothing to import.")
-    found = {}
     for column, name in own.items():
         if name in ("item", "label", "annotator"):
             checked = complete(source, column, data[column], name)
             if key is not None and name != "annotator":
                 refuse_people(source, column, checked, name)
-        found[name] = data[column]
+    found = {name: data[column] for column, name in own.items()}
     if roles.item is None:
-        rows = np.arange(n) if skipped is None else np.delete(np.arange(n + len(skipped)), skipped)
-        found = {"item": pa.chunked_array([pa.array(rows)])} | found
+        found = {"item": pa.chunked_array([pa.array(rows_read(len(found["label"]), skipped))])} | found
     found |= {f"data_{column}" if column in found else column: data[column] for column in others}
     known = {*own.values(), source.guess.text if source.guess else None}
     people = [name for name in found if name == "annotator" or (name not in known and _people(source, name, found))]

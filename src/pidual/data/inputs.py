@@ -151,9 +151,7 @@ def _check_array(array: NDArray[Any], source: str) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{source} holds {listed([str(array.dtype)])} values; inputs must be numbers.")
     if array.ndim < 2 or 0 in array.shape:
-        raise DataError(
-            f"{source} has the shape {array.shape}; it must be (inputs, features) with at least one of each."
-        )
+        raise DataError(f"{source} has the shape {array.shape}; it must be (inputs, features), at least one of each.")
     if array.dtype != native(array.dtype):
         with np.errstate(over="ignore"):
             array = array.astype(native(array.dtype))
@@ -191,18 +189,8 @@ def fill_missing(
 ) -> tuple[NDArray[Any], dict[str, Any]]:
     """Fill in missing numbers, and return what the schema has to say about it: nothing where none was missing.
 
-    Parameters
-    ----------
-    x : array (n, ...)
-        Infinite numbers are an error, and so are missing ones unless x has two dimensions.
-    schema : mapping, optional
-        That of the inputs a model was trained with.
-    place : callable
-        What messages call a number, by its row and the rest of its index.
-    source : str
-        What messages call x.
-    names : sequence of str, optional
-        Of the columns.
+    Infinite numbers are an error, and so are missing ones unless x has two dimensions. `schema` is that of the inputs a
+    model was trained with; `place` and `source` are what messages call a number and x, `names` the columns.
     """
     found = _check_finite(x, place, missing=x.ndim == 2)
     if schema is None:
@@ -212,9 +200,7 @@ def fill_missing(
         for at in found.tolist():
             there = x[:, at][~np.isnan(x[:, at])]
             if not len(there):
-                raise DataError(
-                    f"{place(0, (at,))}: the value is missing here and in all other rows; leave the column out."
-                )
+                raise DataError(f"{place(0, (at,))}: the value is missing here and in all other rows; leave it out.")
             medians.append(float(np.median(there)))
         known: Mapping[str, Any] = {"columns": found.tolist(), "medians": medians}
         _warn_of_missing(x, found, source, names)
@@ -225,10 +211,8 @@ def fill_missing(
         new = np.setdiff1d(found, known["columns"])
         if len(new):
             row = int(np.flatnonzero(np.isnan(x[:, new[0]]))[0])
-            raise DataError(
-                f"{place(row, (int(new[0]),))}: the value is missing, and none was in this column when the model was "
-                "trained; fill it in, or remove the input."
-            )
+            where = place(row, (int(new[0]),))
+            raise DataError(f"{where}: the value is missing, and none was when the model was trained; fill it in.")
     if not known["columns"]:
         return x, {}
     columns = np.array(known["columns"])

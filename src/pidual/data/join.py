@@ -48,8 +48,7 @@ def x_rows(inputs: Inputs, table: AnnotationTable) -> NDArray[np.int64]:
     else:
         raise DataError(
             f"{inputs.source} has {n} rows without names and {table.source} has {len(table)} rows whose items are not "
-            f"integers, so they cannot be joined; give {_called(inputs)} one row per row of the table, or a column "
-            "'item'."
+            "integers; give one row per row of the table, or a column 'item'."
         )
     _check_all_found(inputs, table, items, rows)
     _warn_if_shared(inputs, table, items, rows)
@@ -145,10 +144,6 @@ def _check_all_found(inputs: Inputs, table: AnnotationTable, items: Any, rows: N
     )
 
 
-def _called(inputs: Inputs) -> str:
-    return "them" if inputs.kind == "probabilities" else "x"
-
-
 def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool, rows: NDArray[np.int64]) -> None:
     """Warn where taking x row by row is the rule, yet the items are the numbers of its rows in another order."""
     items = table.frame["item"].cat.categories
@@ -156,13 +151,7 @@ def _warn_if_shuffled(inputs: Inputs, table: AnnotationTable, whole: bool, rows:
         return
     order = items.to_numpy(np.int64)[table.item_codes]
     if (order != rows).any() and (np.sort(order) == rows).all():
-        warnings.warn(
-            f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although the items "
-            "there are row numbers in another order; if x belongs to items by name, give it as .npz with 'x' and "
-            "'item'.",
-            DataWarning,
-            stacklevel=3,
-        )
+        _warn_of_row_by_row(inputs, table, "the items there are row numbers in another order")
 
 
 def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable, rows: NDArray[np.int64]) -> None:
@@ -177,15 +166,19 @@ def _warn_if_rows_differ(inputs: Inputs, table: AnnotationTable, rows: NDArray[n
         row, earlier = int(rows[at]), int(rows[first[items[at]]])
         if not np.allclose(x[row], x[earlier], rtol=1e-3, atol=1e-5):  # of one item computed twice
             (name,) = names[items[at : at + 1]].tolist()
-            how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
-            warnings.warn(
-                f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although rows "
-                f"{earlier} and {row} (counted from 0) are of one item ({quoted(name)}) and differ; "
-                f"if x belongs to items by name, give it {how}.",
-                DataWarning,
-                stacklevel=3,
-            )
+            why = f"rows {earlier} and {row} (counted from 0) are of one item ({quoted(name)}) and differ"
+            _warn_of_row_by_row(inputs, table, why)
             return
+
+
+def _warn_of_row_by_row(inputs: Inputs, table: AnnotationTable, although: str) -> None:
+    how = "as .npz with 'x' and 'item'" if inputs.kind == "array" else "a column 'item'"
+    warnings.warn(
+        f"{inputs.source} is read row by row, because it has as many rows as {table.source}, although {although}; if x "
+        f"belongs to items by name, give it {how}.",
+        DataWarning,
+        stacklevel=4,
+    )
 
 
 def _warn_if_shared(inputs: Inputs, table: AnnotationTable, items: Any, rows: NDArray[np.int64]) -> None:

@@ -7,7 +7,7 @@ rows = x_rows(inputs, table)          # inputs.array[rows[i]] belongs to annotat
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -63,25 +63,24 @@ def load_inputs(
     -------
     Inputs
     """
-    if schema is not None and schema["kind"] == "none":
-        raise UsageError(
-            "the run was fitted without inputs (--no-x), so it cannot predict; fit it with --x or --probs."
-        )
-    if schema is not None and schema["kind"] == "probabilities":
-        return _like_schema(load_probabilities(source, schema["shape"][0], item=item), schema)
     if schema is not None:
+        if schema["kind"] == "none":
+            raise UsageError(
+                "the run was fitted without inputs (--no-x), so it cannot predict; fit with --x or --probs."
+            )
+        if schema["kind"] == "probabilities":
+            return _like_schema(load_probabilities(source, schema["shape"][0], item=item), schema)
         columns, text, image_size = schema.get("columns"), schema.get("text"), schema.get("image_size")
         item, centre_crop = schema.get("item"), schema.get("centre_crop", False)
     if isinstance(source, np.ndarray):
         inputs = Inputs.from_array(source, schema=schema)
-    elif not isinstance(source, pd.DataFrame) and is_folder(source):
+    elif isinstance(source, str | Path) and is_folder(source):
         inputs = _from_folder(source, image_size, centre_crop, max_bytes)
-    elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
+    elif _is_numpy(source):
         inputs = Inputs.from_array(*load_numpy(source), source=str(source), schema=schema)
     else:
         opened = open_source(source, items=True)
-        item = item if item is not None and item in opened else opened.find("item", "task")
-        inputs = inputs_from_source(opened, item, False, columns, text, schema, tensors)
+        inputs = inputs_from_source(opened, names_of_rows(opened, item), False, columns, text, schema, tensors)
     if schema is None:
         _check_options_used(inputs, columns, text, image_size, centre_crop)
     return _like_schema(inputs, schema)
@@ -137,20 +136,28 @@ def load_probabilities(
         The column that names the rows; by default `item` or `task` where there is one.
     """
     if isinstance(source, np.ndarray):
-        array, names, name = source, None, "pred_probs"
-    elif not isinstance(source, pd.DataFrame) and Path(source).suffix.lower() in (".npy", ".npz"):
+        read = Inputs.from_array(source, kind="probabilities", source="pred_probs")
+    elif _is_numpy(source):
         array, names = load_numpy(source, ("pred_probs", "x"), mode="r")
-        name = str(source)
+        read = Inputs.from_array(array, names, kind="probabilities", source=str(source))
     else:
         opened = open_source(source)
-        item = item if item is not None and item in opened else opened.find("item", "task")
-        read = inputs_from_source(opened, item, False, columns_of(opened, classes), None, None, None, finite=False)
+        columns, named = columns_of(opened, classes), names_of_rows(opened, item)
+        read = inputs_from_source(opened, named, False, columns, None, None, None, finite=False)
         assert isinstance(read.array, np.ndarray)
-        array, names, name = read.array, read.names, read.source
-    read = Inputs.from_array(array, names, kind="probabilities", source=name)
+        read = Inputs.from_array(read.array, read.names, kind="probabilities", source=read.source)
     assert isinstance(read.array, np.ndarray)
     check_probabilities(read.array, classes, read.source)
     return read
+
+
+def names_of_rows(opened: Source, item: str | None) -> str | None:
+    """Return the column that names the rows: `item` if there is one of that name, else a usual one."""
+    return item if item is not None and item in opened else opened.find("item", "task")
+
+
+def _is_numpy(source: Any) -> TypeGuard[str | Path]:
+    return isinstance(source, str | Path) and Path(source).suffix.lower() in (".npy", ".npz")
 
 
 def load_numpy(
@@ -170,13 +177,9 @@ def load_numpy(
                 )
             unused = [name for name in archive if name not in (key, "item")]
             if unused:
-                what = "inputs" if key == "x" else "probabilities"
-                warnings.warn(
-                    f"{listed(unused, 5)} of {source} not used: {what} are '{key}' and their names 'item'; save what "
-                    "is meant under these names.",
-                    DataWarning,
-                    stacklevel=3,
-                )
+                what = f"{'inputs' if key == 'x' else 'probabilities'} are '{key}' and their names 'item'"
+                text = f"{listed(unused, 5)} of {source} not used: {what}; save what is meant under these names."
+                warnings.warn(text, DataWarning, stacklevel=3)
             x, item = archive[key], archive.get("item")
             if not isinstance(x, np.ndarray) or not isinstance(item, np.ndarray | None):
                 raise ValueError(f"its {'item' if isinstance(x, np.ndarray) else key} is not an array")
@@ -201,12 +204,8 @@ def _from_folder(
 
 def _check_options_used(inputs: Inputs, columns: Any, text: str | None, image_size: Any, centre_crop: bool) -> None:
     """Raise for an option that means nothing for this kind of input, rather than leave it out of account."""
-    tabular = inputs.kind in ("columns", "text")
-    if not tabular and (columns or text):
-        raise UsageError(
-            f"{inputs.source} has no columns to choose from, so columns= (--x-columns) and text= (--x-text) cannot be "
-            "used with it; leave them out."
-        )
+    if inputs.kind not in ("columns", "text") and (columns or text):
+        raise UsageError(f"{inputs.source} has no columns; leave columns= (--x-columns) and text= (--x-text) out.")
     if inputs.kind != "images" and image_size is not None:
         raise UsageError(f"{inputs.source} is not a folder of images; leave image_size= (--image-size) out.")
     if centre_crop and image_size is None:
@@ -217,8 +216,6 @@ def _like_schema(inputs: Inputs, schema: dict[str, Any] | None) -> Inputs:
     """Check that rows have the shape the schema says."""
     if schema is not None and inputs.schema["shape"] != schema["shape"]:
         expected, found = ("x".join(map(str, shape_as_given(one))) for one in (schema, inputs.schema))
-        raise DataError(
-            f"{inputs.source} has {found} features per input where the model was trained with {expected}; "
-            "give inputs made in the same way."
-        )
+        what = f"{inputs.source} has {found} features per input where the model was trained with {expected}"
+        raise DataError(f"{what}; give inputs made in the same way.")
     return inputs

@@ -111,7 +111,7 @@ def holds_people(column: str, values: "pd.Series[Any]") -> bool:
     column : str
         Its name.
     values : pandas.Series
-        Numbers, moments or categories, as `readers.values` makes them.
+        Numbers, moments or categories, as `columns.values` makes them.
     """
     kind = pd.api.types
     if kind.is_bool_dtype(values) or kind.is_datetime64_any_dtype(values) or kind.is_timedelta64_dtype(values):
@@ -231,9 +231,9 @@ def refuse_people_as_columns(source: str, columns: Iterable[object]) -> None:
     """Raise for columns that are called by e-mail addresses: names of columns are kept as they are."""
     if any(map(has_address, columns)):
         raise UsageError(
-            f"a column of {source} that is to be used is named by an e-mail address, which would be kept as it is; "
-            "rename it, list it with annotators= (--annotators) if it holds one annotator's answers, or keep ids with "
-            "keep_ids=True (--keep-ids)."
+            f"a column of {source} that is to be used is named by an e-mail address; rename it, list it with "
+            "annotators= (--annotators) if it holds one annotator's answers, or keep ids with keep_ids=True "
+            "(--keep-ids)."
         )
 
 
@@ -254,20 +254,14 @@ def refuse_people(source: "Source", name: str | None, found: "Keys | None", what
         rows = np.flatnonzero(found.codes == code)
         where = source.place(int(rows[0])) if len(rows) else source.name  # a category may have no row
         other = "number the items" if what == "item" else "rename the class"
-        raise DataError(
-            f"{where}, column {name!r}: the {said} has an e-mail address in it, and would be written as it is to every "
-            f"file of a run; {other}, {way_out}"
-        )
+        raise DataError(f"{where}, column {name!r}: the {said} has an e-mail address in it; {other}, {way_out}")
 
 
 def refuse_people_as_inputs(source: str, people: list[str]) -> None:
     """Raise for columns of people asked for as input."""
     if people:
         what = "a column named by an e-mail address" if has_address(people[0]) else f"column {people[0]!r}"
-        raise UsageError(
-            f"{what} of {source} holds people, and people are not an input; leave it out (--pi is the place for "
-            "it), or rename it if it holds no people."
-        )
+        raise UsageError(f"{what} of {source} holds people; use it as PI (--pi), or rename it if it holds no people.")
 
 
 # --- pseudonyms, and the secret key they are made with ---
@@ -298,41 +292,38 @@ def pseudonyms(source: str, ids: Any, key: Callable[[], bytes] | None, whole: bo
     made = [pseudonym(name, key()) if whole or has_address(name) else name for name in names]
     if len(set(made)) < len(made):  # at 200,000 annotators this happens to one key in 14,000
         raise DataError(
-            f"{source}: two annotators get the same pseudonym with this key; remove the key file so that another "
-            "key is drawn, or keep the ids with keep_ids=True (--keep-ids)."
+            f"{source}: two annotators get the same pseudonym with this key; remove the key file for a new one, or "
+            "keep the ids with keep_ids=True (--keep-ids)."
         )
     return pa.array(made, pa.string())
 
 
 def load_key(path: Path, *, make: bool = True) -> bytes:
     """Read the key in `path`; if there is none, make it, or raise an error unless `make`."""
+    way_out = "name another with key_file= (--key-file)"
     try:
         if not path.exists():
             if not make:
-                raise UsageError(
-                    f"There is no key of the pseudonyms at {path}; say where the key of the run is with key_file= "
-                    "(--key-file)."
-                )
-            if _make_key(path):
-                _announce(path, _keep_from_git(path))
+                raise UsageError(f"There is no key of the pseudonyms at {path}; {way_out}, as that of the run.")
+            _make_key(path)
         check_file(path)
         with path.open("rb") as file:
-            key = _parse_key(file.read(LONGEST_KEY))
-        others = key is not None and _others_can_read(path)
+            text = file.read(LONGEST_KEY)
+        others = _others_can_read(path)
     except OSError as error:
         raise UsageError(
-            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); name another "
-            "place with key_file= (--key-file), or keep the ids as they are with keep_ids=True (--keep-ids)."
+            f"the key for annotator pseudonyms cannot be read or written at {path} ({error.strerror}); {way_out}, or "
+            "keep the ids as they are with keep_ids=True (--keep-ids)."
         ) from None
+    key = _parse_key(text)
     if key is None:
         raise UsageError(
-            f"{path} is not a key file of pidual (64 hex digits); name another with key_file= (--key-file), or "
-            "remove it to create a new key."
+            f"{path} is not a key file of pidual (64 hex digits); {way_out}, or remove it to make a new key."
         )
     if others:
         raise UsageError(
             f"{path} can be read by others, who could find out with it whose pseudonym is whose; restrict it with "
-            f"chmod 600 {shlex.quote(str(path))}, or name another key with key_file= (--key-file)."
+            f"chmod 600 {shlex.quote(str(path))}, or {way_out}."
         )
     return key
 
@@ -346,8 +337,8 @@ def _parse_key(text: bytes) -> bytes | None:
     return key if len(key) == 32 else None
 
 
-def _make_key(path: Path) -> bool:
-    """Write a new key that only its owner can read; the first of several processes wins, and gets True."""
+def _make_key(path: Path) -> None:
+    """Write a new key that only its owner can read, and say so; the first of several processes wins."""
     handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -355,17 +346,12 @@ def _make_key(path: Path) -> bool:
         try:
             os.link(temporary, path)  # fails if there is one already, unlike a rename
         except FileExistsError:
-            return False
+            return
         except OSError:  # a file system without links
             os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
-    return True
-
-
-def _announce(path: Path, kept_from_git: bool) -> None:
-    """Say that there is a new key, what it is for and what to do with it."""
-    git = " (it is listed in .gitignore)" if kept_from_git else ", also from version control"
+    git = " (it is listed in .gitignore)" if _keep_from_git(path) else ", also from version control"
     warnings.warn(
         f"A new secret key was made at {path}: people's ids are replaced by pseudonyms, which can be traced back to "
         f"people only with this key. Keep it with the table, and keep it secret{git}.",
@@ -379,18 +365,13 @@ def _keep_from_git(path: Path) -> bool:
     ignored = path.parent / ".gitignore"
     try:
         text = ignored.read_text(encoding="utf-8", errors="surrogateescape") if ignored.exists() else ""
-        if not any(_speaks_of(line.strip(), path.name) for line in text.splitlines()):
+        patterns = [re.sub(r"^!?(/|\*\*/)?", "", line.strip()) for line in text.splitlines()]
+        if not any(fnmatch.fnmatchcase(path.name, pattern) for pattern in patterns if not pattern.startswith("#")):
             with ignored.open("a", encoding="utf-8") as file:
                 file.write(("\n" if text and not text.endswith("\n") else "") + f"{path.name}\n")
     except OSError:
         return False
     return True
-
-
-def _speaks_of(line: str, name: str) -> bool:
-    """Return whether a line of .gitignore already decides about the file, one way or the other."""
-    pattern = line.removeprefix("!").removeprefix("/").removeprefix("**/")
-    return not line.startswith("#") and fnmatch.fnmatchcase(name, pattern)
 
 
 def _others_can_read(path: Path) -> bool:

@@ -103,12 +103,14 @@ def _find_annotator(
     source.require(column, "asked for as annotator" if asked else "annotator")
     if column not in pi:
         source.expect([column])
-    return column if asked or usual or _holds_people(source, column) else None
+    if asked or usual:
+        return column
+    source.expect([column])  # as it is read once more later on, with the rest of the table
+    return column if has_people(source, column) else None
 
 
-def _holds_people(source: Source, name: str) -> bool:
-    """Return whether a column holds people; it is read once more later on, with the rest of the table."""
-    source.expect([name])
+def has_people(source: Source, name: str) -> bool:
+    """Return whether a column holds people; it is read for this."""
     return holds_people(name, pd.Series(values(source, name, source.read([name])[name])))
 
 
@@ -131,16 +133,13 @@ def _check_used_once(source: Source, found: dict[str, str | None], pi: list[str]
     seen: dict[str, str] = {}
     for column, role in uses:
         if column in seen:
-            raise UsageError(
-                f"column {shown('', column)} of {source.name} is used twice, as {seen[column]} and as {role}; "
-                "name a different column for one of them."
-            )
+            what = f"column {shown('', column)} of {source.name} is used twice, as {seen[column]} and as {role}"
+            raise UsageError(f"{what}; name another one.")
         seen[column] = role
     if pi.count("annotator") > 1:
         raise UsageError(f"the annotator column of {source.name} is listed twice in pi; list it once.")
     for column in pi:
         if column in RESERVED and not (column == "annotator" and found["annotator"]):
             raise UsageError(
-                f"the PI column {column!r} of {source.name} has a name with a meaning of its own "
-                f"({', '.join(RESERVED)}); rename the column."
+                f"the PI column {column!r} of {source.name} has a name with a meaning of its own; rename the column."
             )

@@ -1,6 +1,7 @@
-"""Names of the rows of inputs: the items they belong to."""
+"""Rows of inputs, and their names: the items they belong to."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
 from .columns import Keys, as_text, keys
 from .people import listed, shown
-from .sources import Source, open_source
+from .sources import Source
 from .sources.arrow_types import native
+from .sources.frame import Frame
 
 _MAX_CODE = 0x10FFFF  # of a character
 
@@ -22,25 +24,47 @@ _MAX_CODE = 0x10FFFF  # of a character
 def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
     """Return names of the `n` rows of an array, each once."""
     if item.ndim != 1 or item.dtype.kind in "cV":
-        raise DataError(
-            f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}; it must be one "
-            "number or text for each row of 'x'."
-        )
-    frame = open_source(pd.DataFrame({"item": _decoded(item, source)}))
-    frame.name = source
-    found = complete_names(frame, "item", frame.read(["item"])["item"])
+        what = f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}"
+        raise DataError(f"{what}; give one number or text for each row of 'x'.")
+    frame = Frame(pd.DataFrame({"item": _decoded(item, source)}), source)
+    found = _complete_names(frame, "item", frame.read(["item"])["item"])
     if len(found.codes) != n:
         raise DataError(f"{source} has {n} rows in 'x' and {len(item)} in 'item'; there must be as many.")
-    check_repeated(frame, "item", found)
-    return as_strings(found)
+    _check_repeated(frame, "item", found)
+    return _as_strings(found)
 
 
-def as_strings(found: Keys) -> NDArray[np.str_]:
+def read_rows(
+    source: Source, columns: Sequence[str], item: str | None, *, repeats: bool, numbers: bool
+) -> tuple[dict[str, Any], NDArray[np.str_] | None, dict[str, NDArray[np.int64]]]:
+    """Read columns with a row for each item: the columns, the names of items, and by column the rows that were read.
+
+    An item may have several rows if `repeats`. Without a column `item`, each row is an item of its own, without a name.
+    """
+    apart = [item] if item is not None and item not in columns else []
+    data = source.read([*columns, *apart], numeric=columns if numbers else ())
+    items = data.pop(apart[0]) if apart else None
+    n = len(data[columns[0]])
+    if n == 0:
+        raise DataError(f"{source.name} has no rows; inputs need one row per item.")
+    rows = dict.fromkeys(columns, np.arange(n))
+    if item is None:
+        return data, None, rows
+    found = _complete_names(source, item, source.read([item])[item] if items is None else items)
+    if repeats:
+        rows = _first_rows(source, found.codes, data, numbers=numbers)
+        data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
+    else:
+        _check_repeated(source, item, found)
+    return data, _as_strings(found), rows
+
+
+def _as_strings(found: Keys) -> NDArray[np.str_]:
     """Return the names as text, in order of first appearance."""
     return np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
 
 
-def complete_names(source: Source, item: str, column: Any) -> Keys:
+def _complete_names(source: Source, item: str, column: Any) -> Keys:
     """Return the items in a column of a table, none of them missing."""
     found = keys(source, item, column)
     missing = np.flatnonzero(found.codes < 0)
@@ -49,19 +73,17 @@ def complete_names(source: Source, item: str, column: Any) -> Keys:
     return found
 
 
-def check_repeated(source: Source, item: str, found: Keys) -> None:
+def _check_repeated(source: Source, item: str, found: Keys) -> None:
     """Raise if two rows have the same name; else names are in row order, for that is the order of first appearance."""
     if len(found.names) < len(found.codes):
         second = int(np.flatnonzero(pd.Index(found.codes).duplicated())[0])
         first = int(np.flatnonzero(found.codes == found.codes[second])[0])
         name = shown(item, found.names[found.codes[second]].as_py())
-        raise DataError(
-            f"{source.place(second)}, column {quoted(item)}: {name} was named before ({source.place(first)}); "
-            "x has one row per item, so remove one of them."
-        )
+        where = f"{source.place(second)}, column {quoted(item)}"
+        raise DataError(f"{where}: {name} was named before ({source.place(first)}); remove one of them.")
 
 
-def first_rows(
+def _first_rows(
     source: Source, codes: NDArray[np.int32], data: dict[str, Any], *, numbers: bool = False
 ) -> dict[str, NDArray[np.int64]]:
     """Find by column the first row of each item that has a value.
@@ -87,18 +109,16 @@ def first_rows(
         if not numbers or 2 * others > (n_rows > 1).sum():
             more = f" (so it is in {others:,} items)" if numbers else ""
             raise DataError(
-                f"{where}: {value} differs from an earlier row of the same item{more}; an input must be the same in "
-                "all rows of its item (--pi is the place for what differs between answers)."
+                f"{where}: {value} differs from an earlier row of the same item{more}; what differs between answers is "
+                "no input, but may be PI (--pi)."
             )
         differs[codes[~same]] = True
         example = example or f"{where}: {value} after {shown(column, str(values[int(rows[codes[row]])]))}"
     if example:
-        warnings.warn(
-            f"{source.name}: the inputs of {differs.sum():,} of {len(first):,} items differ between their rows; the "
-            f"first value is used (first: {example.removeprefix(f'{source.name}, ')}).",
-            DataWarning,
-            stacklevel=4,
-        )
+        which = f"{differs.sum():,} of {len(first):,} items"
+        example = example.removeprefix(f"{source.name}, ")
+        text = f"the inputs of {which} differ between their rows; the first value is used (first: {example})."
+        warnings.warn(f"{source.name}: {text}", DataWarning, stacklevel=4)
     return found
 
 

@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -12,7 +11,7 @@ from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import quoted
 from ..files import fingerprint
 from .columns import as_text
-from .row_names import as_strings, check_repeated, complete_names, first_rows
+from .row_names import read_rows
 from .sources import Source
 
 N_TERMS, N_TEXT_FEATURES = 20_000, 256
@@ -69,16 +68,8 @@ def read_texts(source: Source, column: str, item: str | None, *, repeats: bool) 
 
     Texts come in the order of `inputs_from_source`, whose features are made of them.
     """
-    data = source.read(list(dict.fromkeys([column, *([item] if item else [])])))
-    texts = data[column]
-    if item is None:
-        return as_text(texts), None
-    found = complete_names(source, item, data[item])
-    if repeats:
-        texts = texts.take(pa.array(first_rows(source, found.codes, {column: texts})[column]))
-    else:
-        check_repeated(source, item, found)
-    return as_text(texts), as_strings(found)
+    data, names, _ = read_rows(source, [column], item, repeats=repeats, numbers=False)
+    return as_text(data[column]), names
 
 
 def text_digest(values: Any) -> str:

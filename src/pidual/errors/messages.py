@@ -13,7 +13,7 @@ _CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_BIDI}]")
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """A value of the data in quotes (numbers without), cut where it is long."""
+    """Write a value of the data in quotes (numbers without), cut where it is long."""
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     shown = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
@@ -21,13 +21,13 @@ def quoted(value: object, limit: int = 60) -> str:
 
 
 def listed(names: Sequence[object], limit: int = 30) -> str:
-    """The first of several names, each cut where it is long, and how many there are beyond them."""
+    """List the first of several names, each cut where it is long, and how many there are beyond them."""
     shown = [name if len(name) <= 60 else name[:57] + "..." for name in (str(name)[:61] for name in names[:limit])]
     return ", ".join(shown) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def no_method(name: str, methods: Iterable[str], groups: Sequence[str] = ()) -> str:
-    """What to say to a name that no method has: which may be meant, and all there are; groups are allowed as well."""
+    """Say that no method has a name: which one may be meant, and all there are; groups are allowed as well."""
     methods = list(methods)
     close = get_close_matches(name, methods, 1)
     hint = f", did you mean {quoted(close[0])}? Use" if close else "; use"
@@ -35,12 +35,12 @@ def no_method(name: str, methods: Iterable[str], groups: Sequence[str] = ()) -> 
 
 
 def first_line(error: object) -> str:
-    """The first line of another library's message, without its full stop."""
+    """Return the first line of another library's message, without its full stop."""
     return str(error).split("\n", 1)[0].rstrip(". ")
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Text with control characters, and those that turn the direction of writing, spelled out, such as \x1b.
+    r"""Return text with control characters, and those that turn the direction of writing, spelled out, such as \x1b.
 
     Parameters
     ----------

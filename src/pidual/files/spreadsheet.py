@@ -23,7 +23,7 @@ def write_csv(frame: "pd.DataFrame", path: Path | None = None) -> str:
 
 
 def plain_cells(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """A frame to be written as CSV in which no spreadsheet takes a text for a formula.
+    """Return a frame to be written as CSV in which no spreadsheet takes a text for a formula.
 
     Text, and names of columns, that begin with = + - @ tab or carriage return get an apostrophe before them; `data`
     takes it off again. Numbers stay as they are, also those held as text.
@@ -38,14 +38,14 @@ def plain_cells(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def plain_cell(value: Any) -> Any:
-    """A cell that is not a formula: text that a spreadsheet would calculate has an apostrophe before it."""
+    """Return a cell that is not a formula: text that a spreadsheet would calculate has an apostrophe before it."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return "'" + value
     return value
 
 
 def _plain_column(column: "pd.Series[Any]") -> Any:
-    """The column with plain cells; None where nothing changes."""
+    """Return the column with plain cells; None where nothing changes."""
     changed = {text: plain for text in _texts(column) if (plain := plain_cell(text)) != text}
     if not changed:
         return None
@@ -55,7 +55,7 @@ def _plain_column(column: "pd.Series[Any]") -> Any:
 
 
 def _texts(column: "pd.Series[Any]") -> list[str]:
-    """The different texts of a column."""
+    """Return the different texts of a column."""
     if column.dtype.kind in "biufcmM":
         return []
     values = column.cat.categories if hasattr(column, "cat") else column.dropna().unique()

@@ -74,12 +74,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value stored as JSON in `path`."""
+    """Return the value stored as JSON in `path`."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def fingerprint(parts: Iterable[bytes | memoryview]) -> str:
-    """The BLAKE2b digest of all parts, one after the other, as hexadecimal text: how we tell data and files apart."""
+    """Return the BLAKE2b digest of all parts, one after the other, in hexadecimal digits, to tell data apart."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(part)
@@ -94,6 +94,6 @@ def release(array: Any) -> None:
 
 
 def without_passwords(text: str) -> str:
-    """Text as it may be written to a file: the passwords in its URLs (user:password@host, ?password=...) are stars."""
+    """Return text with stars for the passwords in its URLs (user:password@host, ?password=...)."""
     text = re.sub(r"(\w://[^/\s:@]*:)\S+@", r"\1***@", text)
     return re.sub(r"(?i)([?&](?:password|passwd|pwd|secret|token)=)[^&\s'\"]+", r"\1***", text)

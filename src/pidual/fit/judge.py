@@ -8,7 +8,7 @@ import pandas as pd
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
-from ..data.pi.giveaway import find_label_columns
+from ..data.pi.checks import find_label_columns
 from ..detect import (
     Posteriors,
     describe_annotator_classes,

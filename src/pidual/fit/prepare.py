@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..data import AnnotationTable, Inputs, x_rows
-from ..data.answers import describe_repeats
 from ..data.pi import PIEncoder
-from ..data.pi.giveaway import check_giveaway
-from ..data.pi.health import find_pi_problems
+from ..data.pi.checks import Problem, check_pi
 from ..data.pi.random_pi import derive_seed
+from ..data.table import describe_repeats
 from ..errors import DataError, UsageError
 from ..errors.handling import collected_warnings
 from ..errors.messages import quoted
@@ -230,7 +229,7 @@ def prepare(
         threads=threads,
         together=joined.together,
         choice=choice,
-        pi_health=[PIProblem(**problem) for problem in joined.pi_health],
+        pi_health=[PIProblem(*problem) for problem in joined.pi_health],
     )
 
 
@@ -269,7 +268,7 @@ class _Joined:
     valid_fraction: float
     encoder: PIEncoder
     warnings: list[str]
-    pi_health: list[dict[str, str]]
+    pi_health: list[Problem]
 
     def count_trained(self, table: AnnotationTable) -> tuple[int, int, int]:
         """Annotations, answers and items that are trained on."""
@@ -296,10 +295,9 @@ def _join_data(table: AnnotationTable, inputs: Inputs, options: FitOptions, *, o
         learned = np.flatnonzero(split != TEST)
         encoder = PIEncoder(options.pi_kinds, options.pi_min_count or chosen.pi_min_count, raw=chosen.raw_pi)
         encoder.fit(table, learned if len(learned) < len(table) else None)
-        if METHODS[options.method].needs_pi:
-            check_giveaway(table, encoder.columns_, learned, together)
-        problems, new = find_pi_problems(table, encoder.columns_, learned, together)
-        warnings += new if METHODS[options.method].needs_pi else []
+        used = METHODS[options.method].needs_pi
+        problems, new = check_pi(table, encoder.columns_, learned, together, used=used)
+        warnings += new if used else []
     return _Joined(x_row, together, split, seed, fraction, encoder, warnings, problems)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..data.images import as_pixels, is_picture, png
 from ..data.inputs import feature_names
 from ..data.people import hide_addresses
-from ..data.pictures import as_pixels, is_picture, png
 from ..detect.unusual import FEWEST, MOST, NUMBERS, Usual, members_of
 from ..run.predictions import Predictions
 from .prepare import Job

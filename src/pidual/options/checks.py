@@ -47,7 +47,7 @@ def check_values(function: Callable[..., Any], options: Mapping[str, Any]) -> No
 
 
 def signature(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Parameters by name; a class that hands on **options to its parent also takes the parent's."""
+    """Return parameters by name; a class that hands on **options to its parent also takes the parent's."""
     if not isinstance(function, type):
         return dict(inspect.signature(function).parameters)
     parameters: dict[str, inspect.Parameter] = {}
@@ -60,12 +60,12 @@ def signature(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """Options by name with their default values."""
+    """Return options by name with their default values."""
     return {name: p.default for name, p in signature(function).items() if is_option(p) and p.default is not p.empty}
 
 
 def is_option(parameter: inspect.Parameter) -> bool:
-    """Whether an argument is taken by keyword alone."""
+    """Return whether an argument is taken by keyword alone."""
     return parameter.kind is parameter.KEYWORD_ONLY
 
 
@@ -78,19 +78,19 @@ def check_value(name: str, value: Any, kind: Any) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number, and not true or false."""
+    """Return whether it is a finite number, and not true or false."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_table(value: Any) -> bool:
-    """Whether it is a list of lists of numbers."""
+    """Return whether it is a list of lists of numbers."""
     return isinstance(value, list | tuple) and all(
         isinstance(part, list | tuple) and all(map(is_number, part)) for part in value
     )
 
 
 def is_count(value: Any) -> bool:
-    """Whether it is a whole number of at least 0."""
+    """Return whether it is a whole number of at least 0."""
     return is_number(value) and isinstance(value, int) and value >= 0
 
 
@@ -115,17 +115,17 @@ class Range(NamedTuple):
 
 
 def at_least(low: float) -> Range:
-    """From `low` on; none, where the kind allows it, is in every range."""
+    """Allow values from `low` on; none, where the kind allows it, is in every range."""
     return Range(lambda value: value is None or value >= low, f"at least {low}")
 
 
 def one_of(*names: str) -> Range:
-    """One of these words."""
+    """Allow one of these words."""
     return Range(lambda value: value in names, " or ".join(names))
 
 
 def is_span(value: Any) -> bool:
-    """Whether it is a pair of shares in ascending order."""
+    """Return whether it is a pair of shares in ascending order."""
     return isinstance(value, list | tuple) and len(value) == 2 and is_table([value]) and 0 <= value[0] <= value[1] <= 1
 
 

@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 def place_among_processes() -> Place:
-    """Where this process stands; Place() if it is the only one."""
+    """Return where this process stands; Place() if it is the only one."""
     if any(not os.environ.get(name) for name in NEEDED):
         return Place()
     place = Place(*(_number(name, default) for name, default in _DEFAULTS.items()))
@@ -36,7 +36,7 @@ def place_among_processes() -> Place:
 
 
 def is_first_process() -> bool:
-    """Whether this is the only process, or the first of several; variables that cannot be make it the only one."""
+    """Return whether this is the first process or the only one, as it is where variables cannot be."""
     try:
         return place_among_processes().rank == 0
     except UsageError:

@@ -12,7 +12,7 @@ the item; from there on it is read as any table.
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,27 +55,24 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     items : bool
         Read items, a row for each, whether they have answers or not.
     """
-    records = JsonRecords(path)
-    is_list = records.is_list()
+    file = JsonRecords(path)
+    is_list = file.is_list()
+    records: Iterable[dict[str, Any]] = list(file) if is_list else file
     if form in NESTED:
-        return _table(NESTED[form][1](records, records.name), label, items)
+        return _table(NESTED[form][1](records, file.name), label, items)
     if form is None:
         try:
-            first = records.first()
-        except DataError:
-            if is_list:
-                raise
+            first = next(iter(records), {})
+        except DataError:  # which the reader of JSON Lines explains
             return None
-        if items and first is not None and isinstance(first.get("data"), dict):  # what Label Studio imports
-            return label_studio.read_tasks(records, records.name).items()
+        if items and isinstance(first.get("data"), dict):  # what Label Studio imports
+            return label_studio.read_tasks(records, file.name).items()
         for recognise, read in NESTED.values():
-            if first is not None and recognise(first):
-                return _table(read(records, records.name), label, items)
-        if not is_list and not (first and is_annotation_table(first)):
-            return None
-    elif not is_list and form == "table":
+            if recognise(first):
+                return _table(read(records, file.name), label, items)
+    if not is_list and (form == "table" or (form is None and not is_annotation_table(first))):
         return None
-    return _flat(records, "table" if items else form, label)
+    return _flat(list(records), file.name, "table" if items else form, label)
 
 
 def _table(answers: Answers, label: str | None, items: bool) -> Source:
@@ -136,14 +133,13 @@ def _of_annotators(named: Sequence[tuple[str, JsonRecords]]) -> Iterator[dict[st
             yield record if len(named) == 1 or "annotator" in record else {**record, "annotator": stem}
 
 
-def _flat(records: JsonRecords, form: str | None, label: str | None) -> Source:
+def _flat(records: list[dict[str, Any]], name: str, form: str | None, label: str | None) -> Source:
     """Return the table in a list of flat objects; columns of lists and objects are left out."""
-    name = records.name
 
     def place(row: int) -> str:
         return f"{name}, record {row + 1}"
 
-    found = as_columns(name, list(records))
+    found = as_columns(name, records)
     if not found.data:
         raise DataError(f"{name} is empty; it needs a list of objects with the columns of a table.")
     whole = InArrow(name, found.data, place)

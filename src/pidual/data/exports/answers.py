@@ -11,15 +11,13 @@ answers), hour (of the day, in UTC), pre_annotated and created_at, y where there
 records.
 """
 
-import collections
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ...errors import DataError, DataWarning, UsageError
 from ...errors.messages import listed, quoted
@@ -28,6 +26,8 @@ from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from .long_table import finished
 from .records import as_columns, kind
+
+ABOUT = ("annotator", "seconds", "pre_annotated", "created_at")  # what may be known about an answer
 
 
 class Answers:
@@ -45,53 +45,31 @@ class Answers:
 
     def __init__(self, name: str, tool: str, unit: str, question: str):
         self.name, self.tool, self.unit, self.question = name, tool, unit, question
-        self.left_out: collections.Counter[str] = collections.Counter()
-        self.skipped: collections.Counter[str] = collections.Counter()  # results that are no classes, by type
+        self.left_out: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()  # results that are no classes, by type
         self.tags: dict[str, Mapping[str, str]] = {}  # by control: what the labelling tool calls its parts
         self._records: list[dict[str, Any]] = []
-        self._rows: list[dict[str, Any]] = []
-        self._truths: dict[str, dict[int, Any]] = collections.defaultdict(dict)
-        self._controls: collections.Counter[str] = collections.Counter()
-        self._several: collections.Counter[str] = collections.Counter()  # answers of several labels, by control
-        self._contradicted: collections.Counter[str] = collections.Counter()
+        self._rows: dict[str, list[dict[str, Any]]] = {}  # by control
+        self._truths: dict[str, dict[int, Any]] = defaultdict(dict)
+        self._several: Counter[str] = Counter()  # answers of several labels, by control
+        self._contradicted: Counter[str] = Counter()
         self._item: Any = None
 
     def begin(self, item: Any) -> None:
-        """Say which item errors are about from now on."""
+        """Say which item is read from now on."""
         self._item = item
+        self.expect(item, (int, str), "id", "a number or text")
 
     def record(self, fields: Mapping[str, Any]) -> None:
         """Begin the record of the item; answers that follow are to it."""
-        item = self._item
-        self._records.append(
-            {"item": item, **{f"data_{name}" if name == "item" else name: fields[name] for name in fields}}
-        )
+        named = {f"data_{name}" if name == "item" else name: value for name, value in fields.items()}
+        self._records.append({"item": self._item, **named})
 
-    def add(
-        self,
-        control: str,
-        labels: Sequence[Any],
-        *,
-        annotator: Any = None,
-        seconds: float | None = None,
-        created_at: str | None = None,
-        pre_annotated: str | None = None,
-    ) -> None:
-        """Add an answer to the present record, with a row for each of its labels."""
-        self._controls[control] += 1
+    def add(self, control: str, labels: Sequence[Any], **about: Any) -> None:
+        """Add an answer to the present record, with a row for each of its labels and what is known `ABOUT` it."""
         self._several[control] += len(labels) > 1
-        for label in labels:
-            self._rows.append(
-                {
-                    "record": len(self._records) - 1,
-                    "control": control,
-                    "label": label,
-                    "annotator": annotator,
-                    "seconds": None if seconds is None else float(seconds),
-                    "created_at": created_at,
-                    "pre_annotated": pre_annotated,
-                }
-            )
+        rows = self._rows.setdefault(control, [])
+        rows += [{"record": len(self._records) - 1, "label": label, **about} for label in labels]
 
     def add_truth(self, control: str, labels: Sequence[Any]) -> None:
         """Add the clean label of the present record; one with several labels is none."""
@@ -126,16 +104,12 @@ class Answers:
     def source(self, label: str | None) -> Source:
         """Return the long table of the answers to one control, which must be named where there are several."""
         control = self._choose(label)
-        rows = as_columns(self.name, self._rows).data
-        rows = {name: column.filter(pc.equal(rows["control"], control)) for name, column in rows.items()}
-        records = as_columns(self.name, self._records)
-        number: NDArray[np.int64] = rows.pop("record").to_numpy().astype(np.int64)
-        items = records.data.pop("item")
+        rows, records = as_columns(self.name, self._rows[control]).data, as_columns(self.name, self._records)
+        number, items = np.asarray(rows.pop("record"), np.int64), records.data.pop("item")
         own: dict[str, Any] = {"item": items.take(pa.array(number)), "label": rows["label"]}
-        own |= {name: rows[name] for name in ("annotator", "seconds", "pre_annotated", "created_at") if name in rows}
-        truths = self._truths.get(control, {})
-        if truths:
-            own["y"] = pa.chunked_array([pa.array([_as_text(truths.get(row)) for row in number.tolist()], pa.string())])
+        own |= {name: rows[name] for name in ABOUT if name in rows}
+        if truths := {row: str(truth) for row, truth in self._truths.get(control, {}).items()}:
+            own["y"] = pa.chunked_array([pa.array(map(truths.get, number.tolist()), pa.string())])
         self._warn(control, records.nested)
 
         def place(row: int) -> str:
@@ -149,11 +123,10 @@ class Answers:
 
     def _choose(self, label: str | None) -> str:
         """Return the control whose answers are the labels."""
-        controls = list(self._controls)
+        controls = list(self._rows)
         names = ", ".join(map(quoted, controls[:10]))
         if not controls:
-            why = f"all are left out ({_counts(self.left_out)})"
-            why = why if self.left_out else "there is no answer in it"
+            why = f"all are left out ({_counts(self.left_out)})" if self.left_out else "there is no answer in it"
             if any(self._truths.values()):
                 why = "all answers are marked as ground truth, so none is left to judge"
             elif self.skipped:
@@ -172,25 +145,21 @@ class Answers:
 
     def _warn(self, control: str, nested: Collection[str]) -> None:
         """Say what is not used, and what is not as one might think."""
-        notes = []
-        if self.left_out:
-            notes.append(f"annotations that are left out: {_counts(self.left_out)}.")
-        if self._several[control]:
-            notes.append(
-                f"answers with several labels: {self._several[control]:,}; each label becomes a row, although an "
-                "item has one class."
-            )
-        if contradicted := self._contradicted[control]:
-            notes.append(f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}.")
-        if nested:
-            notes.append(f"the fields {listed(sorted(nested), 5)} hold lists or objects and are not used.")
-        for text in notes:
-            warnings.warn(f"{self.name}: {text}", DataWarning, stacklevel=4)
+        several, contradicted = self._several[control], self._contradicted[control]
+        one_class = "each label becomes a row, although an item has one class"
+        notes = [
+            (self.left_out, f"annotations that are left out: {_counts(self.left_out)}"),
+            (several, f"answers with several labels: {several:,}; {one_class}"),
+            (
+                contradicted,
+                f"ground-truth annotations that contradict an earlier one and are not used: {contradicted:,}",
+            ),
+            (nested, f"the fields {listed(sorted(nested), 5)} hold lists or objects and are not used"),
+        ]
+        for there, text in notes:
+            if there:
+                warnings.warn(f"{self.name}: {text}.", DataWarning, stacklevel=4)
 
 
 def _counts(counter: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {what}" for what, n in counter.items())
-
-
-def _as_text(value: Any) -> str | None:
-    return None if value is None else str(value)

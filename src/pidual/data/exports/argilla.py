@@ -34,7 +34,6 @@ def read_responses(records: Iterable[dict[str, Any]], name: str) -> Answers:
             record = _unflattened(record)
         item = record.get("external_id") or record.get("id") or number
         answers.begin(item)
-        answers.expect(item, (int, str), "id", "a number or text")
         answers.record(_fields(record, answers))
         suggested = _suggestions(record.get("suggestions"), answers)
         for question, response in _responses(record.get("responses"), answers):

@@ -24,16 +24,11 @@ def read_tasks(records: Iterable[dict[str, Any]], name: str) -> Answers:
     answers = Answers(name, "Label Studio", "task", "control")
     for number, task in enumerate(records, 1):
         answers.begin(task.get("id", number))
-        _read_task(task, answers)
+        answers.record(answers.expect(task.get("data"), dict, "data", "an object"))
+        field = "annotations" if "annotations" in task else "completions"
+        for annotation in answers.objects(task.get(field), field):
+            _read_annotation(annotation, answers)
     return answers
-
-
-def _read_task(task: dict[str, Any], answers: Answers) -> None:
-    answers.expect(task.get("id", 0), (int, str), "id", "a number or text")
-    answers.record(answers.expect(task.get("data"), dict, "data", "an object"))
-    field = "annotations" if "annotations" in task else "completions"
-    for annotation in answers.objects(task.get(field), field):
-        _read_annotation(annotation, answers)
 
 
 def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
@@ -60,7 +55,7 @@ def _read_annotation(annotation: dict[str, Any], answers: Answers) -> None:
                 control,
                 labels,
                 annotator=_who(annotation.get("completed_by"), answers),
-                seconds=answers.optional(annotation.get("lead_time"), (int, float), "lead_time", "a number"),
+                seconds=_seconds(annotation.get("lead_time"), answers),
                 created_at=_moment(annotation.get("created_at"), answers),
                 pre_annotated=_pre_annotated(annotation.get("parent_prediction"), origins),
             )
@@ -97,6 +92,11 @@ def _who(completed_by: Any, answers: Answers) -> str | None:
         completed_by = next((completed_by[key] for key in ("email", "username", "id") if completed_by.get(key)), None)
     who = answers.optional(completed_by, (int, str), "completed_by", "a number, text or object")
     return None if who is None else str(who)
+
+
+def _seconds(lead_time: Any, answers: Answers) -> float | None:
+    seconds = answers.optional(lead_time, (int, float), "lead_time", "a number")
+    return None if seconds is None else float(seconds)
 
 
 def _moment(created_at: Any, answers: Answers) -> str | None:

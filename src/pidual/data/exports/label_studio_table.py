@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import DataError, UsageError
 from ...errors.messages import quoted
-from ..columns import as_floats, keys
+from ..columns import keys
 from ..people import listed, shown
-from ..sources.base import Source, is_float
+from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from .long_table import finished
 
 _BOOKKEEPING = ("annotation_id", "updated_at", "updated_by", "agreement", "inner_id", "file_upload", "drafts", "meta")
 _KNOWN = ("id", "annotator", "created_at", "lead_time", *_BOOKKEEPING)
+_JSON = ("choices", "taxonomy", "rating", "selected")  # what holds the labels of a result
 _MOST = 100  # classes that are looked for
 
 
@@ -40,7 +40,6 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
             f"--format out. Its columns: {listed(source.columns)}."
         )
     data = source.read(list(dict.fromkeys(source.columns)))
-    items = data["id"]
     fields = [name for name in data if name not in _KNOWN]
     if label in data:
         column = str(label)
@@ -49,11 +48,9 @@ def read_annotation_table(source: Source, label: str | None) -> Source:
     else:
         column = _find_label(source, data, fields)
     labels, rows = _labels(source, column, data[column])
-    own = {"item": items.take(pa.array(rows)), "label": labels, "annotator": data["annotator"].take(pa.array(rows))}
-    if "lead_time" in data:
-        own["seconds"] = _numbers(source, data["lead_time"]).take(pa.array(rows))
-    if "created_at" in data:
-        own["created_at"] = data["created_at"].take(pa.array(rows))
+    own = {"item": data["id"].take(pa.array(rows)), "label": labels}
+    named = {"annotator": "annotator", "seconds": "lead_time", "created_at": "created_at"}
+    own |= {name: data[theirs].take(pa.array(rows)) for name, theirs in named.items() if theirs in data}
     rest = {name: data[name] for name in fields if name != column}
     of = InArrow(source.name, rest, source.place)
     of.vectors = source.vectors
@@ -88,15 +85,14 @@ def _labels(source: Source, name: str, column: Any) -> tuple[Any, NDArray[np.int
     Cells with no answer are left out: the annotator skipped that control.
     """
     parsed: dict[str | None, list[str]] = {None: []}
-    labels: list[str] = []
-    rows: list[int] = []
+    found: list[tuple[str, int]] = []
     for row, cell in enumerate(column.cast(pa.large_string()).to_pylist()):
         if cell not in parsed:
             parsed[cell] = _parsed(source, name, cell, row)
-        labels += parsed[cell]
-        rows += [row] * len(parsed[cell])
-    if not rows:
+        found += [(label, row) for label in parsed[cell]]
+    if not found:
         raise DataError(f"{source.name}, column {quoted(name)} holds no answer; name another control with --label.")
+    labels, rows = zip(*found, strict=True)
     return pa.chunked_array([pa.array(labels, pa.large_string())]), np.array(rows)
 
 
@@ -121,21 +117,3 @@ def _parsed(source: Source, name: str, cell: str, row: int) -> list[str]:
                 )
             found.append(str(label))
     return list(dict.fromkeys(found))
-
-
-_JSON = ("choices", "taxonomy", "rating", "selected")
-
-
-def _numbers(source: Source, column: Any) -> Any:
-    """Turn a column of seconds, which a CSV file has as text, into numbers."""
-    if not pa.types.is_large_string(column.type) and not pa.types.is_string(column.type):
-        return as_floats(column)
-    trimmed = pc.utf8_trim_whitespace(column)
-    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
-    try:
-        return trimmed.cast(pa.float64())
-    except pa.ArrowInvalid:
-        wrong = [cell is not None and not is_float(cell) for cell in trimmed.to_pylist()]
-        row = wrong.index(True) if True in wrong else 0
-        value = quoted(trimmed[row].as_py())
-        raise DataError(f"{source.place(row)}, column 'lead_time': {value} is not a number; correct it.") from None

@@ -1,11 +1,11 @@
 """The records of a JSON file, and what records say about each column.
 
-A file is an array of objects, or objects after each other (JSON Lines); its first character says which.
+A file is an array of objects, or JSON Lines; its first character says which.
 """
 
 import contextlib
+import itertools
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,12 +16,10 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from ...errors.messages import first_line, quoted
 from ..sources.base import BLOCK, TextFile
+from ..sources.json_lines import JSON_KINDS
 
 LONGEST = 20_000  # numbers of a vector that become columns
-_DECODE = json.JSONDecoder().raw_decode
-_SPACES = re.compile(r"\s*")
 _VECTOR = pa.list_(pa.float32())
-_KINDS = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
 
 class JsonRecords(TextFile):
@@ -32,85 +30,40 @@ class JsonRecords(TextFile):
         with self._open("replace") as stream:
             return stream.read(BLOCK).lstrip().startswith("[")
 
-    def first(self) -> dict[str, Any] | None:
-        """Read the first record alone; None if there is none."""
-        return next(self._objects(BLOCK), None)
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield every record; anything else than an object is an error."""
-        return self._objects(-1)
-
-    def _objects(self, most: int) -> Iterator[dict[str, Any]]:
+        is_list = self.is_list()
         try:
             with self._open() as stream:
-                text = stream.read(most)
+                texts = [(1, stream.read())] if is_list else enumerate(stream, 1)
+                values = (self._decoded(text, line) for line, text in texts if text.strip())
+                for number, value in enumerate(itertools.chain.from_iterable(values) if is_list else values, 1):
+                    if not isinstance(value, dict):
+                        raise DataError(
+                            f"{self.name}, record {number} is {kind(value)}, not an object; write a list of objects, "
+                            'such as [{"item": 1, "label": "cat"}].'
+                        )
+                    yield value
         except UnicodeDecodeError:
             self._check_utf8()
             raise
-        for number, value in enumerate(self._values(text), 1):
-            if not isinstance(value, dict):
-                raise DataError(
-                    f"{self.name}, record {number} is {kind(value)}, not an object; write a list of objects, "
-                    'such as [{"item": 1, "label": "cat"}].'
-                )
-            yield value
 
-    def _values(self, text: str) -> Iterator[Any]:
-        """Yield the values of an array, or those that stand one after the other."""
-        place = _after_spaces(text, 0)
-        if not text.startswith("[", place):
-            while place < len(text):
-                value, place = self._decoded(text, place)
-                yield value
-            return
-        place = _after_spaces(text, place + 1)
-        if not text.startswith("]", place):
-            value, place = self._decoded(text, place)
-            yield value
-            while text.startswith(",", place):
-                value, place = self._decoded(text, _after_spaces(text, place + 1))
-                yield value
-            if not text.startswith("]", place):
-                raise self._error("expecting ',' or ']'" if place < len(text) else "the list has no end", text, place)
-        place = _after_spaces(text, place + 1)
-        if place < len(text):
-            raise self._error("there is more after the end of the list", text, place)
-
-    def _decoded(self, text: str, place: int) -> tuple[Any, int]:
-        """Return the value that begins here, and where the next one begins."""
+    def _decoded(self, text: str, line: int) -> Any:
+        """Return the value of a text that begins in this line."""
         try:
-            value, end = _DECODE(text, place)
-        except json.JSONDecodeError as error:
-            raise self._error(error.msg, text, error.pos) from None
-        except ValueError as error:  # a number of thousands of digits
-            raise self._error(first_line(error), text, place) from None
+            return json.loads(text)
         except RecursionError:
-            raise DataError(
-                f"{self.name}, line {_line_of(text, place)} has lists and objects within each other too "
-                "deep to read; write it again without them."
-            ) from None
-        return value, _after_spaces(text, end)
-
-    def _error(self, what: str, text: str, place: int) -> DataError:
-        """Return what to raise where the text is not JSON."""
-        return DataError(
-            f"{self.name}, line {_line_of(text, place)} is not JSON ({what[:1].lower() + what[1:]}); export it again, "
-            "or check that it is whole."
-        )
-
-
-def _after_spaces(text: str, place: int) -> int:
-    found = _SPACES.match(text, place)
-    return found.end() if found else place
-
-
-def _line_of(text: str, place: int) -> int:
-    return 1 + text.count("\n", 0, place)
+            what = "has lists and objects within each other too deep to read; write it again without them"
+        except ValueError as error:  # or a number of thousands of digits
+            line += error.lineno - 1 if isinstance(error, json.JSONDecodeError) else 0
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
+            what = f"is not JSON ({reason}); export it again, or check that it is whole"
+        raise DataError(f"{self.name}, line {line} {what}.")
 
 
 def kind(value: object) -> str:
     """Return what a value of JSON is, in words."""
-    return _KINDS.get(type(value), "null")
+    return JSON_KINDS.get(type(value), "null")
 
 
 class Columns(NamedTuple):
@@ -138,19 +91,16 @@ def as_columns(source: str, records: Sequence[dict[str, Any]]) -> Columns:
         try:
             column, nested = _column(values)
         except UnicodeEncodeError:
-            raise DataError(
-                f"{source}, {quoted(name)} holds text with half of a surrogate pair, which UTF-8 cannot hold; "
-                "correct it."
-            ) from None
-        if column.type != _VECTOR:
-            found.data[name] = pa.chunked_array([column])
-        elif numbers := vector_columns(name, column):
+            raise DataError(f"{source}, {quoted(name)} holds half of a surrogate pair; write it as UTF-8.") from None
+        numbers = vector_columns(name, column)
+        if numbers:
             found.data.update(numbers)
             found.vectors.append(list(numbers))
-        else:
-            nested = True
+            continue
         if nested:
             found.nested.add(name)
+        if column.type != _VECTOR:
+            found.data[name] = pa.chunked_array([column])
     return found
 
 
@@ -159,13 +109,12 @@ def _column(values: list[Any]) -> tuple[Any, bool]:
     kinds = {type(value) for value in values} - {type(None)}
     with contextlib.suppress(OverflowError, pa.ArrowInvalid):
         if kinds == {list} and all(value is None or _is_vector(value) for value in values):
-            return pa.array(values, _VECTOR), False
-        if kinds & {list, dict}:
-            return pa.array([_json_text(value) for value in values], pa.large_string()), True
+            return pa.array(values, _VECTOR), True
         if kinds in ({int}, {bool}, {float}, {int, float}):
             return pa.array(values), False  # whole numbers beyond 2**63 are an error
-    texts = [None if value is None else str(value) for value in values]
-    return pa.array(texts, pa.large_string()), list in kinds
+    nested = bool(kinds & {list, dict})
+    as_text = _json_text if nested else lambda value: None if value is None else str(value)
+    return pa.array(map(as_text, values), pa.large_string()), nested
 
 
 def _is_vector(value: list[Any]) -> bool:

@@ -142,8 +142,8 @@ class PIEncoder:
         absent = [column.name for column in self.columns_ if column.name not in frame]
         if absent:
             raise DataError(f"{table.source} has no PI column '{absent[0]}', which this encoder was fitted with.")
-        codes = [column.codes(frame[column.name])[:, None] for column in self.columns_ if column.kind == "category"]
-        numbers = [column.numbers(frame[column.name]) for column in self.columns_ if column.kind != "category"]
+        codes = [column.codes(frame[column.name])[:, None] for column in self._categorical]
+        numbers = [column.numbers(frame[column.name]) for column in self._numeric]
         n = len(frame)
         return EncodedPI(
             np.concatenate([np.zeros((n, 0), np.int32), *codes], axis=1),
@@ -151,25 +151,32 @@ class PIEncoder:
         )
 
     @property
+    def _categorical(self) -> list[PIColumn]:
+        return [column for column in self.columns_ if column.kind == "category"]
+
+    @property
+    def _numeric(self) -> list[PIColumn]:
+        return [column for column in self.columns_ if column.kind != "category"]
+
+    @property
     def cardinalities(self) -> tuple[int, ...]:
         """Number of codes of each categorical column."""
-        return tuple(column.n_codes for column in self.columns_ if column.kind == "category")
+        return tuple(column.n_codes for column in self._categorical)
 
     @property
     def n_numbers(self) -> int:
         """Width of the numeric part."""
-        return sum(1 + column.missing for column in self.columns_ if column.kind != "category")
+        return len(self.number_names)
 
     @property
     def code_names(self) -> tuple[str, ...]:
         """PI column of each code."""
-        return tuple(column.name for column in self.columns_ if column.kind == "category")
+        return tuple(column.name for column in self._categorical)
 
     @property
     def number_names(self) -> tuple[str, ...]:
         """PI column of each number."""
-        numeric = [column for column in self.columns_ if column.kind != "category"]
-        return tuple(column.name for column in numeric for _ in range(1 + column.missing))
+        return tuple(column.name for column in self._numeric for _ in range(1 + column.missing))
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the fitted schema as JSON values."""
@@ -251,12 +258,10 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
             f"{shown(name, first)}); to treat those as missing, pass {name}:{kind} (pi_kinds in Python)."
         )
     elif len(names) > MANY and names.str.fullmatch(f"{DATE}|{QUANTITY}")[values.cat.codes].mean() > 0.5:
-        kinds = f"{len(names)} categories, such as {shown(name, first)}"
-        dates = names.str.fullmatch(DATE)[values.cat.codes].mean() > 0.5
         way_out = "if these are quantities, write plain numbers"
-        if dates:
+        if names.str.fullmatch(DATE)[values.cat.codes].mean() > 0.5:
             way_out = "write dates as 2026-12-31 16:00, because 03/04/2026 may be a day of March or of April"
-        text = f"is treated as {kinds}; {way_out}."
+        text = f"is treated as {len(names)} categories, such as {shown(name, first)}; {way_out}."
     else:
         return
     warnings.warn(f"PI column '{name}' of {source} {text}", DataWarning, stacklevel=4)
@@ -292,18 +297,13 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
     raw = quantity(values, kind) if kind == "duration" else number
     present = raw[~np.isnan(raw)]
     if len(present) == 0:
-        raise DataError(
-            f"PI column '{name}' of {source} is asked for as a {kind} but holds none (first value: "
-            f"{shown(name, values.dropna().iloc[0])}); use {name}:category."
-        )
+        first = shown(name, values.dropna().iloc[0])
+        raise DataError(f"PI column '{name}' of {source} holds no {kind} (first value: {first}); use {name}:category.")
     stray = values.notna().to_numpy() & np.isnan(number)
     if stray.any():
-        warnings.warn(
-            f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source} are not numbers (first: "
-            f"{shown(name, str(values[stray].iloc[0]))}) and are treated as missing.",
-            DataWarning,
-            stacklevel=4,
-        )
+        which = f"{stray.sum()} of the {len(values)} values of PI column '{name}' of {source}"
+        text = f"{which} are not numbers (first: {shown(name, str(values[stray].iloc[0]))}) and are treated as missing."
+        warnings.warn(text, DataWarning, stacklevel=4)
     column = PIColumn(name, kind, missing=len(present) < len(raw), clip=None)
     if constants is not None:
         column.mean, column.std = constants

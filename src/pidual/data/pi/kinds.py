@@ -20,28 +20,28 @@ MAX_NAME = 40  # characters of a name in a sentence
 
 
 def words(name: str) -> list[str]:
-    """The words of a column's name, in small letters."""
+    """Return the words of a column's name, in small letters."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
     return [word for word in re.split(r"[^a-z0-9]+", parted.lower()) if word]
 
 
 def is_moment(column: "pd.Series[Any]") -> bool:
-    """Whether a column holds dates or times of day."""
+    """Return whether a column holds dates or times of day."""
     return bool(pd.api.types.is_datetime64_any_dtype(column))
 
 
 def is_number(column: "pd.Series[Any]") -> bool:
-    """Whether a column holds numbers."""
+    """Return whether a column holds numbers."""
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
 def numbers(column: "pd.Series[Any]") -> Floats:
-    """A column of numbers or moments as floats, NaN where there is none."""
+    """Return a column of numbers or moments as floats, NaN where there is none."""
     return quantity(column, "number")
 
 
 def value_text(value: Any) -> str:
-    """A value of a PI column for people."""
+    """Write a value of a PI column for people."""
     if isinstance(value, pd.Timestamp):
         return value.isoformat(sep=" ", timespec="seconds")[: 10 if value == value.normalize() else None]
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
@@ -51,6 +51,6 @@ def value_text(value: Any) -> str:
 
 
 def short_name(name: Any) -> str:
-    """A name of a class, a column or a value in a sentence: one line, cut where it is long."""
+    """Write a name of a class, a column or a value in a sentence: one line, cut where it is long."""
     text = " ".join(str(name).split())
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

@@ -43,17 +43,12 @@ def plain_type(source: Source, name: str, column: Any) -> Any:
         if not is_bytes:
             values = column.cast(kind).cast(pa.large_binary()).to_pylist()
             row = next(row for row, value in enumerate(values) if value is not None and not _is_utf8(value))
-            raise DataError(
-                f"{source.place(row)}, column {quoted(name)}: the text is not UTF-8; write the file again with UTF-8."
-            ) from None
+            where = f"{source.place(row)}, column {quoted(name)}"
+            raise DataError(f"{where}: the text is not UTF-8; write the file again with UTF-8.") from None
     lengths = pc.unique(pc.binary_length(column).drop_null()).to_pylist()
     if len(lengths) > 1:  # bytes of one length are ids or digests
-        warnings.warn(
-            f"{source.name}, column {quoted(name)} holds bytes that are not UTF-8 text and is read as hexadecimal "
-            "digits; write it as text if it should be text.",
-            DataWarning,
-            stacklevel=5,
-        )
+        text = "holds bytes that are not UTF-8 text and is read as hexadecimal digits; write text if it should be text"
+        warnings.warn(f"{source.name}, column {quoted(name)} {text}.", DataWarning, stacklevel=5)
     mark = "" if min(lengths) >= _ID_LENGTH else "0x"  # short ones would look like numbers
     return _texts(column, lambda value: mark + value.hex())
 
@@ -66,11 +61,7 @@ def _texts(column: Any, convert: Callable[[bytes], str]) -> Any:
 
 
 def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return value == value.decode("utf-8", "ignore").encode()
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -164,9 +164,8 @@ class CsvFile(TextFile):
         except csv.Error as error:
             if "end of data" in str(error):
                 where = f"after line {line}" if line else "in the header"
-                raise DataError(
-                    f'{self.name}: a quote (") opened {where} is never closed; close or remove it.'
-                ) from None
+                text = f'{self.name}: a quote (") opened {where} is never closed; close or remove it.'
+                raise DataError(text) from None
 
     def _explain(self, error: Exception, numeric: Collection[str]) -> NoReturn:
         """Find what Arrow stumbled over, and say it with its line."""
@@ -180,8 +179,6 @@ class CsvFile(TextFile):
                     )
                 for column, cell in zip(self.columns, cells, strict=True):
                     if column in numeric and cell not in MISSING and not is_float(cell, self.decimal):
-                        raise DataError(
-                            f"{self.name}, line {line}, column {quoted(column)}: {shown(column, cell)} is not a "
-                            "number; correct it, or list the columns to use without this one."
-                        )
+                        where = f"{self.name}, line {line}, column {quoted(column)}"
+                        raise DataError(f"{where}: {shown(column, cell)} is not a number; correct it, or leave it out.")
         raise DataError(f"{self.name} cannot be read as CSV ({arrow_message(error)}); write it again.")

@@ -16,8 +16,8 @@ from .base import Source
 class Frame(Source):
     """A pandas frame in memory."""
 
-    def __init__(self, frame: pd.DataFrame):
-        self.name = "table"
+    def __init__(self, frame: pd.DataFrame, name: str = "table"):
+        self.name = name
         self.columns = [str(column) for column in frame.columns]
         self._frame = frame
 
@@ -42,10 +42,8 @@ def _from_pandas(source: Source, name: str, series: "pd.Series[Any]") -> Any:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             array = pa.array([None if _is_missing(value) else str(value) for value in series], pa.string())
     except UnicodeEncodeError:
-        raise DataError(
-            f"{source.name}, column {quoted(name)} holds text with half of a surrogate pair, which UTF-8 cannot hold; "
-            "correct it."
-        ) from None
+        where = f"{source.name}, column {quoted(name)}"
+        raise DataError(f"{where} holds text with half of a surrogate pair; correct it.") from None
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 

@@ -19,6 +19,7 @@ from .base import BLOCK, TextFile, arrow_message
 
 MAX_DEPTH = 500  # of lists and objects within each other in JSON; Python's reader takes 990, Arrow's crashes at 10,000
 _NULL = re.compile(rb"[\r\n][ \t]*null[ \t]*(?=[\r\n]|$)")
+JSON_KINDS = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -74,10 +75,8 @@ class JsonLines(TextFile):
             for bracket in re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text)):
                 depth += 1 if bracket in "[{" else -1
                 if depth > MAX_DEPTH:
-                    raise DataError(
-                        f"{self.name}, line {line} has lists and objects within each other more than {MAX_DEPTH} deep; "
-                        "write a number or text for each column."
-                    )
+                    what = f"lists and objects within each other more than {MAX_DEPTH} deep"
+                    raise DataError(f"{self.name}, line {line} has {what}; write a number or text for each column.")
 
     def _load(self, types: dict[str, Any]) -> Any:
         table = pyarrow.json.read_json(
@@ -107,17 +106,12 @@ class JsonLines(TextFile):
                     'object per line, such as {"item": 1, "label": "cat"}.'
                 )
             for column, value in record.items():
-                kind = _json_kind(value)
+                kind = JSON_KINDS.get(type(value))
                 if kind and kinds.setdefault(column, kind) != kind:
+                    what = f"{shown(column, value)} is {kind}, and the lines before hold {kinds[column]}"
                     raise DataError(
-                        f"{self.name}, line {line}, column {quoted(column)}: {shown(column, value)} is {kind}, but the "
-                        f"lines before hold {kinds[column]}; write one kind of value."
+                        f"{self.name}, line {line}, column {quoted(column)}: {what}; write one kind of value."
                     )
         if line == 0:
             raise DataError(f"{self.name} is empty; it needs one JSON object per line.")
         raise DataError(f"{self.name} cannot be read as JSON Lines ({arrow_message(error)}); write it again.")
-
-
-def _json_kind(value: object) -> str | None:
-    names = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return names.get(type(value))

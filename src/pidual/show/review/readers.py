@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...data.images import IMAGE_ENDINGS, small_image
+from ...data.images import IMAGE_ENDINGS, as_image, as_pixels, encoded, is_picture, small_image
 from ...data.people import hide_addresses
-from ...data.pictures import as_image, as_pixels, encoded, is_picture
 from ...detect.unusual import MOST, Usual, members_of
 from ...errors import DataError
 from ...metrics import finite_or_none

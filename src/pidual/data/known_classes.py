@@ -1,20 +1,54 @@
-"""Clean labels of inputs, read from a file: by their order, or by the names of their items."""
+"""Classes that are known, read from a file: of items that were reviewed, and of inputs to predict."""
 
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning, UsageError
+from ..errors.messages import quoted
 from .columns import as_text, keys, spelled_like
 from .join import rows_by_name
 from .people import listed
 from .sources import Source, open_source
+from .table import AnnotationTable
 
 if TYPE_CHECKING:
     Items = pd.Series[Any]
     Texts = pd.Series[str]
+
+
+def read_truth(path: str | Path | pd.DataFrame, table: AnnotationTable) -> NDArray[np.int64]:
+    """Read the code of the class of each annotation's item where it is known, else -1 (N,).
+
+    Parameters
+    ----------
+    path : path or pandas.DataFrame
+        A table with a column `item` (or `task`) and one of `truth`, `y` and `label`; rows without a label say nothing.
+    table : AnnotationTable
+        The annotations. Items and classes that it does not have are errors, and so are two classes of one item.
+    """
+    source = open_source(path)
+    item, label = source.find("item", "task"), source.find("truth", "y", "label")
+    if item is None or label is None:
+        missing = "item" if item is None else "truth"
+        raise DataError(f"{source.name} has no column '{missing}'; give a column of items and one of their labels.")
+    rows = pd.DataFrame({"item": _texts(source, item), "label": _texts(source, label)}).dropna()
+    items = table.frame["item"].cat.categories
+    spelled = spelled_like(rows["item"].unique(), items, fold=False)
+    where = _places(source.name, "item", rows["item"].map(spelled), items, table.source)
+    spelled = spelled_like(rows["label"].unique(), table.classes, table.same)
+    what = _places(source.name, "label", rows["label"].map(spelled), table.classes, table.source)
+    truth = np.full(len(items), -1, np.int64)
+    truth[where] = what
+    differs = np.flatnonzero(truth[where] != what)
+    if len(differs):
+        raise DataError(f"{source.name} gives item {quoted(rows['item'].iloc[differs[0]])} two classes; give one.")
+    found: NDArray[np.int64] = truth[table.item_codes]
+    return found
 
 
 def read_clean_labels(path: Path, items: "Items", item: str | None = None, *, paths: bool = False) -> "Texts":
@@ -32,11 +66,11 @@ def read_clean_labels(path: Path, items: "Items", item: str | None = None, *, pa
         item = item if item in source.columns else source.find("item", "task")
         if column is None:
             raise UsageError(f"{path} has no column 'y' or 'label'. Its columns: {listed(source.columns)}.")
-        labels = read_texts(source, column)
-        named = read_texts(source, item) if item is not None else None
+        labels = _texts(source, column)
+        named = _texts(source, item) if item is not None else None
         in_order = len(labels) == len(items) and pd.api.types.is_integer_dtype(items)
         if named is not None and not in_order:
-            labels = join_by_item(path, labels, named, items.astype(str), paths=paths)
+            labels = _join_by_item(path, labels, named, items.astype(str), paths=paths)
         elif named is not None and (named != items.astype(str)).any() and set(named) == set(items.astype(str)):
             warnings.warn(
                 f"{path} is read in order, because it has as many rows as there are inputs, although its items are "
@@ -63,14 +97,23 @@ def spell_like_classes(path: Path, labels: "Texts", classes: list[Any], same: di
     return spelled
 
 
-def read_texts(source: Source, column: str) -> "Texts":
+def _texts(source: Source, column: str) -> "Texts":
     """Read a column as text, None where a value is missing."""
     codes, names = keys(source, column, source.read([column])[column])
-    known = [*as_text(names).to_pylist(), None]
-    return pd.Series([known[code] for code in codes], dtype=object)
+    known = np.array([*as_text(names).to_pylist(), None], dtype=object)
+    return pd.Series(known[codes], dtype=object)
 
 
-def join_by_item(path: Path, labels: "Texts", named: "Texts", items: "Texts", *, paths: bool) -> "Texts":
+def _places(path: str, kind: str, names: "Items", known: Any, table: str) -> NDArray[np.int64]:
+    """Return where each name is among those that the table has."""
+    places = pd.Index([str(name) for name in known]).get_indexer(pd.Index(names.astype(str)))
+    lost = np.flatnonzero(places < 0)
+    if len(lost):
+        raise DataError(f"{path} has the {kind} {quoted(names.iloc[lost[0]])}, which is not in {table}; correct it.")
+    return places.astype(np.int64)
+
+
+def _join_by_item(path: Path, labels: "Texts", named: "Texts", items: "Texts", *, paths: bool) -> "Texts":
     """Return the label of each of `items`, from rows that name their items; an item may have several that agree."""
     found = labels.groupby(named).agg(["first", "nunique"])  # a missing label is none of them
     several = found.index[found["nunique"] > 1]
