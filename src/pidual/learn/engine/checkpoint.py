@@ -23,7 +23,6 @@ from ..methods.parts.memory import SampleMemory
 
 OPTIMIZER_STATE = {"Adam": {"step", "exp_avg", "exp_avg_sq"}}
 MOMENTUM = {"momentum_buffer"}  # of every kind of SGD
-OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]
 START_ANEW = (
     "the state is damaged or of another run, so replace the run with --force (force=True in Python) or copy the state "
     "again"

@@ -61,17 +61,15 @@ class WithMemory(Method):
     ----------
     memory : "auto", "memory" or "disk"
         Where the numbers of each row are stored: "memory", "disk", or "auto", which is disk above a gigabyte.
-    memory_dtype : "float32", "float16" or "bfloat16"
-        Number format of these: float32, float16 or bfloat16. float16 cannot hold 1e-8, with which SOP starts.
     """
 
-    def __init__(self, f: nn.Module, spec: Spec, *, memory: str = "auto", memory_dtype: str = "float32"):
+    def __init__(self, f: nn.Module, spec: Spec, *, memory: str = "auto"):
         super().__init__(f, spec)
-        self._rows, self._where, self._dtype = spec.n_train, memory, memory_dtype
+        self._rows, self._where = spec.n_train, memory
 
     def remember(self, width: int, std: float = 0.0) -> SampleMemory:
         """Remember so many numbers of every row, which begin at 0 or normal with this standard deviation."""
-        return SampleMemory(self._rows, width, std=std, dtype=self._dtype, where=self._where)
+        return SampleMemory(self._rows, width, std=std, where=self._where)
 
 
 class WithStrongView(Method):
