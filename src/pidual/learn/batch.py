@@ -121,8 +121,12 @@ class Spec:
     @property
     def n_annotators(self) -> int:
         """Return the number of annotators with a code of their own; 0 where annotators are not known."""
-        known = "annotator" in self.code_names
-        return self.cardinalities[self.code_names.index("annotator")] if known else 0
+        return 0 if self.annotator_column is None else self.cardinalities[self.annotator_column]
+
+    @property
+    def annotator_column(self) -> int | None:
+        """Return which code of PI is the annotator; None where annotators are not known."""
+        return self.code_names.index("annotator") if "annotator" in self.code_names else None
 
     @property
     def pi_dim(self) -> int:

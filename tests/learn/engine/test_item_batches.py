@@ -15,7 +15,7 @@ from pidual.learn.batch import Groups, Rows
 from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.methods import CE
-from pidual.learn.methods.parts.mixing import half
+from pidual.learn.methods.parts.selection import half
 from pidual.learn.nets import MLP
 from pidual.learn.nets.augment import resized_crop
 

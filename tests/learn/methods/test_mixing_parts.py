@@ -9,9 +9,8 @@ from torch import nn
 from pidual.errors import UsageError
 from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
-from pidual.learn.methods.parts.mixing import mixup, sharpen
 from pidual.learn.methods.parts.networks import fresh_copy, second_network, update_average
-from pidual.learn.methods.parts.selection import class_weights, clean_posterior, small_loss
+from pidual.learn.methods.parts.selection import class_weights, clean_posterior, mixup, sharpen, small_loss
 from pidual.learn.nets import SmallCNN, Standardize, build_network
 
 # --- mixup ---

@@ -225,12 +225,19 @@ class AnswerModel:
     @classmethod
     def empty(cls, answers: Answers, own: bool | None = None) -> "AnswerModel":
         """Know nothing yet: everybody answers alike, right with the odds of BASE_SKILL."""
-        k, p, a = answers.n_classes, answers.columns.shape[1], answers.n_annotators
+        k, a = answers.n_classes, answers.n_annotators
         if own is None:
             own = k <= OWN_CLASSES and 0 < a * k * k <= OWN_BELOW
-        t = (k, k) if k <= FULL_CLASSES else (2, k)
-        zeros = ((p,), (p, k), t, (a if own else 0, k, k), (k,), ())
-        return cls(*(np.zeros(shape) for shape in zeros))
+        shapes = cls.shapes(k, answers.columns.shape[1], a if own else 0)
+        return cls(**{name: np.zeros(shape) for name, shape in shapes.items()})
+
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int, n_own: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of all numbers, with confusions of their own for some annotators."""
+        k = n_classes
+        pairs = (k, k) if k <= FULL_CLASSES else (2, k)
+        shapes = ((n_columns,), (n_columns, k), pairs, (n_own, k, k), (k,), ())
+        return dict(zip(PRECISION, shapes, strict=True))
 
     @property
     def full(self) -> bool:

@@ -98,7 +98,7 @@ class Batches:
         if isinstance(self.rows.x, Tensor):
             yield from self._select(order)
         else:
-            lazy = LazyBatches(self, order, epoch, first_step)
+            lazy = _LazyBatches(self, order, epoch, first_step)
             yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
 
     def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
@@ -181,7 +181,7 @@ class Batches:
         return self.rows.groups.members(units) if self.by_item else (units, None)
 
 
-class LazyBatches(Dataset[Batch]):
+class _LazyBatches(Dataset[Batch]):
     """Whole batches by step number, for a DataLoader."""
 
     def __init__(self, batches: Batches, order: Tensor, epoch: int, first_step: int):

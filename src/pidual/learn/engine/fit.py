@@ -183,7 +183,7 @@ class Trainer:
             self.method.strong_policy,
             self.method.by_item,
         )
-        self.options = recovery(self.training, attempt)
+        self.options = _recovery(self.training, attempt)
         self.set_up_optimizer()
 
     def fit_first(self, before: Method) -> None:
@@ -255,7 +255,7 @@ class Trainer:
         if self.fabric.device.type != "cpu":
             batch = self.fabric.to_device(batch)
         batch = batch._replace(views=self.batches.augment(batch.views, at.epoch, at.step))
-        with batch_norm_errors():
+        with _batch_norm_errors():
             logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
         if self.options.clip is not None:
@@ -305,7 +305,7 @@ class Trainer:
         if reason is None:
             return
         again = self.training.guard == "recover" and at.attempt + 1 < collapse.MAX_ATTEMPTS
-        options = recovery(self.training, at.attempt + 1)
+        options = _recovery(self.training, at.attempt + 1)
         action = (
             f"started again with learning rate {options.scaled_lr:g} and gradient clipping at {options.clip:g}"
             if again
@@ -387,7 +387,7 @@ class Trainer:
 
 
 @contextlib.contextmanager
-def batch_norm_errors() -> Iterator[None]:
+def _batch_norm_errors() -> Iterator[None]:
     """Say what to do where batch normalisation has a single value of a channel to learn from."""
     try:
         yield
@@ -400,7 +400,7 @@ def batch_norm_errors() -> Iterator[None]:
         ) from error
 
 
-def recovery(training: Training, attempt: int) -> Training:
+def _recovery(training: Training, attempt: int) -> Training:
     """Return the options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
     return (
         training

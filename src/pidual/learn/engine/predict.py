@@ -84,7 +84,7 @@ def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = N
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def on_device(method: Method, fabric: Fabric) -> Method:
+def _on_device(method: Method, fabric: Fabric) -> Method:
     """Move the method to the device of a Fabric, if it is elsewhere: to ask all of its parts takes long."""
     first = next(method.parameters(), None)
     if first is not None and first.device == fabric.device:
@@ -110,15 +110,15 @@ def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
 
 def predict_rows(method: Method, rows: Rows, fabric: Fabric) -> Tensor:
     """Return the logits of every row."""
-    return torch.cat([*chunks_of_logits(method, rows, fabric)])
+    return torch.cat([*_chunks_of_logits(method, rows, fabric)])
 
 
 def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
     """Return the predicted class of every row."""
-    return torch.cat([logits.argmax(1) for logits in chunks_of_logits(method, rows, fabric)]).numpy()
+    return torch.cat([logits.argmax(1) for logits in _chunks_of_logits(method, rows, fabric)]).numpy()
 
 
-def chunks_of_logits(method: Method, rows: Rows, fabric: Fabric) -> Iterator[Tensor]:
+def _chunks_of_logits(method: Method, rows: Rows, fabric: Fabric) -> Iterator[Tensor]:
     """Yield the logits of all rows, a chunk of them at a time."""
     for index in torch.arange(len(rows)).split(CHUNK):
         yield predict_logits(method, rows, rows.x_row[index], fabric)
@@ -129,22 +129,22 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
 
     Our own networks on vectors compute in double: in single precision a row's last digits depend on the rows around it.
     """
-    method = on_device(method, fabric)
-    in_double = is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
+    method = _on_device(method, fabric)
+    in_double = _is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
     for start in range(0, len(x), CHUNK):
         stop = min(start + CHUNK, len(x))
         part = x[start:stop] if isinstance(x, Tensor) else torch.from_numpy(x.take(np.arange(start, stop)))
-        with InDouble() if in_double else contextlib.nullcontext():
+        with _InDouble() if in_double else contextlib.nullcontext():
             logits = logits_of(method, part.double() if in_double else part, fabric)
         yield logits.double().softmax(1).numpy()
 
 
-def is_on_vectors(method: Method) -> bool:
+def _is_on_vectors(method: Method) -> bool:
     """Return whether the prediction network is an MLP, and no network of the user or of images."""
     return isinstance(method.f, MLP)
 
 
-class InDouble(TorchFunctionMode):
+class _InDouble(TorchFunctionMode):
     """Computes products of matrices in double, whatever their numbers; what is made of them stays double."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -27,11 +27,9 @@ from torch.nn import functional as F
 
 from ...options import NotNegative, Positive, Share
 from .base import Batch, Method, Scan, Spec
-from .parts.mixing import half, mixup, repeated, sharpen
 from .parts.networks import second_network
-from .parts.phases import growth
 from .parts.processes import kept_mean, n_processes, of_first_process, sum_over_processes
-from .parts.selection import clean_posterior
+from .parts.selection import clean_posterior, growth, half, mixup, repeated, sharpen
 
 TINY = 1e-12
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...options import Share
 from .base import Batch, Method, Scan, Spec
 from .ce import CE
-from .parts import first_network
+from .parts.networks import first_network
 
 TINY = 1e-7
 PERCENTILE = 97

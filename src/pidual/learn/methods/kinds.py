@@ -8,7 +8,8 @@ from torch.nn import functional as F
 from ..batch import in_full_precision
 from ..nets import PILinear
 from .base import Batch, Method, Spec
-from .parts import PITower, SampleMemory
+from .parts.memory import SampleMemory
+from .parts.pi_tower import PITower
 
 
 class WithPI(Method):

@@ -26,10 +26,9 @@ from ...data.pi.random_pi import derive_seed
 from ...errors import UsageError
 from ...options import NotNegative, Share, ShareAboveZero
 from .base import Batch, Method, Scan, Spec
-from .parts.mixing import repeated
 from .parts.networks import classifier, last_stage, reinitialise
 from .parts.processes import kept_mean, n_processes, of_first_process
-from .parts.selection import class_weights
+from .parts.selection import class_weights, repeated
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05

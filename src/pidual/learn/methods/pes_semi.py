@@ -24,7 +24,8 @@ from torch.nn import functional as F
 
 from ...options import NotNegative, Positive, Share, ShareAboveZero
 from .base import Batch, Spec
-from .parts import class_weights, growth, kept_mean, mixup, repeated, sharpen
+from .parts.processes import kept_mean
+from .parts.selection import class_weights, growth, mixup, repeated, sharpen
 from .pes import PES
 
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from ...options import NotNegative
 from .base import Batch, Spec
 from .kinds import WithMemory
-from .parts import n_processes
+from .parts.processes import n_processes
 
 TINY = 1e-4
 

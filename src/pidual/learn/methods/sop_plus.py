@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...options import NotNegative
 from .base import Batch, Spec
 from .kinds import WithStrongView
-from .parts import n_processes, sum_over_processes
+from .parts.processes import n_processes, sum_over_processes
 from .sop import SOP, TINY
 
 
