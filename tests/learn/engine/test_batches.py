@@ -35,22 +35,6 @@ def test_random_pi_follows_the_table_row_through_subsets(rows):
     assert torch.equal(part.random_pi(torch.tensor([1]), 4), rows.random_pi(torch.tensor([7]), 4))
 
 
-def test_processes_share_a_global_batch(rows):
-    whole = Batches(rows, Training(batch_size=60), random_pi=2)
-    parts = [Batches(rows, Training(batch_size=60), random_pi=2, rank=rank, world_size=2) for rank in (0, 1)]
-    for one, first, second in zip(*(list(b.epoch(b.order(2))) for b in (whole, *parts)), strict=True):
-        assert torch.equal(one.index, torch.cat([first.index, second.index]))
-        assert torch.equal(one.a.numbers, torch.cat([first.a.numbers, second.a.numbers]))
-
-
-def test_an_epoch_can_start_in_the_middle(rows):
-    batches = Batches(rows, Training(batch_size=60), random_pi=2)
-    everything = list(batches.epoch(batches.order(0)))
-    rest = list(batches.epoch(batches.order(0), 3))
-    assert len(rest) == 1
-    assert torch.equal(rest[0].a.numbers, everything[3].a.numbers)
-
-
 def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(rows):
     assert Batches(rows, Training(batch_size=1000)).steps == 1
     assert Batches(rows, Training(batch_size=1000)).batch_size == 240

@@ -99,16 +99,6 @@ def test_prediction_is_the_mean_over_draws_of_the_probabilities(monkeypatch, at_
     assert not torch.allclose(p[0], method.f(x).softmax(1)[0], atol=0.01)
 
 
-def test_answers_differ_with_the_draws_and_not_with_their_order():
-    method, x = build(), torch.randn(B, 3, dtype=torch.float64)
-    before = method.logits(x)
-    method.codes.copy_(method.codes.flip(0).clone())
-    method.numbers.copy_(method.numbers.flip(0).clone())
-    assert torch.allclose(method.logits(x), before, rtol=0, atol=1e-12)
-    method.numbers[0] += 1
-    assert not torch.allclose(method.logits(x), before, atol=1e-4)
-
-
 def test_memory_of_a_prediction_does_not_grow_with_inputs_times_draws(monkeypatch):
     monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
     n_draws, size = 1000, 64
@@ -166,19 +156,6 @@ def test_validation_is_marginalised(rows):
     assert record["valid_accuracy"] == right / 40
     assert record["valid_loss"] == pytest.approx(loss, abs=1e-6)
     assert evaluate(fitted.method, valid, make_fabric("cpu")) == (record["valid_accuracy"], record["valid_loss"])
-
-
-def test_f_s_head_is_not_trained(rows):
-    first = {}
-
-    def make():
-        method = build_for_rows()
-        first.update({name: value.clone() for name, value in method.f.state_dict().items()})
-        return method
-
-    training = Training(epochs=2, batch_size=40, lr=0.1, weight_decay=0.1)
-    last = fit(make, rows, None, training, Session(make_fabric("cpu"))).method.f.state_dict()
-    assert {name for name in first if torch.equal(first[name], last[name])} == {"head.weight", "head.bias"}
 
 
 def test_parameter_and_state_counts():

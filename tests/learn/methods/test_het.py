@@ -142,15 +142,6 @@ def test_without_covariance_it_is_the_softmax_of_the_mean_over_tau(kind):
 
 
 @BOTH
-def test_the_answer_to_an_input_does_not_depend_on_the_rest_of_the_batch(kind):
-    method, x = in_double(build(kind)), torch.randn(B, 3, dtype=torch.float64)
-    together = method.logits(x)
-    alone = torch.cat([method.logits(x[i : i + 1]) for i in range(B)])
-    assert torch.allclose(together, alone, rtol=0, atol=1e-12)
-    assert torch.allclose(together, method.logits(x.flip(0)).flip(0), rtol=0, atol=1e-12)
-
-
-@BOTH
 def test_draws_are_shared_by_the_batch_in_training(kind):
     method = build(kind).train()
     answers = method.logits(torch.randn(1, 3).expand(B, 3))

@@ -39,13 +39,6 @@ def a_batch(weight):
 # --- SampleMemory: values ---
 
 
-@pytest.mark.parametrize("where", PLACES)
-def test_begins_with_zeros(where):
-    memory = SampleMemory(ROWS, WIDTH, where=where)
-    assert memory.values.shape == (ROWS, WIDTH)
-    assert not memory.values.any()
-
-
 def test_memory_and_disk_draw_the_same_values_for_two_memories_in_turn():
     values = []
     for where in PLACES:
@@ -227,15 +220,6 @@ def test_draws_are_new_at_every_training_step_and_the_same_at_every_prediction()
     assert not any(torch.equal(a, b) for i, a in enumerate(everything) for b in everything[:i])
 
 
-def test_predictions_do_not_change_what_training_draws_next():
-    one, two = Draws(6), Draws(6)
-    two.load_state_dict(one.state_dict())
-    one.eval()
-    one(2)
-    one.train()
-    assert torch.equal(one(2)[0], two(2)[0])
-
-
 def test_draws_neither_use_nor_change_the_global_random_state():
     draws = Draws(6).eval()
     first = draws(2)[0]
@@ -243,18 +227,6 @@ def test_draws_neither_use_nor_change_the_global_random_state():
     state = torch.get_rng_state()
     assert torch.equal(draws(2)[0], first)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_loaded_draws_continue_where_the_saved_ones_were():
-    draws, again = Draws(6), Draws(6)
-    assert not torch.equal(draws.eval()(2)[0], again.eval()(2)[0])  # each has a seed of its own
-    draws.train(), again.train()
-    draws(2), draws(2)
-    state = {name: value.clone() for name, value in draws.state_dict().items()}
-    expected = [draws(2)[0], draws(2)[0], draws.eval()(2)[0]]
-    again.load_state_dict(state)
-    found = [again(2)[0], again(2)[0], again.eval()(2)[0]]
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def test_no_draws_are_refused():

@@ -164,13 +164,6 @@ def test_parameter_counts_of_the_paper():
     assert round(count(tram_2048) / 1e6, 2) == 38.15
 
 
-@BOTH
-def test_parameter_count_formula(kind):
-    method = build(kind)
-    p = sum(SIZES) + NUMBERS + method.random_pi
-    assert count(method.tower) == (p + 1) * W + (D + W + 1) * W + (D + W + 1) * K
-
-
 def test_random_pi_of_tram_plus_plus_enters_the_first_layer():
     assert TRAM(Smooth(D, K), SPEC).random_pi == 0
     method = build(TRAMPlusPlus, random_pi=14)
