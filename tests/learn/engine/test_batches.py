@@ -70,20 +70,6 @@ def images(n=64):
     return Rows.build(rng.integers(0, 255, (n, 3, 8, 8), dtype=np.uint8), np.arange(n), np.zeros(n, np.int64))
 
 
-def test_augmentation_is_a_function_of_the_step_and_shared_by_processes():
-    training = Training(batch_size=16, crop_pad=2, flip=True)
-    whole = Batches(images(), training, n_views=2)
-    batch = next(iter(whole.epoch(whole.order(0))))
-    views = whole.augment((batch.x,), 0, 0)
-    assert len(views) == 2
-    assert not torch.equal(*views)
-    assert torch.equal(views[0], whole.augment((batch.x,), 0, 0)[0])
-    assert not torch.equal(views[0], whole.augment((batch.x,), 0, 1)[0])
-    halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
-    parts = [half.augment((batch.x[8 * rank : 8 * rank + 8],), 0, 0)[0] for rank, half in enumerate(halves)]
-    assert torch.equal(torch.cat(parts), views[0])
-
-
 def test_no_augmentation_unless_asked():
     batches = Batches(images(), Training(batch_size=16))
     x = batches.rows.x[:16]

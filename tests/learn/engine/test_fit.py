@@ -9,7 +9,7 @@ from contract import spec_of
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
-from pidual.errors import RunError, UsageError
+from pidual.errors import RunError
 from pidual.learn.batch import Rows
 from pidual.learn.engine import Callback, Interrupted, Progress, Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
@@ -56,23 +56,6 @@ def test_schedules():
     assert cosine.lr_factor(55, 10) == pytest.approx(0.5)
     assert 0 < cosine.lr_factor(99, 10) < 0.01
     assert Training(schedule="constant").lr_factor(5, 10) == 1
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"epochs": 0},
-        {"lr": -1.0},
-        {"lr": float("nan")},
-        {"schedule": "wave"},
-        {"clip": 0.0},
-        {"select": "x"},
-        {"batch_size": 2.5},
-    ],
-)
-def test_wrong_options(wrong):
-    with pytest.raises(UsageError, match=next(iter(wrong))):
-        Training(**wrong)
 
 
 def test_best_and_last_are_both_kept(rows):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from small_networks import Smooth
 from torch import nn
-from toy import Largest
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.engine import Session, Training, fit, make_fabric
@@ -97,15 +96,6 @@ def test_prediction_is_the_mean_over_draws_of_the_probabilities(monkeypatch, at_
     assert torch.allclose(p.double(), expected, rtol=0, atol=1e-6)
     assert torch.allclose(log_p.exp().double(), expected, rtol=0, atol=1e-6)
     assert not torch.allclose(p[0], method.f(x).softmax(1)[0], atol=0.01)
-
-
-def test_memory_of_a_prediction_does_not_grow_with_inputs_times_draws(monkeypatch):
-    monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
-    n_draws, size = 1000, 64
-    method, x = build(torch.float32, draws=n_draws), torch.randn(size, 3)
-    with torch.no_grad(), Largest() as largest:
-        method.logits(x)
-    assert largest.numel <= max(n_draws * W, 2**12)  # B x S x (D + W) would be 704,000
 
 
 # the draws, and training by the engine

@@ -95,7 +95,7 @@ def test_a_label_that_t_rules_out_has_a_finite_loss_and_no_gradient():
 def test_t_equals_loops_with_numpys_percentile(n):
     eta = (2 * torch.randn(n, K)).softmax(1)
     kept = eta.clone()
-    T = estimate_transition(eta, outlier_filter=True, smoothing=0.0)
+    T = estimate_transition(eta, outlier_filter=True)
     assert torch.equal(eta, kept)
     for i in range(K):
         column = eta[:, i].numpy()
@@ -109,7 +109,7 @@ def test_rows_left_out_for_one_class_are_read_whole_for_the_next():
     eta = torch.full((5, 3), 0.1)
     eta[:, 2] = torch.arange(5) / 100
     eta[:2, 0], eta[:2, 1] = torch.tensor([0.5, 0.4]), torch.tensor([0.3, 0.4])
-    T = estimate_transition(eta, outlier_filter=True, smoothing=0.0)
+    T = estimate_transition(eta, outlier_filter=True)
     assert T[1].tolist() == pytest.approx((eta[0] / eta[0].sum()).tolist())
     assert T[1, 0] > 0.5
 
@@ -118,11 +118,11 @@ def test_degenerate_probabilities_still_give_a_stochastic_matrix():
     eta = torch.full((50, 3), 1 / 3)
     eta[:, 1], eta[7, 1] = 0.0, 1e-3  # one row is not at zero, and lies above the percentile
     for rows in (eta, eta[:1], torch.zeros(50, 3), torch.full((50, 3), math.nan)):
-        T = estimate_transition(rows, outlier_filter=True, smoothing=0.0)
+        T = estimate_transition(rows, outlier_filter=True)
         assert torch.allclose(T.sum(1), torch.ones(3))
         assert bool((T >= 0).all())
     assert torch.equal(T, torch.eye(3))
-    T = estimate_transition(eta, outlier_filter=True, smoothing=0.0)
+    T = estimate_transition(eta, outlier_filter=True)
     assert T[1].tolist() == pytest.approx((eta[7] / eta[7].sum()).tolist())  # none below: the surest of all
 
 
@@ -156,7 +156,7 @@ def test_the_first_stage_has_the_lowest_validation_loss_and_gives_t_once(rows):
         loss = F.cross_entropy(teacher.logits(valid.x[valid.x_row]), valid.y_noisy).item()
         eta = teacher.logits(rows.x[rows.x_row]).softmax(1)
     assert loss == pytest.approx(lowest["valid_loss"], abs=1e-5)
-    T = estimate_transition(eta, outlier_filter=True, smoothing=0.0)
+    T = estimate_transition(eta, outlier_filter=True)
     assert torch.allclose(fitted.method.T, T, atol=1e-6)
     assert not torch.equal(fitted.method.T, torch.eye(3))
     assert not torch.equal(teacher.f.head.weight, fitted.method.f.head.weight)

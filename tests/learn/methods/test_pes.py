@@ -132,14 +132,13 @@ def test_an_epoch_visits_confident_rows_only_and_fills_a_batch():
     assert method.epoch_rows(7, order).tolist() == [5] * B
 
 
-@pytest.mark.parametrize("train_new_layers", [True, False])
-def test_each_phase_renews_and_trains_its_own_layers(train_new_layers):
+def test_each_phase_renews_and_trains_its_own_layers():
     f = SmallCNN(K, width=4)
-    method = PES(f, Spec(N, K, epochs=4), train_new_layers=train_new_layers)
+    method = PES(f, Spec(N, K, epochs=4))
     x, y = torch.randn(N, 3, 8, 8), torch.randint(0, K, (N,))
     early, late = {"blocks.0.0", "blocks.0.1", "blocks.1.0", "blocks.1.1"}, {"blocks.2.0", "blocks.2.1", "head"}
     renewed = [set(), late, {"head"}, set()]
-    trained = [early | late, late, {"head"}, early | late if train_new_layers else early]
+    trained = [early | late, late, {"head"}, early | late]
     for epoch in range(4):
         before = copy.deepcopy(f.state_dict())
         method.begin_epoch(epoch, scan_of(method, (x, x), y))
@@ -193,11 +192,6 @@ def test_a_network_without_head_or_last_stage():
     assert last_stage(inside, f[4]) == []
     with pytest.raises(UsageError, match="PES needs a classifier"):
         PES(nn.Identity(), Spec(N, K))
-
-
-def test_nothing_left_to_train_is_refused():
-    with pytest.raises(UsageError, match="leaves nothing of MLP to train"):
-        PES(MLP(K, K, width=8, depth=1), Spec(N, K), train_new_layers=False)
 
 
 def test_native_score_is_disagreement():

@@ -116,23 +116,6 @@ def test_head_is_a_linear_probe_with_w_times_its_own_gradient(kind):
     assert torch.allclose(gradients(method, batch)["f.head.weight"], 0.3 * expected, rtol=0, atol=1e-12)
 
 
-def test_gradients_of_the_term_with_pi_equal_finite_differences():
-    method = build(TRAMPlusPlus, head_weight=0.0)
-    batch = make_batch(method)
-    found = gradients(method, batch)
-    for name, parameter in method.named_parameters():
-        if name.startswith("f.head."):
-            continue
-        at, step, flat = int(found[name].abs().argmax()), 1e-6, parameter.data.view(-1)
-        start = flat[at].item()
-        flat[at] = start + step
-        above, _ = losses_by_loops(method, batch, True)
-        flat[at] = start - step
-        below, _ = losses_by_loops(method, batch, True)
-        flat[at] = start
-        assert found[name].view(-1)[at].item() == pytest.approx((above - below) / (2 * step), rel=1e-5), name
-
-
 @BOTH
 def test_one_pass_through_the_backbone(kind):
     method = build(kind)

@@ -27,22 +27,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Judge:
-    """What was learned about answers, and how they are put together with probabilities.
-
-    Parameters
-    ----------
-    model : AnswerModel
-    temper : Temper
-    log_share : array (K,)
-        Logarithm of the mean of f: how frequent the classes are.
-    misleading : Misleading, optional
-        Where items mislead.
-    """
+    """What was learned about answers, and how they are put together with probabilities."""
 
     model: AnswerModel
     temper: Temper
-    log_share: Floats
-    misleading: Misleading | None = None
+    log_share: Floats  # (K,), logarithm of the mean of f: how frequent the classes are
+    misleading: Misleading | None = None  # where items mislead
 
     def log_f(self, log_p: Floats) -> Floats:
         """Return log f (n, K): probabilities as sharp as held-out answers ask for."""

@@ -48,32 +48,15 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers to n items, each with its context.
+    """The answers to n items, each with its context."""
 
-    Parameters
-    ----------
-    item, label : int arrays (R,)
-        Number of the item, from 0 to n - 1, and code of the label.
-    weight : array (R,)
-        What each counts as; rows of one person's vote share a weight of 1.
-    vote : int array (R,)
-        Number of the vote that each is part of: what one person says about one item.
-    context : int array (R,)
-        Number of its row of `columns`.
-    columns : sparse matrix (C, P)
-        PI of each context.
-    annotator : int array (C,)
-        Who answers in each context; -1 where that is not known.
-    n_items, n_classes, n_annotators : int
-    """
-
-    item: Ints
-    label: Ints
-    weight: Floats
-    vote: Ints
-    context: Ints
-    columns: csr_matrix
-    annotator: Ints
+    item: Ints  # (R,), from 0 to n - 1
+    label: Ints  # (R,)
+    weight: Floats  # (R,), what each counts as; rows of one person's vote share a weight of 1
+    vote: Ints  # (R,), number of the vote that each is part of: what one person says about one item
+    context: Ints  # (R,), number of its row of `columns`
+    columns: csr_matrix  # (C, P), PI of each context
+    annotator: Ints  # (C,), who answers in each context; -1 where that is not known
     n_items: int
     n_classes: int
     n_annotators: int
@@ -156,27 +139,14 @@ class Answers:
 
 @dataclass(frozen=True)
 class Layout:
-    """Contexts in blocks of one size, of one annotator each, with gaps; what is summed over them is a matrix product.
+    """Contexts in blocks of one size, of one annotator each, with gaps: a sum over them is a matrix product."""
 
-    Parameters
-    ----------
-    place : int array (C,)
-        Row of each context, from 0 to B S - 1, in blocks of S rows.
-    who : int array (B,)
-        Annotator of each block, -1 where that is not known.
-    columns : sparse matrix (B S, P)
-    said : array (P, K)
-        Columns summed over the answers of each label.
-    items, labels : sparse matrices (B S, n) and (B K, n)
-        Sum what is known about items by place, and by block and label.
-    """
-
-    place: Ints
-    who: Ints
-    columns: csr_matrix
-    said: Floats
-    items: csr_matrix
-    labels: csr_matrix
+    place: Ints  # (C,), row of each context, from 0 to B S - 1, in blocks of S rows
+    who: Ints  # (B,), annotator of each block, -1 where that is not known
+    columns: csr_matrix  # (B S, P)
+    said: Floats  # (P, K), columns summed over the answers of each label
+    items: csr_matrix  # (B S, n), sums what is known about items by place
+    labels: csr_matrix  # (B K, n), sums the same by block and label
 
     @classmethod
     def of(cls, answers: Answers, group: Ints) -> "Layout":
@@ -201,26 +171,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class AnswerModel:
-    """Fitted numbers of the answer model, and of the probabilities beside it.
+    """Fitted numbers of the answer model, and of the probabilities beside it."""
 
-    Parameters
-    ----------
-    skill, favourites : arrays (P,) and (P, K)
-        What each column of the design adds to s and v.
-    confusions : array (K, K), or (2, K)
-        T; t and c for more than FULL_CLASSES classes.
-    own : array (A, K, K), or (0, K, K)
-        U, where annotators have confusions of their own.
-    bias, log_sharpness : array (K,) and float
-        c, and the logarithm of s.
-    """
-
-    skill: Floats
-    favourites: Floats
-    confusions: Floats
-    own: Floats
-    bias: Floats
-    log_sharpness: Floats
+    skill: Floats  # (P,), what each column of the design adds to s
+    favourites: Floats  # (P, K), what it adds to v
+    confusions: Floats  # (K, K): T; or (2, K): t and c, for more than FULL_CLASSES classes
+    own: Floats  # (A, K, K): U; or (0, K, K), where annotators have no confusions of their own
+    bias: Floats  # (K,), c
+    log_sharpness: Floats  # the logarithm of s
 
     @classmethod
     def empty(cls, answers: Answers, own: bool | None = None) -> "AnswerModel":

@@ -37,40 +37,22 @@ Singles = NDArray[np.float32]
 
 
 class Said(NamedTuple):
-    """What is said about rows.
+    """What is said about rows."""
 
-    Parameters
-    ----------
-    quality, full, unaided : arrays (n,)
-        q of the given label, where it counts OWN_WEIGHT, in full, and not at all.
-    consensus, consensus_quality : arrays (n,)
-        Most likely class by q, and its probability.
-    """
-
-    quality: Singles
-    full: Singles
-    unaided: Singles
-    consensus: Codes
-    consensus_quality: Singles
+    quality: Singles  # (n,), q of the given label, where it counts OWN_WEIGHT
+    full: Singles  # where it counts in full
+    unaided: Singles  # and where it does not count
+    consensus: Codes  # (n,), most likely class by q
+    consensus_quality: Singles  # and its probability
 
 
 @dataclass(frozen=True)
 class OneLabel:
-    """Fitted numbers.
+    """Fitted numbers."""
 
-    Parameters
-    ----------
-    sharpness : float
-        s.
-    bias : array (K,)
-        c.
-    log_p : array (K, K)
-        log P(l | k), by class k and label l.
-    """
-
-    sharpness: float
-    bias: Floats
-    log_p: Floats
+    sharpness: float  # s
+    bias: Floats  # (K,), c
+    log_p: Floats  # (K, K), log P(l | k), by class k and label l
 
     @cached_property
     def weights(self) -> list[Singles]:

@@ -34,47 +34,25 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Temper:
-    """What held-out answers ask for.
+    """What held-out answers ask for."""
 
-    Parameters
-    ----------
-    sharpness : float
-        Power of f.
-    tau : float
-        Power of the answers.
-    likelihood : float
-        Mean log-likelihood of an answer, given the input and the other answers.
-    """
-
-    sharpness: float = 1.0
-    tau: float = 1.0
-    likelihood: float = float("nan")
+    sharpness: float = 1.0  # power of f
+    tau: float = 1.0  # power of the answers
+    likelihood: float = float("nan")  # mean log-likelihood of an answer, given the input and the other answers
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is said about items and answers.
+    """What is said about items and answers."""
 
-    Parameters
-    ----------
-    q : array (n, K)
-    quality, full, unaided : arrays (R,)
-        Probability that each answer is right, where it counts OWN_WEIGHT, in full, and not at all.
-    votes : array (n,)
-        Votes that the answers to each item count as.
-    stated : array (2, R)
-        Probability that each answer is right, in full, at the least and at the most that may be stated.
-    stated_items : array (2, n)
-        The same of the most likely class of each item.
-    """
-
-    q: Floats
-    quality: Floats
-    full: Floats
-    unaided: Floats
-    votes: Floats
+    q: Floats  # (n, K)
+    quality: Floats  # (R,), probability that each answer is right, where it counts OWN_WEIGHT
+    full: Floats  # where it counts in full
+    unaided: Floats  # and where it does not count
+    votes: Floats  # (n,), votes that the answers to each item count as
+    # (2, R), probability that each answer is right, in full, at the least and at the most that may be stated
     stated: Floats
-    stated_items: Floats
+    stated_items: Floats  # (2, n), the same of the most likely class of each item
 
 
 def put_together(

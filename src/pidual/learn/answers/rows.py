@@ -15,17 +15,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AnswerRows:
-    """Annotations, and how their PI becomes columns.
+    """Annotations, and how their PI becomes columns."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Items are numbered as in `rows.groups`.
-    design : Design
-    n_classes : int
-    """
-
-    rows: Rows
+    rows: Rows  # items are numbered as in `rows.groups`
     design: Design
     n_classes: int
 

@@ -34,29 +34,16 @@ State = Mapping[str, Floats]
 
 @dataclass(frozen=True)
 class Alternated:
-    """What was found.
+    """What was found."""
 
-    Parameters
-    ----------
-    f : ClosedForm
-        Predicts any input.
-    p : array (n, K)
-        What it says about each item without it.
-    first : array (n, K)
-        The same after the first round, by the votes on the other items alone: later, what an item's own answers say
-        has reached others, and comes back.
-    judge : Judge
-    posterior : Posterior
-    likelihoods : list of float
-        Of a left-out answer, after each round: the mean logarithm.
-    """
-
-    f: ClosedForm
-    p: Floats
+    f: ClosedForm  # predicts any input
+    p: Floats  # (n, K), what it says about each item without it
+    # (n, K), the same after the first round, by the votes on the other items alone: later, what an item's own answers
+    # say has reached others, and comes back
     first: Floats
     judge: Judge
     posterior: Posterior
-    likelihoods: list[float]
+    likelihoods: list[float]  # of a left-out answer, after each round: the mean logarithm
 
 
 def fit_inputs(

@@ -50,19 +50,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes that each work on some parts of the inputs, and add up what they find.
+    """Processes that each work on some parts of the inputs, and add up what they find."""
 
-    Parameters
-    ----------
-    rank, n : int
-        Which of how many this one is.
-    total : callable
-        The sum of an array over all processes.
-    """
-
-    rank: int = 0
-    n: int = 1
-    total: Callable[[Array], Array] = lambda array: array
+    rank: int = 0  # which this one is
+    n: int = 1  # of how many
+    total: Callable[[Array], Array] = lambda array: array  # the sum of an array over all processes
 
     def mine(self, n_rows: int) -> list[slice]:
         """Return the parts of the rows that this process works on."""
@@ -74,26 +66,13 @@ ALONE = Processes()
 
 @dataclass
 class Block:
-    """One kernel on all inputs, factorised.
-
-    Parameters
-    ----------
-    features : Features
-    x : array (n, d)
-        Different inputs; may be a memory map.
-    weight : array (n,)
-        Items that have each.
-    deciding : int array (M,)
-        Inputs whose answers decide.
-    processes : Processes
-        Who share the work, where U is too large to be kept.
-    """
+    """One kernel on all inputs, factorised."""
 
     features: Features
-    x: Array
-    weight: Floats
-    deciding: Ints
-    processes: Processes = ALONE
+    x: Array  # (n, d), different inputs; may be a memory map
+    weight: Floats  # (n,), items that have each
+    deciding: Ints  # (M,), inputs whose answers decide
+    processes: Processes = ALONE  # who share the work, where U is too large to be kept
     mean: Floats = field(init=False)
     directions: Floats = field(init=False)  # B
     squares: Floats = field(init=False)  # S^2
@@ -234,21 +213,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """A mixture of settings, fitted.
+    """A mixture of settings, fitted."""
 
-    Parameters
-    ----------
-    settings : list of Setting
-        Those of largest weight; the weights have sum 1.
-    log_mean : array (K,)
-        Logarithm of the mean of q.
-    landmarks : array (D, d)
-        Inputs that all kernels look back to.
-    """
-
-    settings: Sequence[Setting]
-    log_mean: Floats
-    landmarks: Array
+    settings: Sequence[Setting]  # those of largest weight; the weights have sum 1
+    log_mean: Floats  # (K,), logarithm of the mean of q
+    landmarks: Array  # (D, d), inputs that all kernels look back to
 
     def predict(self, x: Array) -> Floats:
         """Return the probabilities of the classes of any inputs (B, d)."""

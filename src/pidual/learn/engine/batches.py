@@ -32,35 +32,17 @@ RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 
 @dataclass(frozen=True)
 class Batches:
-    """The training batches of one process.
+    """The training batches of one process."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    training : Training
-        Batch size, seed and augmentation.
-    random_pi : int
-        Length of the random PI.
-    n_views, strong_views : int
-        Augmented views of each input, and how many of them, the last ones, are strongly augmented.
-    rank, world_size : int
-        Which of how many processes this is.
-    strong_policy : str
-        How the strong views are augmented: "autoaugment" or "uda".
-    by_item : bool
-        Whether a unit is an item with all of its annotations; else it is an annotation.
-    """
-
-    rows: Rows
-    training: Training
-    random_pi: int = 0
-    n_views: int = 1
-    strong_views: int = 0
-    rank: int = 0
-    world_size: int = 1
-    strong_policy: str = "autoaugment"
-    by_item: bool = False
+    rows: Rows  # training rows
+    training: Training  # batch size, seed and augmentation
+    random_pi: int = 0  # length of the random PI
+    n_views: int = 1  # augmented views of each input
+    strong_views: int = 0  # how many of them, the last ones, are strongly augmented
+    rank: int = 0  # which process this is
+    world_size: int = 1  # of how many
+    strong_policy: str = "autoaugment"  # how the strong views are augmented: "autoaugment" or "uda"
+    by_item: bool = False  # whether a unit is an item with all of its annotations; else it is an annotation
 
     @property
     def n_units(self) -> int:

@@ -39,32 +39,15 @@ SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at mo
 
 @dataclass
 class Fitted:
-    """A trained method.
+    """A trained method."""
 
-    Parameters
-    ----------
-    method : Method
-        With the selected weights, in evaluation mode.
-    last : dict of tensors
-        Weights after the last epoch.
-    selected_epoch : int
-        Epoch of the selected weights, counted from 0.
-    history : list of dict
-        One record per epoch, over all attempts.
-    events : list of Event
-        What the guard did.
-    collapsed : bool
-        Whether the guard calls it collapsed.
-    selection : list of AnswerChoice
-        What answers decided where nothing was trained; empty for trained methods.
-    """
-
-    method: Method
-    last: Weights
-    selected_epoch: int
-    history: list[Record]
-    events: list[Event]
-    collapsed: bool = False
+    method: Method  # with the selected weights, in evaluation mode
+    last: Weights  # weights after the last epoch
+    selected_epoch: int  # epoch of the selected weights, counted from 0
+    history: list[Record]  # one record per epoch, over all attempts
+    events: list[Event]  # what the guard did
+    collapsed: bool = False  # whether the guard calls it collapsed
+    # what answers decided where nothing was trained; empty for trained methods
     selection: list[AnswerChoice] = field(default_factory=list)
 
 

@@ -29,30 +29,15 @@ PRODUCTS = {
 
 @dataclass
 class Scored:
-    """Predictions for a chunk of items.
+    """Predictions for a chunk of items."""
 
-    Parameters
-    ----------
-    rows : int array (R,)
-        Positions of the annotations of these items, grouped by item.
-    items : int array (B,)
-        The items, numbered as in `Rows.groups`.
-    item : int array (R,)
-        Which of these items each annotation is about.
-    input : int array (R,)
-        Which of the inputs each annotation is about; rows of an item may have several.
-    probabilities : float array (U, K)
-        Class probabilities of the inputs, by networks that have not seen them where there are such.
-    columns : dict of arrays (R,)
-        What else the method says about each annotation.
-    """
-
-    rows: NDArray[np.int64]
-    items: NDArray[np.int64]
-    item: NDArray[np.int64]
-    input: NDArray[np.int64]
+    rows: NDArray[np.int64]  # (R,), positions of the annotations of these items, grouped by item
+    items: NDArray[np.int64]  # (B,), the items, numbered as in `Rows.groups`
+    item: NDArray[np.int64]  # (R,), which of these items each annotation is about
+    input: NDArray[np.int64]  # (R,), which of the inputs each annotation is about; rows of an item may have several
+    # (U, K), class probabilities of the inputs, by networks that have not seen them where there are such
     probabilities: NDArray[np.float32]
-    columns: dict[str, NDArray[np.generic]]
+    columns: dict[str, NDArray[np.generic]]  # (R,), what else the method says about each annotation
 
     def of_items(self) -> NDArray[np.float64]:
         """Return the class probabilities of the items (B, K): the mean over their inputs."""
