@@ -353,7 +353,7 @@ def fit_answer_model(
         return 0.5 * float(precision @ flat**2) - value, down
 
     return start.like(
-        minimise(objective, start.flat(), precision + curvature(start, answers), steps=steps, tolerance=TOLERANCE)
+        minimise(objective, start.flat(), precision + _curvature(start, answers), steps=steps, tolerance=TOLERANCE)
     )
 
 
@@ -362,7 +362,7 @@ def base_skill(n_classes: int) -> float:
     return max(BASE_SKILL, float(np.log(max(1, n_classes - 1))))
 
 
-def curvature(model: AnswerModel, answers: Answers) -> Floats:
+def _curvature(model: AnswerModel, answers: Answers) -> Floats:
     """Return about how much the likelihood bends by each number: the votes that it has a part in, times CURVATURE."""
     k, weight = answers.n_classes, np.bincount(answers.context, answers.weight, len(answers.annotator))
     votes = np.asarray(answers.columns.power(2).T @ weight)

@@ -92,14 +92,14 @@ def put_together(
     if misleading is None:
         by_item = tau * (answers.by_item @ log_p)
         all_answers, at_most = b * by_item, by_item
-        own, vote = power * log_p, power * of_vote(answers, log_p)
+        own, vote = power * log_p, power * _of_vote(answers, log_p)
         joints = [all_answers[answers.item] - vote + weight * own for weight in (OWN_WEIGHT, 0.0)]
     else:
         k = answers.n_classes
         pairs = misleading.pairs(log_p).reshape(len(log_p), k * k)
         by_item = tau * (answers.by_item @ pairs)
         by_pair = b * by_item
-        others = by_pair[answers.item] - power * of_vote(answers, pairs)
+        others = by_pair[answers.item] - power * _of_vote(answers, pairs)
         all_answers, at_most = (misleading.of_truth(each.reshape(-1, k, k)) for each in (by_pair, by_item))
         joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
     log_q = log_softmax(only_known(prior + all_answers, truth))
@@ -115,7 +115,7 @@ def put_together(
     return Posterior(q, quality, full, unaided, votes, stated, stated_items)
 
 
-def of_vote(answers: Answers, log_p: Floats) -> Floats:
+def _of_vote(answers: Answers, log_p: Floats) -> Floats:
     """Return the weighted sum of log P over all rows of each answer's vote (R, K)."""
     sums = np.zeros((int(answers.vote.max(initial=-1)) + 1, log_p.shape[1]))
     np.add.at(sums, answers.vote, answers.weight[:, None] * log_p)
@@ -124,15 +124,15 @@ def of_vote(answers: Answers, log_p: Floats) -> Floats:
 
 def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) -> Floats:
     """Return the log-likelihood of every answer, given the input and the other votes on its item (R,)."""
-    return given_others(log_f[answers.item], of_others(answers, log_p), log_p, tau)
+    return _given_others(log_f[answers.item], _of_others(answers, log_p), log_p, tau)
 
 
-def of_others(answers: Answers, log_p: Floats) -> Floats:
+def _of_others(answers: Answers, log_p: Floats) -> Floats:
     """Return the weighted sum of log P over all rows of the other votes on each answer's item (R, K)."""
-    return np.asarray((answers.by_item @ log_p)[answers.item] - of_vote(answers, log_p))
+    return np.asarray((answers.by_item @ log_p)[answers.item] - _of_vote(answers, log_p))
 
 
-def given_others(log_f: Floats, others: Floats, log_p: Floats, tau: float) -> Floats:
+def _given_others(log_f: Floats, others: Floats, log_p: Floats, tau: float) -> Floats:
     """Return the log-likelihood of every answer, from f of its item and what the other votes say (R, K)."""
     joint = log_f + tau * others
     return logsumexp(joint + log_p) - logsumexp(joint)
@@ -145,15 +145,15 @@ def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
     its temperature by the same likelihood.
     """
     if np.bincount(answers.item[np.unique(answers.vote, return_index=True)[1]]).max(initial=0) <= 1:
-        return Temper(likelihood=weighted_mean(answers, leave_one_out(answers, log_f, log_p, 1.0)))
+        return Temper(likelihood=_weighted_mean(answers, leave_one_out(answers, log_f, log_p, 1.0)))
     known: dict[tuple[float, float], float] = {}
-    others, log_f = of_others(answers, log_p), log_f[answers.item]
+    others, log_f = _of_others(answers, log_p), log_f[answers.item]
 
     def best_of(tries: list[tuple[float, float]]) -> tuple[float, float]:
         for sharpness, tau in tries:
             if (sharpness, tau) not in known:
-                found = given_others(sharpness * log_f, others, log_p, tau)
-                known[sharpness, tau] = weighted_mean(answers, found)
+                found = _given_others(sharpness * log_f, others, log_p, tau)
+                known[sharpness, tau] = _weighted_mean(answers, found)
         return max(tries, key=lambda each: known[each])
 
     best = (1.0, 0.5)
@@ -166,6 +166,6 @@ def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
     return Temper(*best, known[best])
 
 
-def weighted_mean(answers: Answers, values: Floats) -> float:
+def _weighted_mean(answers: Answers, values: Floats) -> float:
     """Return the mean of values of answers, each counted by its weight."""
     return float(answers.weight @ values / answers.weight.sum())

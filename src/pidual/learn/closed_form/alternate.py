@@ -65,8 +65,8 @@ def fit_inputs(
     with threadpool_limits(1):
         if len(x) > LANDMARKS:
             q = vote_shares(answers, truth)
-            evidence = sum_by(row, shared_confusions(answers, q), len(x))
-            kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
+            evidence = _sum_by(row, shared_confusions(answers, q), len(x))
+            kernels = choose_kernels(x, counts, _mean_by(row, q, len(x)), evidence)
         return alternate(Ridge(x, counts, kernels, processes), row, answers, truth=truth, **how)
 
 
@@ -115,7 +115,7 @@ def alternate(
         model = model.like(state["model"])
         held_out.models = [model.like(flat) for flat in state["held_out"]]
     for number in range(len(likelihoods), rounds):
-        p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
+        p_rows, f = ridge.fit(_mean_by(row, q, len(ridge.weight)), _sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
         first = first if number else p
         steps = LATER_STEPS if number else STEPS
@@ -167,13 +167,13 @@ def log_confusions(answers: Answers, q: Floats) -> Floats:
     return np.asarray(np.log(share / share.sum(1, keepdims=True)))
 
 
-def sum_by(row: Ints, values: Floats, n: int) -> Floats:
+def _sum_by(row: Ints, values: Floats, n: int) -> Floats:
     """Return the sum of values over the items of each input."""
     found = np.zeros((n, values.shape[1]))
     np.add.at(found, row, values)
     return found
 
 
-def mean_by(row: Ints, values: Floats, n: int) -> Floats:
+def _mean_by(row: Ints, values: Floats, n: int) -> Floats:
     """Return the mean of values over the items of each input."""
-    return sum_by(row, values, n) / np.bincount(row, minlength=n)[:, None]
+    return _sum_by(row, values, n) / np.bincount(row, minlength=n)[:, None]

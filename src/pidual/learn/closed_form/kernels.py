@@ -62,7 +62,7 @@ class Kernel:
         if self.kind != "gauss":
             return self
         some = z[np.random.default_rng(0).permutation(len(z))[:PAIRS]]
-        distances = squared_distances(some, some)[np.triu_indices(len(some), 1)]
+        distances = _squared_distances(some, some)[np.triu_indices(len(some), 1)]
         return replace(self, width=max(self.width * float(np.median(distances)) if len(distances) else 0.0, 1e-12))
 
     def __call__(self, a: Floats, b: Floats) -> Floats:
@@ -70,7 +70,7 @@ class Kernel:
         if self.kind == "linear":
             return np.asarray(a @ b.T / a.shape[1])
         if self.kind == "gauss":
-            distances = squared_distances(a, b)
+            distances = _squared_distances(a, b)
             distances /= -self.width
             return np.exp(distances, out=distances)
         return relu_kernel(a, b)
@@ -119,7 +119,7 @@ class Features:
         )
 
 
-def squared_distances(a: Floats, b: Floats) -> Floats:
+def _squared_distances(a: Floats, b: Floats) -> Floats:
     """Return |a_i - b_j|^2."""
     found = a @ (-2 * b).T
     found += (a * a).sum(1)[:, None]

@@ -254,7 +254,7 @@ class Ridge:
         processes: Processes = ALONE,
     ):
         self.weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
-        mean, variance = moments(x, self.weight)
+        mean, variance = _moments(x, self.weight)
         scales = {kind: Scale.fit(kind, mean, variance) for kind in ("each", "alike")}
         self.landmarks = np.asarray(x[np.sort(np.random.default_rng(0).permutation(len(x))[:LANDMARKS])])
         dtype: Precision = np.float32 if len(x) >= SINGLE else np.float64
@@ -294,7 +294,7 @@ class Ridge:
                     fitted = block.u[rows] @ all_at_once.astype(block.u.dtype)
                 for each, part in zip(mine, np.split(fitted, len(mine), axis=1), strict=True):
                     g = block.left_out(part, block.h[rows, each.number], target, self.weight[rows])
-                    of_block[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
+                    of_block[rows] += each.weight * _sharpened(g, log_mean, each.sharpness)
             p += block.processes.total(of_block) if mine else 0.0
         return p, ClosedForm(settings, log_mean, self.landmarks)
 
@@ -319,7 +319,7 @@ class Ridge:
             for number, ridge in enumerate(block.ridges):
                 fitted = u @ (block.shrink(ridge)[:, None] * loadings).astype(u.dtype)
                 g = block.left_out(fitted, block.h[some, number], target, weight)
-                first, likelihood = best_sharpness(g, log_mean, likely, weight, first)
+                first, likelihood = _best_sharpness(g, log_mean, likely, weight, first)
                 found.append(Setting(block, number, SHARPNESS[first], 0.0, loadings))
                 likelihoods.append(likelihood)
         return found, np.stack(likelihoods)
@@ -357,7 +357,7 @@ def relative(q: Floats, mean: Floats) -> Floats:
     return (q - mean) / np.maximum(len(mean) * mean, LEAST_SHARE)
 
 
-def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
+def _sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
     """Return p of G."""
     p = softmax(log_mean.astype(g.dtype) + sharpness * g)[1]
     p *= 1 - UNIFORM
@@ -365,7 +365,7 @@ def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
     return p
 
 
-def best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats, first: int) -> tuple[int, Floats]:
+def _best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats, first: int) -> tuple[int, Floats]:
     """Return which sharpness makes the answers most likely, by steps from a first; and how likely each item's are."""
     tried: dict[int, tuple[float, Floats]] = {}
     anyway, likely, log_mean = UNIFORM * likely.mean(1), likely.astype(g.dtype), log_mean.astype(g.dtype)
@@ -411,7 +411,7 @@ def parts(n: int) -> list[slice]:
     return [slice(start, min(start + PART, n)) for start in range(0, n, PART)]
 
 
-def moments(x: Array, weight: Floats) -> tuple[Floats, Floats]:
+def _moments(x: Array, weight: Floats) -> tuple[Floats, Floats]:
     """Return the mean and the variance of each column, some rows at a time."""
     n = weight.sum()
     mean = np.asarray(sum(weight[rows] @ np.asarray(x[rows], np.float64) for rows in parts(len(x)))) / n

@@ -50,10 +50,10 @@ class Scored:
 
 def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
     """Return the logits of the given rows of x, in evaluation mode, on the CPU in float32."""
-    return logits_of(method, rows.take_x(x_rows), fabric)
+    return _logits_of(method, rows.take_x(x_rows), fabric)
 
 
-def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = None) -> Tensor:
+def _logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = None) -> Tensor:
     """Return the logits of these inputs, in the same way; in float64 where the method computes so.
 
     With `fold`, those of networks that have not seen the items of these folds, where there are such.
@@ -120,7 +120,7 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
         stop = min(start + CHUNK, len(x))
         part = x[start:stop] if isinstance(x, Tensor) else torch.from_numpy(x.take(np.arange(start, stop)))
         with _InDouble() if in_double else contextlib.nullcontext():
-            logits = logits_of(method, part.double() if in_double else part, fabric)
+            logits = _logits_of(method, part.double() if in_double else part, fabric)
         yield logits.double().softmax(1).numpy()
 
 
@@ -152,7 +152,7 @@ def score_rows(
         index, item = rows.groups.members(chunk)
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
         fold = torch.zeros_like(x_rows).scatter_(0, where, rows.fold[index])  # of equal inputs it is the same
-        logits = logits_of(method, rows.take_x(x_rows), fabric, fold)
+        logits = _logits_of(method, rows.take_x(x_rows), fabric, fold)
         columns = [
             per_row(method, rows, part, position[part], logits[inputs], fabric)
             for part, inputs in zip(index.split(8 * CHUNK), where.split(8 * CHUNK), strict=True)

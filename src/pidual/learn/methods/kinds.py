@@ -90,12 +90,6 @@ class WithStrongView(Method):
         the weak view is a fixed target if `detach`.
         """
         weak, strong = self.f(cat(batch.views)).chunk(2)
-        return weak, strong, consistency(weak, strong, detach=detach)
-
-
-def consistency(weak: Tensor, strong: Tensor, *, detach: bool = True) -> Tensor:
-    """Return KL( softmax weak || softmax strong ) of every row; the weak view is a fixed target if `detach`."""
-    weak, strong = in_full_precision(weak), in_full_precision(strong)
-    target = weak.log_softmax(1)
-    target = target.detach() if detach else target
-    return F.kl_div(strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
+        log_weak, log_strong = (in_full_precision(logits).log_softmax(1) for logits in (weak, strong))
+        target = log_weak.detach() if detach else log_weak
+        return weak, strong, F.kl_div(log_strong, target, reduction="none", log_target=True).sum(1)

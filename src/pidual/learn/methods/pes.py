@@ -99,7 +99,7 @@ class PES(Method):
             lengths = {name: length if name == "all rows" else 0 for name, length in lengths.items()}
         free = frozenset(name for name, parameter in self.f.named_parameters() if parameter.requires_grad)
         fresh = self.fresh_layers()
-        new = {name: free & names_in(self.f, layers) for name, layers in fresh.items()}
+        new = {name: free & _names_in(self.f, layers) for name, layers in fresh.items()}
         phases = [Phase(name, lengths[name], new.get(name, free), fresh.get(name, ())) for name in shares]
         left = max(0, epochs - sum(lengths.values()))
         return [*phases, Phase(self.last_phase, left, free)]
@@ -196,7 +196,7 @@ class PES(Method):
         return {"disagreement": (logits.argmax(1) != batch.y_noisy).float()}
 
 
-def names_in(f: nn.Module, layers: Sequence[nn.Module]) -> set[str]:
+def _names_in(f: nn.Module, layers: Sequence[nn.Module]) -> set[str]:
     """Return the names of the parameters of f that these layers hold."""
     held = {id(parameter) for layer in layers for parameter in layer.parameters()}
     return {name for name, parameter in f.named_parameters() if id(parameter) in held}

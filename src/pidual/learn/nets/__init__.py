@@ -13,9 +13,8 @@ from torch import nn
 
 from ...errors import UsageError
 from ...options import check_options
-from .base import Network, Standardize
+from .base import Network, Standardize, glorot_linear, he_normal_
 from .given import Prior, Recalibrated
-from .layers import glorot_linear, he_normal_
 from .libraries import LIBRARIES, build_backbone
 from .mlp import MLP, mlp
 from .pi_linear import PILinear
