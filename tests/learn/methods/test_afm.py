@@ -6,6 +6,7 @@ import pytest
 import torch
 from small_networks import Smooth
 from torch import nn
+from toy import dense, log_softmax, tower_by_hand
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.engine import Session, Training, fit, make_fabric
@@ -41,15 +42,10 @@ def make_batch(dtype=torch.float64):
     return Batch.of_rows(torch.arange(B), (x,), y, random_rows(B, dtype), torch.rand(B, dtype=dtype) + 0.5)
 
 
-def tower_by_hand(method, x, codes, numbers):
+def by_hand(method, x, codes, numbers):
     """Logits of one input with one row of PI."""
-    tower = method.tower
-    hot = [float(code == c) for code, size in zip(codes, tower.first.sizes, strict=True) for c in range(size)]
-    a = torch.tensor(hot + numbers.tolist(), dtype=numbers.dtype)
     phi = method.f.features(x[None])[0]
-    h1 = (torch.cat([tower.first.table, tower.first.dense]).T @ a + tower.first.bias).clamp(min=0)
-    h2 = (tower.second.weight @ torch.cat([phi, h1]) + tower.second.bias).clamp(min=0)
-    return tower.third.weight @ torch.cat([phi, h2]) + tower.third.bias
+    return tower_by_hand(method.tower, phi, dense(codes, numbers, method.tower.first.sizes))
 
 
 @torch.no_grad()
@@ -58,7 +54,7 @@ def marginal_by_loops(method, x):
     for x_i in x:
         p = torch.zeros(method.tower.third.out_features, dtype=torch.float64)
         for codes, numbers in zip(method.codes, method.numbers, strict=True):
-            z = tower_by_hand(method, x_i, codes, numbers).double()
+            z = by_hand(method, x_i, codes, numbers).double()
             powers = (z - z.max()).exp()
             p += powers / powers.sum()
         answers.append(p / len(method.codes))
@@ -69,9 +65,8 @@ def test_loss_equals_plain_loops():
     method, batch = build(), make_batch()
     total = 0.0
     for i in range(B):
-        z = tower_by_hand(method, batch.x[i], batch.a.codes[i], batch.a.numbers[i]).tolist()
-        loss = math.log(sum(math.exp(value) for value in z)) - z[int(batch.y_noisy[i])]
-        total += batch.weight[i].item() * loss
+        z = by_hand(method, batch.x[i], batch.a.codes[i], batch.a.numbers[i]).tolist()
+        total -= batch.weight[i].item() * log_softmax(z)[int(batch.y_noisy[i])]
     assert method(batch)["loss"].item() == pytest.approx(total / B, abs=1e-10)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from toy import batch_of, finite_difference
+from toy import batch_of, finite_difference, log_softmax, softmax
 
 from pidual.learn.batch import Spec
 from pidual.learn.methods import ELR
@@ -29,9 +29,7 @@ def random_steps(n_steps, scale=3.0):
 
 
 def clamped(f):
-    top = max(f)
-    e = [math.exp(value - top) for value in f]
-    return [min(max(value / sum(e), 1e-4), 1 - 1e-4) for value in e]
+    return [min(max(value, 1e-4), 1 - 1e-4) for value in softmax(f)]
 
 
 def moved_target(t, f, beta=BETA):
@@ -43,10 +41,8 @@ def loss_by_loops(logits, y, targets, weight, lam=LAM):
     """Given the targets, already moved."""
     total = 0.0
     for f, label, t, w in zip(logits, y, targets, weight, strict=True):
-        top = max(f)
-        cross_entropy = top + math.log(sum(math.exp(value - top) for value in f)) - f[label]
         inner = sum(t_k * p_k for t_k, p_k in zip(t, clamped(f), strict=True))
-        total += w * (cross_entropy + lam * math.log(1 - inner))
+        total += w * (lam * math.log(1 - inner) - log_softmax(f)[label])
     return total / len(logits)
 
 

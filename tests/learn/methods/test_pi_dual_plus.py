@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from toy import dense, log_softmax
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.methods import PiDual, PiDualPlus
@@ -34,11 +35,6 @@ def batch():
     return Batch.of_rows(torch.arange(B), (weak, strong), torch.randint(0, K, (B,)), a, weight)
 
 
-def log_softmax_by_hand(z):
-    log_sum = math.log(sum(math.exp(value) for value in z))
-    return [value - log_sum for value in z]
-
-
 def layers_by_hand(net, v):
     """Linear, ReLU, linear."""
     hidden = (net[0].weight @ v + net[0].bias).clamp(min=0)
@@ -50,13 +46,11 @@ def losses_by_loops(method, batch, smoothing):
     A1 = torch.cat([method.shared.table, method.shared.dense]).T
     smoothed = consistency = 0.0
     for i in range(B):
-        hot = [float(batch.a.codes[i, j] == code) for j, size in enumerate(SIZES) for code in range(size)]
-        a = torch.tensor(hot + batch.a.numbers[i].tolist(), dtype=torch.float64)
-        s = (A1 @ a + method.shared.bias).clamp(min=0)
+        s = (A1 @ dense(batch.a.codes[i], batch.a.numbers[i], SIZES) + method.shared.bias).clamp(min=0)
         gamma = 1 / (1 + math.exp(-layers_by_hand(method.gamma, s).item()))
         weak, strong = method.f.weight[:, i], method.f.weight[:, B + i]
-        log_h = log_softmax_by_hand(((1 - gamma) * weak + gamma * layers_by_hand(method.eps, s)).tolist())
-        log_weak, log_strong = log_softmax_by_hand(weak.tolist()), log_softmax_by_hand(strong.tolist())
+        log_h = log_softmax(((1 - gamma) * weak + gamma * layers_by_hand(method.eps, s)).tolist())
+        log_weak, log_strong = log_softmax(weak.tolist()), log_softmax(strong.tolist())
         share = batch.weight[i].item() / B
         for k in range(K):
             target = (1 - smoothing) * (k == int(batch.y_noisy[i])) + smoothing / K

@@ -1,13 +1,11 @@
 """TRAM and TRAM++ against plain loops, and their stop-gradients."""
 
-import math
-
 import pytest
 import torch
 from small_networks import Smooth
 from torch import nn
 from torch.nn import functional as F
-from toy import count
+from toy import count, dense, log_softmax, tower_by_hand
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.methods import TRAM, TRAMPlusPlus
@@ -35,31 +33,16 @@ def make_batch(method):
     return Batch.of_rows(torch.arange(B), (x,), y, PI(codes, numbers), torch.rand(B, dtype=torch.float64) + 0.5)
 
 
-def dense(a, i):
-    """PI of row i as the vector the paper writes: one-hot, one-hot, numbers, random PI."""
-    hot = [float(a.codes[i, j] == code) for j, size in enumerate(SIZES) for code in range(size)]
-    return torch.tensor(hot + a.numbers[i].tolist(), dtype=torch.float64)
-
-
-def cross_entropy_by_hand(z, y):
-    z = z.tolist()
-    return math.log(sum(math.exp(value) for value in z)) - z[int(y)]
-
-
 def losses_by_loops(method, batch, residual):
     """The terms with and without PI: weighted means over rows."""
     tower, head = method.tower, method.f.head
-    A1 = torch.cat([tower.first.table, tower.first.dense]).T
     with_pi = without = 0.0
     for i in range(B):
         phi = torch.tanh(method.f.body.weight @ batch.x[i] + method.f.body.bias)
-        h1 = (A1 @ dense(batch.a, i) + tower.first.bias).clamp(min=0)
-        h2 = (tower.second.weight @ torch.cat([phi, h1]) + tower.second.bias).clamp(min=0)
-        h2 = h2 + h1 if residual else h2
-        z_pi = tower.third.weight @ torch.cat([phi, h2]) + tower.third.bias
-        share = batch.weight[i].item() / B
-        with_pi += share * cross_entropy_by_hand(z_pi, batch.y_noisy[i])
-        without += share * cross_entropy_by_hand(head.weight @ phi + head.bias, batch.y_noisy[i])
+        z_pi = tower_by_hand(tower, phi, dense(batch.a.codes[i], batch.a.numbers[i], SIZES), residual=residual)
+        share, y = batch.weight[i].item() / B, int(batch.y_noisy[i])
+        with_pi -= share * log_softmax(z_pi.tolist())[y]
+        without -= share * log_softmax((head.weight @ phi + head.bias).tolist())[y]
     return with_pi, without
 
 
