@@ -318,29 +318,14 @@ class Table:
 
 def fit_answer_model(
     answers: Answers,
-    log_p: Floats,
+    log_p: Floats,  # (n, K), logarithms of the probabilities of each item's classes
     *,
-    start: AnswerModel | None = None,
-    truth: Ints | None = None,
-    steps: int = STEPS,
-    sharpen: bool = True,
+    start: AnswerModel | None = None,  # where to begin
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    steps: int = STEPS,  # of L-BFGS, at the most
+    sharpen: bool = True,  # whether s is fitted; not where p has its sharpness from the same likelihood
 ) -> AnswerModel:
-    """Fit the answer model beside given probabilities.
-
-    Parameters
-    ----------
-    answers : Answers
-    log_p : array (n, K)
-        Logarithms of the probabilities of each item's classes.
-    start : AnswerModel, optional
-        Where to begin.
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    steps : int
-        Of L-BFGS, at the most.
-    sharpen : bool
-        Whether s is fitted; else it stays, as p has its sharpness from the same likelihood already.
-    """
+    """Fit the answer model beside given probabilities."""
     start = start or AnswerModel.empty(answers)
     if not len(answers.item):
         return start

@@ -57,34 +57,16 @@ class Posterior:
 
 def put_together(
     answers: Answers,
-    log_f: Floats,
-    log_p: Floats,
+    log_f: Floats,  # (n, K), logarithm of what is known about each item without its answers
+    log_p: Floats,  # (R, K), log P(l | k, a) of each answer
     tau: float,
     *,
-    log_share: Floats | None = None,
-    misleading: Misleading | None = None,
-    truth: Ints | None = None,
-    rho: float = RHO,
+    log_share: Floats | None = None,  # (K,), logarithm of pi; by default of the mean of these f
+    misleading: Misleading | None = None,  # where items mislead
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    rho: float = RHO,  # 0 takes answers to one item for independent, up to tau
 ) -> Posterior:
-    """Return the posterior of f and all answers.
-
-    Parameters
-    ----------
-    answers : Answers
-    log_f : array (n, K)
-        Logarithm of what is known about each item without its answers.
-    log_p : array (R, K)
-        log P(l | k, a) of each answer.
-    tau : float
-    log_share : array (K,), optional
-        Logarithm of pi; by default of the mean of these f.
-    misleading : Misleading, optional
-        Where items mislead.
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    rho : float
-        0 takes answers to one item for independent, up to tau.
-    """
+    """Return the posterior of f and all answers."""
     m = np.asarray(answers.by_item.sum(1)).ravel()
     b = np.minimum(1.0, 1 / (tau * (1 + rho * np.maximum(m - 1, 0))))[:, None]
     prior = log_f + (b - 1) * (np.log(np.exp(log_f).mean(0)) if log_share is None else log_share)

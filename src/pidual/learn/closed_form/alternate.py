@@ -71,35 +71,19 @@ def fit_inputs(
 
 
 def alternate(
-    ridge: Ridge,
-    row: Ints,
+    ridge: Ridge,  # of different inputs
+    row: Ints,  # (n,), which input each item has
     answers: Answers,
     *,
-    truth: Ints | None = None,
-    start: AnswerModel | None = None,
-    rounds: int = ROUNDS,
-    state: State | None = None,
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    start: AnswerModel | None = None,  # where the answer model begins
+    rounds: int = ROUNDS,  # at the most
+    state: State | None = None,  # what `after_round` was given after a round to go on from
     after_round: Callable[[int, State], None] = lambda number, state: None,
 ) -> Alternated:
     """Fit f and the answer model in turn.
 
-    Parameters
-    ----------
-    ridge : Ridge
-        Of different inputs.
-    row : int array (n,)
-        Which input each item has.
-    answers : Answers
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    start : AnswerModel, optional
-        Where the answer model begins.
-    rounds : int
-        At the most.
-    state : mapping of arrays, optional
-        What `after_round` was given after a round to go on from.
-    after_round : callable
-        Called after every round but the last, with its number and all that is needed to go on from there.
+    `after_round` is called after every round but the last, with its number and all that is needed to go on from there.
     """
     held_out, model, likelihoods = (
         HeldOut(answers, truth, sharpen=False),

@@ -233,25 +233,14 @@ class ClosedForm:
 
 
 class Ridge:
-    """Kernels on the inputs of all items, factorised once; `fit` is then cheap for any targets.
-
-    Parameters
-    ----------
-    x : array (n, d)
-        Different inputs.
-    weight : array (n,), optional
-        Items that have each.
-    kernels : sequence of Kernel
-    processes : Processes
-        Who share the work of many inputs.
-    """
+    """Kernels on the inputs of all items, factorised once; `fit` is then cheap for any targets."""
 
     def __init__(
         self,
-        x: Array,
-        weight: Floats | None = None,
+        x: Array,  # (n, d), different inputs
+        weight: Floats | None = None,  # (n,), items that have each
         kernels: Sequence[Kernel] = KERNELS,
-        processes: Processes = ALONE,
+        processes: Processes = ALONE,  # who share the work of many inputs
     ):
         self.weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
         mean, variance = _moments(x, self.weight)
