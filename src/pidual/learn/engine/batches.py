@@ -7,11 +7,11 @@ index in this process; inputs that are read when needed come through a DataLoade
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from ...data.pi.random_pi import derive_seed
 from ...options import Training
@@ -80,8 +80,8 @@ class Batches:
         if isinstance(self.rows.x, Tensor):
             yield from self._select(order)
         else:
-            lazy = _LazyBatches(self, order, epoch, first_step)
-            yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
+            steps, read = [*enumerate(order, first_step)], partial(self._read, epoch)
+            yield from DataLoader(steps, None, collate_fn=read, num_workers=self.training.loader_workers)  # type: ignore[arg-type]
 
     def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
         """Make the views of a batch: random crops and flips where these are asked for, and a policy with Cutout on
@@ -158,23 +158,13 @@ class Batches:
             for (index, item), part in zip(parts, random.split([len(index) for index, _ in parts]), strict=True):
                 yield self.rows.select(index, item=item, random=part, with_x=with_x)
 
+    def _read(self, epoch: int, step_and_units: tuple[int, Tensor]) -> Batch:
+        """Select the units of a step, whose inputs are read now."""
+        step, units = step_and_units
+        if not self.crops_when_read:
+            return next(self._select(units[None]))
+        return next(self._select(units[None], with_x=False))._replace(views=self.read_crops(units, epoch, step))
+
     def _annotations(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the positions of the annotations of these units, and which of the items each is about, if any."""
         return self.rows.groups.members(units) if self.by_item else (units, None)
-
-
-class _LazyBatches(Dataset[Batch]):
-    """Whole batches by step number, for a DataLoader."""
-
-    def __init__(self, batches: Batches, order: Tensor, epoch: int, first_step: int):
-        self.batches, self.order, self.epoch, self.first_step = batches, order, epoch, first_step
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def __getitem__(self, step: int) -> Batch:
-        batches, order = self.batches, self.order[step : step + 1]
-        if not batches.crops_when_read:
-            return next(batches._select(order))
-        views = batches.read_crops(order[0], self.epoch, self.first_step + step)
-        return next(batches._select(order, with_x=False))._replace(views=views)
