@@ -29,10 +29,8 @@ from pidual.learn.nets import MLP
 N_FEATURES, WIDTH = 64, 512
 OPTIONS = {
     "ce": ("ce", {}),
-    "elr float32": ("elr", {"memory": "disk"}),
-    "elr float16": ("elr", {"memory": "disk", "memory_dtype": "float16"}),
-    "sop float32": ("sop", {"memory": "disk"}),
-    "sop bfloat16": ("sop", {"memory": "disk", "memory_dtype": "bfloat16"}),
+    "elr": ("elr", {"memory": "disk"}),
+    "sop": ("sop", {"memory": "disk"}),
 }
 
 

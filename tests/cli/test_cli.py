@@ -514,9 +514,9 @@ def test_options_of_a_method_are_set_by_name_and_wrong_ones_refused(tmp_path):
     code, _, err = fit(folder, "--force", *options, "depth=1")
     assert code != 0
     assert "The option depth of the method 'pi_dual' must be at least 2, not 1" in err
-    code, _, err = fit(folder, "--force", "--method", "sop", "--set", "memory_dtype=float16")
+    code, _, err = fit(folder, "--force", "--method", "sop", "--set", "memory=paper")
     assert code != 0
-    assert "use bfloat16 or float32" in err
+    assert "memory must be auto, memory or disk, not 'paper'" in err
 
 
 # --- the command itself ---

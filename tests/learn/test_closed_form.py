@@ -99,16 +99,6 @@ def test_two_names_of_one_class_keep_their_proportion():
     assert new[1] / new[:2].sum() == pytest.approx(0.3, abs=0.08)
 
 
-def test_a_ridge_without_end_gives_the_mean(monkeypatch):
-    x, q, _ = draw()
-    targets = q - q.mean(0)
-    monkeypatch.setattr(closed_form, "RIDGES", np.array([1e12]))
-    (block,) = Ridge(x, kernels=[Kernel("gauss", "each")]).blocks
-    g = left_out(block, targets, 0)
-    others = [np.delete(targets, row, 0).mean(0) for row in range(len(x))]
-    assert np.abs(g - others).max() < 1e-9
-
-
 def test_targets_are_the_logarithm_of_the_ratio_to_the_share_of_a_class_to_first_order():
     """So log mean q + K T is log q, however rare a class is; with T = q - mean q, its share would count twice."""
     mean = np.array([0.7, 0.25, 0.05])

@@ -12,7 +12,7 @@ from pidual.learn.answers import one_label
 from pidual.learn.answers.design import Design
 from pidual.learn.answers.model import BASE_SKILL, AnswerModel, Answers
 from pidual.learn.answers.model import likelihood as of_answers
-from pidual.learn.answers.one_label import LEAST, OWN_WEIGHT, PRECISION, RIGHT, OneLabel, fit_one_label, likelihood
+from pidual.learn.answers.one_label import LEAST, PRECISION, RIGHT, OneLabel, fit_one_label, likelihood
 from pidual.learn.answers.posterior import put_together
 from pidual.metrics import detection_auc
 
@@ -47,25 +47,6 @@ def as_answers(labels, k):
     design = Design((1,), None, (), np.zeros(0), np.ones(0))
     none = np.zeros((n, 0))
     return Answers.build(np.arange(n), labels, design, np.zeros((n, 1), int), none, n_items=n, n_classes=k)
-
-
-def test_the_posterior_is_that_of_the_formula():
-    labels, _, p = make(80)
-    model = fit_one_label(labels, p)
-    said = model(labels, p)
-    for row, label in enumerate(labels):
-        q = {}
-        for w in (0, OWN_WEIGHT, 1):
-            joint = [
-                max(p[row, z], LEAST) ** model.sharpness * math.exp(model.bias[z] + w * model.log_p[z, label])
-                for z in range(4)
-            ]
-            q[w] = [one / sum(joint) for one in joint]
-        assert said.unaided[row] == pytest.approx(q[0][label], rel=1e-4)
-        assert said.quality[row] == pytest.approx(q[OWN_WEIGHT][label], rel=1e-4)
-        assert said.full[row] == pytest.approx(q[1][label], rel=1e-4)
-        assert said.consensus[row] == int(np.argmax(q[1]))
-        assert said.consensus_quality[row] == pytest.approx(max(q[1]), rel=1e-4)
 
 
 @pytest.mark.parametrize("k", [2, 5])
@@ -175,13 +156,3 @@ def test_any_probabilities_give_qualities(n, k, seed, spread):
         assert np.isfinite(shares).all()
         assert ((shares >= 0) & (shares <= 1)).all()
     assert (said.full <= said.consensus_quality).all()
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10_000))
-def test_the_order_of_classes_does_not_matter(seed):
-    labels, _, p = make(150, 4, seed)
-    order = np.random.default_rng(seed).permutation(4)
-    moved, other = np.argsort(order)[labels], p[:, order]
-    one, two = fit_one_label(labels, p)(labels, p), fit_one_label(moved, other)(moved, other)
-    assert_allclose(one.quality, two.quality, atol=2e-2)

@@ -89,40 +89,26 @@ def in_full_precision(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Spec:
-    """Sizes a method is built from.
+    """Sizes a method is built from."""
 
-    Parameters
-    ----------
-    n_train : int
-        Annotations trained on.
-    n_classes : int
-        Classes.
-    cardinalities : tuple of int
-        Number of codes of each categorical PI column.
-    n_numbers : int
-        Numeric PI columns, without random PI.
-    epochs : int
-        Passes over the training set; phases of a method are shares of it.
-    code_names, number_names : tuple of str
-        PI column that each code and each number comes from, where that is known.
-    n_items : int
-        Items trained on; 0 where that is not known.
-    """
-
-    n_train: int
-    n_classes: int
-    cardinalities: tuple[int, ...] = ()
-    n_numbers: int = 0
-    epochs: int = 100
-    code_names: tuple[str, ...] = ()
-    number_names: tuple[str, ...] = ()
-    n_items: int = 0
+    n_train: int  # annotations trained on
+    n_classes: int  # classes
+    cardinalities: tuple[int, ...] = ()  # number of codes of each categorical PI column
+    n_numbers: int = 0  # numeric PI columns, without random PI
+    epochs: int = 100  # passes over the training set; phases of a method are shares of it
+    code_names: tuple[str, ...] = ()  # PI column that each code comes from, where that is known
+    number_names: tuple[str, ...] = ()  # the same of each number
+    n_items: int = 0  # items trained on; 0 where that is not known
 
     @property
     def n_annotators(self) -> int:
         """Return the number of annotators with a code of their own; 0 where annotators are not known."""
-        known = "annotator" in self.code_names
-        return self.cardinalities[self.code_names.index("annotator")] if known else 0
+        return 0 if self.annotator_column is None else self.cardinalities[self.annotator_column]
+
+    @property
+    def annotator_column(self) -> int | None:
+        """Return which code of PI is the annotator; None where annotators are not known."""
+        return self.code_names.index("annotator") if "annotator" in self.code_names else None
 
     @property
     def pi_dim(self) -> int:
@@ -178,18 +164,11 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Groups:
-    """Annotations grouped by item; items are numbered by their codes in ascending order.
+    """Annotations grouped by item; items are numbered by their codes in ascending order."""
 
-    Parameters
-    ----------
-    order : int tensor (N,)
-        Positions of the annotations: those of the first item in their order, those of the second, and so on.
-    starts : int tensor (G + 1,)
-        Where the annotations of each of the G items begin in `order`, and the end.
-    """
-
+    # (N,), positions of the annotations: those of the first item in their order, those of the second, and so on
     order: Tensor
-    starts: Tensor
+    starts: Tensor  # (G + 1,), where the annotations of each of the G items begin in `order`, and the end
 
     @classmethod
     def of(cls, codes: np.ndarray) -> "Groups":
@@ -217,46 +196,22 @@ class Groups:
 
 @dataclass(frozen=True)
 class Rows:
-    """Annotations ready for selection by index: the input is stored once, annotations point at it.
+    """Annotations ready for selection by index: the input is stored once, annotations point at it."""
 
-    Parameters
-    ----------
-    x : array, memory map, or lazy inputs
-        One row per input.
-    x_row : int tensor (N,)
-        Row of x of each annotation.
-    y_noisy : int tensor (N,)
-        Given label.
-    codes, numbers : tensors (N, C) and (N, M)
-        Encoded PI.
-    weight : float tensor (N,)
-        Sample weight, 1 on average.
-    row_id : int tensor (N,)
-        Row in the annotation table; random PI is a function of it.
-    item : int tensor (N,)
-        Code of the item that each annotation is about.
-    fold : int tensor (N,)
-        Fold that this item is in; the same for all of an item's annotations.
-    pi_seed : int
-        Seed of the random PI.
-    truth : int tensor (N,), optional
-        Class of this item where it is known, else -1; the same for all of an item's annotations.
-    vote : int tensor (N,), optional
-        Number of the vote that each annotation belongs to: those of one vote, all about one item, count as one answer.
-        None where each is a vote of its own.
-    """
-
-    x: Tensor | Lazy
-    x_row: Tensor
-    y_noisy: Tensor
-    codes: Tensor
-    numbers: Tensor
-    weight: Tensor
-    row_id: Tensor
-    item: Tensor
-    fold: Tensor
-    pi_seed: int
+    x: Tensor | Lazy  # one row per input
+    x_row: Tensor  # (N,), row of x of each annotation
+    y_noisy: Tensor  # (N,), given label
+    codes: Tensor  # (N, C), encoded PI
+    numbers: Tensor  # (N, M)
+    weight: Tensor  # (N,), sample weight, 1 on average
+    row_id: Tensor  # (N,), row in the annotation table; random PI is a function of it
+    item: Tensor  # (N,), code of the item that each annotation is about
+    fold: Tensor  # (N,), fold that this item is in; the same for all of an item's annotations
+    pi_seed: int  # seed of the random PI
+    # (N,), class of this item where it is known, else -1; the same for all of an item's annotations
     truth: Tensor | None = None
+    # (N,), number of the vote that each annotation belongs to: those of one vote, all about one item, count as one
+    # answer. None where each is a vote of its own
     vote: Tensor | None = None
 
     @classmethod

@@ -35,22 +35,6 @@ def test_random_pi_follows_the_table_row_through_subsets(rows):
     assert torch.equal(part.random_pi(torch.tensor([1]), 4), rows.random_pi(torch.tensor([7]), 4))
 
 
-def test_processes_share_a_global_batch(rows):
-    whole = Batches(rows, Training(batch_size=60), random_pi=2)
-    parts = [Batches(rows, Training(batch_size=60), random_pi=2, rank=rank, world_size=2) for rank in (0, 1)]
-    for one, first, second in zip(*(list(b.epoch(b.order(2))) for b in (whole, *parts)), strict=True):
-        assert torch.equal(one.index, torch.cat([first.index, second.index]))
-        assert torch.equal(one.a.numbers, torch.cat([first.a.numbers, second.a.numbers]))
-
-
-def test_an_epoch_can_start_in_the_middle(rows):
-    batches = Batches(rows, Training(batch_size=60), random_pi=2)
-    everything = list(batches.epoch(batches.order(0)))
-    rest = list(batches.epoch(batches.order(0), 3))
-    assert len(rest) == 1
-    assert torch.equal(rest[0].a.numbers, everything[3].a.numbers)
-
-
 def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(rows):
     assert Batches(rows, Training(batch_size=1000)).steps == 1
     assert Batches(rows, Training(batch_size=1000)).batch_size == 240
@@ -84,20 +68,6 @@ def test_lazy_inputs_come_through_a_loader_in_the_same_order(rows):
 def images(n=64):
     rng = np.random.default_rng(0)
     return Rows.build(rng.integers(0, 255, (n, 3, 8, 8), dtype=np.uint8), np.arange(n), np.zeros(n, np.int64))
-
-
-def test_augmentation_is_a_function_of_the_step_and_shared_by_processes():
-    training = Training(batch_size=16, crop_pad=2, flip=True)
-    whole = Batches(images(), training, n_views=2)
-    batch = next(iter(whole.epoch(whole.order(0))))
-    views = whole.augment((batch.x,), 0, 0)
-    assert len(views) == 2
-    assert not torch.equal(*views)
-    assert torch.equal(views[0], whole.augment((batch.x,), 0, 0)[0])
-    assert not torch.equal(views[0], whole.augment((batch.x,), 0, 1)[0])
-    halves = [Batches(images(), training, n_views=2, rank=rank, world_size=2) for rank in (0, 1)]
-    parts = [half.augment((batch.x[8 * rank : 8 * rank + 8],), 0, 0)[0] for rank, half in enumerate(halves)]
-    assert torch.equal(torch.cat(parts), views[0])
 
 
 def test_no_augmentation_unless_asked():

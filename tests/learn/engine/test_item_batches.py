@@ -15,7 +15,6 @@ from pidual.learn.batch import Groups, Rows
 from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.methods import CE
-from pidual.learn.methods.parts.mixing import half
 from pidual.learn.nets import MLP
 from pidual.learn.nets.augment import resized_crop
 
@@ -49,12 +48,6 @@ def test_groups_are_those_of_plain_loops(codes):
         assert index.tolist() == [position for group in some.tolist() for position in expected[group]]
         assert which.tolist() == [place for place, group in enumerate(some.tolist()) for _ in expected[group]]
         assert groups.first(some).tolist() == [expected[group][0] for group in some.tolist()]
-
-
-def test_no_annotations_are_no_groups():
-    groups = Groups.of(np.zeros(0, np.int64))
-    assert len(groups) == 0
-    assert [len(part) for part in groups.members(torch.arange(0))] == [0, 0]
 
 
 def epoch(rows, number=0, first=0, *, training=TRAINING, random_pi=0, n_views=1, augmented=False, **process):
@@ -100,21 +93,6 @@ def test_a_method_says_that_it_wants_items():
         assert torch.equal(one.index, two.index)
         assert torch.equal(one.item, two.item)
     assert not CE.by_item
-
-
-def test_an_input_passes_through_f_once_a_step_however_many_answers_it_has():
-    rows = crowd()
-
-    class Counting(MLP):
-        passed = 0
-
-        def forward(self, x):
-            self.passed += len(x) if self.training else 0
-            return super().forward(x)
-
-    training = replace(TRAINING, epochs=2, batch_size=40)
-    fitted = fit(lambda: ByItem(Counting(5, 3, width=8, depth=1), spec_of(rows, 3, (6,))), rows, None, training)
-    assert fitted.method.f.passed == 2 * 120 < 2 * len(rows)
 
 
 def test_two_steps_by_hand():
@@ -173,16 +151,6 @@ def test_an_epoch_can_start_in_the_middle_and_random_pi_follows_the_annotation(m
                 assert torch.equal(one.index, two.index)
                 assert torch.equal(one.a.numbers, two.a.numbers)
                 assert torch.equal(one.a.numbers[:, 2:], rows.random_pi(one.index, 2))
-
-
-def test_a_batch_is_at_most_all_items_and_the_last_partial_one_is_dropped():
-    rows = crowd()
-    for size, world, batch_size, steps in ((1000, 1, 120, 1), (50, 1, 50, 2), (50, 3, 48, 2), (1, 1, 1, 120)):
-        batches = Batches(rows, Training(batch_size=size), world_size=world, by_item=True)
-        assert (batches.batch_size, batches.steps) == (batch_size, steps)
-    (batch,) = epoch(rows, training=Training(batch_size=1000))
-    assert len(batch.x) == 120
-    assert len(batch.index) == len(rows)
 
 
 class Squares:
@@ -279,17 +247,6 @@ def test_items_are_the_rows_of_x_unless_they_are_given():
     assert part.item.tolist() == crowd().item[[7, 300, 7]].tolist()
     assert part.fold.tolist() == crowd().fold[[7, 300, 7]].tolist()
     assert len(part.groups) == 2
-
-
-def test_a_batch_of_annotations_has_an_input_for_each():
-    rows = crowd()
-    index = torch.tensor([400, 3, 3, 77])
-    batch = rows.select(index)
-    assert batch.item.tolist() == [0, 1, 2, 3]
-    assert torch.equal(batch.fold, rows.fold[index])
-    second = half(batch, 1)
-    assert second.item.tolist() == [0, 1]
-    assert torch.equal(second.fold, rows.fold[index[1::2]])
 
 
 def test_scans_are_in_the_order_of_items():

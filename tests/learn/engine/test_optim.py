@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch import nn
 
@@ -33,28 +32,6 @@ def test_a_sparse_group_moves_only_the_rows_of_the_batch_by_the_whole_distance(m
     torch.testing.assert_close(method.shared.table.detach(), before - 0.1 / (1 - 0.9) * gradient)
 
 
-def test_momentum_carries_a_single_gradient_just_as_far():
-    """One gradient, then nothing: SGD with Nesterov momentum ends lr / (1 - momentum) times the gradient away."""
-    weight = nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9, nesterov=True)
-    for step in range(400):
-        weight.grad = torch.tensor([1.0 if step == 0 else 0.0])
-        optimizer.step()
-    assert weight.item() == pytest.approx(-0.1 / (1 - 0.9), rel=1e-5)
-
-
-def test_every_parameter_is_in_one_group(monkeypatch):
-    method = sparse_method(monkeypatch)
-    groups = [
-        parameter
-        for optimizer in make_optimizers(method, Training())
-        for g in optimizer.param_groups
-        for parameter in g["params"]
-    ]
-    assert len(groups) == len(list(method.parameters()))
-    assert {id(p) for p in groups} == {id(p) for p in method.parameters()}
-
-
 def test_clipping_counts_dense_and_sparse_gradients(monkeypatch):
     method = sparse_method(monkeypatch)
     method(one_batch())["loss"].backward()
@@ -65,8 +42,3 @@ def test_clipping_counts_dense_and_sparse_gradients(monkeypatch):
         torch.testing.assert_close(parameter.grad.to_dense(), gradient / 2, rtol=1e-4, atol=1e-7)
     clip_gradients(method, 1e6)
     torch.testing.assert_close(method.f.weight.grad, dense[0] / 2, rtol=1e-4, atol=1e-7)
-
-
-def test_the_whole_distance_of_a_sparse_group_is_its_rate(monkeypatch):
-    optimizers = make_optimizers(sparse_method(monkeypatch), Training(lr=0.1, momentum=0.5))
-    assert [g["base_lr"] for optimizer in optimizers for g in optimizer.param_groups] == pytest.approx([0.1, 0.1, 0.2])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_networks import Smooth
 from torch import nn
-from toy import Largest
+from toy import dense, log_softmax, tower_by_hand
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.engine import Session, Training, fit, make_fabric
@@ -42,15 +42,10 @@ def make_batch(dtype=torch.float64):
     return Batch.of_rows(torch.arange(B), (x,), y, random_rows(B, dtype), torch.rand(B, dtype=dtype) + 0.5)
 
 
-def tower_by_hand(method, x, codes, numbers):
+def by_hand(method, x, codes, numbers):
     """Logits of one input with one row of PI."""
-    tower = method.tower
-    hot = [float(code == c) for code, size in zip(codes, tower.first.sizes, strict=True) for c in range(size)]
-    a = torch.tensor(hot + numbers.tolist(), dtype=numbers.dtype)
     phi = method.f.features(x[None])[0]
-    h1 = (torch.cat([tower.first.table, tower.first.dense]).T @ a + tower.first.bias).clamp(min=0)
-    h2 = (tower.second.weight @ torch.cat([phi, h1]) + tower.second.bias).clamp(min=0)
-    return tower.third.weight @ torch.cat([phi, h2]) + tower.third.bias
+    return tower_by_hand(method.tower, phi, dense(codes, numbers, method.tower.first.sizes))
 
 
 @torch.no_grad()
@@ -59,7 +54,7 @@ def marginal_by_loops(method, x):
     for x_i in x:
         p = torch.zeros(method.tower.third.out_features, dtype=torch.float64)
         for codes, numbers in zip(method.codes, method.numbers, strict=True):
-            z = tower_by_hand(method, x_i, codes, numbers).double()
+            z = by_hand(method, x_i, codes, numbers).double()
             powers = (z - z.max()).exp()
             p += powers / powers.sum()
         answers.append(p / len(method.codes))
@@ -70,9 +65,8 @@ def test_loss_equals_plain_loops():
     method, batch = build(), make_batch()
     total = 0.0
     for i in range(B):
-        z = tower_by_hand(method, batch.x[i], batch.a.codes[i], batch.a.numbers[i]).tolist()
-        loss = math.log(sum(math.exp(value) for value in z)) - z[int(batch.y_noisy[i])]
-        total += batch.weight[i].item() * loss
+        z = by_hand(method, batch.x[i], batch.a.codes[i], batch.a.numbers[i]).tolist()
+        total -= batch.weight[i].item() * log_softmax(z)[int(batch.y_noisy[i])]
     assert method(batch)["loss"].item() == pytest.approx(total / B, abs=1e-10)
 
 
@@ -97,25 +91,6 @@ def test_prediction_is_the_mean_over_draws_of_the_probabilities(monkeypatch, at_
     assert torch.allclose(p.double(), expected, rtol=0, atol=1e-6)
     assert torch.allclose(log_p.exp().double(), expected, rtol=0, atol=1e-6)
     assert not torch.allclose(p[0], method.f(x).softmax(1)[0], atol=0.01)
-
-
-def test_answers_differ_with_the_draws_and_not_with_their_order():
-    method, x = build(), torch.randn(B, 3, dtype=torch.float64)
-    before = method.logits(x)
-    method.codes.copy_(method.codes.flip(0).clone())
-    method.numbers.copy_(method.numbers.flip(0).clone())
-    assert torch.allclose(method.logits(x), before, rtol=0, atol=1e-12)
-    method.numbers[0] += 1
-    assert not torch.allclose(method.logits(x), before, atol=1e-4)
-
-
-def test_memory_of_a_prediction_does_not_grow_with_inputs_times_draws(monkeypatch):
-    monkeypatch.setattr(monte_carlo, "BLOCK", 2**12)
-    n_draws, size = 1000, 64
-    method, x = build(torch.float32, draws=n_draws), torch.randn(size, 3)
-    with torch.no_grad(), Largest() as largest:
-        method.logits(x)
-    assert largest.numel <= max(n_draws * W, 2**12)  # B x S x (D + W) would be 704,000
 
 
 # the draws, and training by the engine
@@ -166,19 +141,6 @@ def test_validation_is_marginalised(rows):
     assert record["valid_accuracy"] == right / 40
     assert record["valid_loss"] == pytest.approx(loss, abs=1e-6)
     assert evaluate(fitted.method, valid, make_fabric("cpu")) == (record["valid_accuracy"], record["valid_loss"])
-
-
-def test_f_s_head_is_not_trained(rows):
-    first = {}
-
-    def make():
-        method = build_for_rows()
-        first.update({name: value.clone() for name, value in method.f.state_dict().items()})
-        return method
-
-    training = Training(epochs=2, batch_size=40, lr=0.1, weight_decay=0.1)
-    last = fit(make, rows, None, training, Session(make_fabric("cpu"))).method.f.state_dict()
-    assert {name for name in first if torch.equal(first[name], last[name])} == {"head.weight", "head.bias"}
 
 
 def test_parameter_and_state_counts():

@@ -94,11 +94,6 @@ def test_phases_are_the_authors_shares_of_the_run(epochs, warmup):
     assert phases == ["warm-up"] * min(warmup, epochs) + ["semi-supervised"] * (len(phases) - warmup)
 
 
-def test_the_networks_begin_apart():
-    method = make()
-    assert not torch.equal(method.f.head.weight, method.g.head.weight)
-
-
 @pytest.mark.parametrize("asymmetric", [False, True])
 def test_warm_up_is_cross_entropy_and_for_asymmetric_noise_negative_entropy(asymmetric):
     method = make(asymmetric=asymmetric)
@@ -148,39 +143,6 @@ def test_loss_equals_plain_loops(monkeypatch):
     assert logs["loss_labelled"].item() == pytest.approx(loss_x, abs=1e-5)
     assert logs["loss_unlabelled"].item() == pytest.approx(loss_u, abs=1e-5)
     assert logs["loss"].item() == pytest.approx(loss_x + 25 * (18 - 10) / 16 * loss_u + penalty, abs=1e-4)
-
-
-def test_targets_of_a_batch_made_by_hand():
-    method = make()
-    method.f.head.load_state_dict({"weight": torch.eye(K)})
-    method.g.head.load_state_dict({"weight": torch.zeros(K, K)})
-    divided(method, torch.tensor([[0.1, 0.2], [0.8, 0.3]]).repeat(1, N // 2))  # g trusts even rows, f none
-    p = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]])
-    batch = batch_of_views([0, 1], (p.log(), p.log()), [2, 2])
-
-    def sharp(q):
-        return [value**2 / sum(v**2 for v in q) for value in q]
-
-    trusted = sharp([0.2 * 0.7, 0.2 * 0.1, 0.8 + 0.2 * 0.1, 0.2 * 0.1])
-    guessed = sharp([(value + 0.25) / 2 for value in p[1].tolist()])
-    assert method.targets(0, batch)[0].tolist() == pytest.approx(trusted, abs=1e-6)
-    assert method.targets(0, batch)[1].tolist() == pytest.approx(guessed, abs=1e-6)
-    both = sharp([(value + 0.25) / 2 for value in p[0].tolist()])
-    assert method.targets(1, batch)[0].tolist() == pytest.approx(both, abs=1e-6)  # f trusts no row
-
-
-def test_penalty_is_zero_for_balanced_predictions_and_grows_with_imbalance():
-    method = divided(make(alpha=0.0), torch.ones(2, N))
-    method.f.head.load_state_dict({"weight": torch.eye(K)})
-    balanced = 3 * torch.eye(K)
-    assert method.terms(0, batch_of_views(range(K), (balanced, balanced), range(K)))[2].item() == pytest.approx(
-        0, abs=1e-6
-    )
-    one_sided = balanced[:1].repeat(K, 1)
-    p = softmax(one_sided[0].tolist())
-    expected = -sum(math.log(K * value) for value in p) / K
-    found = method.terms(0, batch_of_views(range(K), (one_sided, one_sided), range(K)))[2]
-    assert found.item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_partner_guesses_in_evaluation_mode_and_the_trained_network_in_training_mode():

@@ -114,23 +114,6 @@ def test_averages_are_not_trained_and_predict_in_training_mode():
     assert method.f_ema.seen == method.g_ema.seen == [(False, True)]
 
 
-def test_networks_begin_apart_and_averages_as_their_copies():
-    method = make()
-    assert not torch.equal(method.f.head.weight, method.g.head.weight)
-    assert torch.equal(method.f_ema.head.weight, method.f.head.weight)
-    assert torch.equal(method.g_ema.head.weight, method.g.head.weight)
-
-
-@pytest.mark.parametrize("epochs", [300, 30, 5])
-def test_ramp_ends_at_half_the_run(epochs):
-    method = make(epochs)
-    rows = 2 * N * epochs  # visited in all
-    assert method.ramp(0) == pytest.approx(math.exp(-5))
-    assert method.ramp(rows // 4) == pytest.approx(math.exp(-5 / 4))
-    assert method.ramp(rows // 2) == method.ramp(rows) == 1.0
-    assert make(epochs, ramp=0.0).ramp(1) == 1.0
-
-
 def test_each_network_has_an_order_of_its_own():
     order = torch.randperm(N)
     rows = make().epoch_rows(0, order)

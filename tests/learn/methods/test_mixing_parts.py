@@ -9,9 +9,8 @@ from torch import nn
 from pidual.errors import UsageError
 from pidual.fit.factories import method_maker
 from pidual.learn.batch import Spec
-from pidual.learn.methods.parts.mixing import mixup, sharpen
 from pidual.learn.methods.parts.networks import fresh_copy, second_network, update_average
-from pidual.learn.methods.parts.selection import class_weights, clean_posterior, small_loss
+from pidual.learn.methods.parts.selection import class_weights, clean_posterior, mixup, sharpen, small_loss
 from pidual.learn.nets import SmallCNN, Standardize, build_network
 
 # --- mixup ---
@@ -42,14 +41,6 @@ def test_mixup_takes_bytes_and_alpha_zero_mixes_nothing():
     assert mixed.dtype == torch.float32
     assert torch.equal(mixed, x.float())
     assert torch.equal(targets, torch.eye(6))
-
-
-def test_mixup_is_the_same_after_the_same_seed():
-    x, drawn = torch.randn(8, 2), []
-    for _ in range(2):
-        torch.manual_seed(5)
-        drawn.append(mixup(x, x, 4.0))
-    assert torch.equal(drawn[0][0], drawn[1][0])
 
 
 # --- sharpen ---

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from toy import dense, log_softmax
 
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.methods import CE, PiDual
@@ -29,11 +30,6 @@ def method():
     return PiDual(f, SPEC, width=7, random_pi=2)
 
 
-def dense(method, a):
-    """PI of one row as the dense vector the paper writes: one-hot, one-hot, numbers, random PI."""
-    return [float(a.codes[0] == c) for c in range(3)] + [float(a.codes[1] == c) for c in range(5)] + a.numbers.tolist()
-
-
 def affine(weight, bias, v):
     """weight (out, in) times v plus bias, with loops."""
     return [sum(w * value for w, value in zip(row, v, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
@@ -47,7 +43,7 @@ def loss_by_loops(method, batch):
     first = torch.cat([method.shared.table, method.shared.dense]).T.tolist()
     total = 0.0
     for i in range(B):
-        a = dense(method, PI(batch.a.codes[i], batch.a.numbers[i]))
+        a = dense(batch.a.codes[i], batch.a.numbers[i], SPEC.cardinalities).tolist()
         s = relu(affine(first, method.shared.bias.tolist(), a))
         layers = [
             [(layer.weight.tolist(), layer.bias.tolist()) for layer in net if isinstance(layer, nn.Linear)]
@@ -58,9 +54,7 @@ def loss_by_loops(method, batch):
         gamma = 1 / (1 + math.exp(-g))
         f = method.f(batch.x[i : i + 1])[0].tolist()
         h = [(1 - gamma) * f_k + gamma * e_k for f_k, e_k in zip(f, eps, strict=True)]
-        top = max(h)
-        log_sum = top + math.log(sum(math.exp(value - top) for value in h))
-        total += log_sum - h[int(batch.y_noisy[i])]
+        total -= log_softmax(h)[int(batch.y_noisy[i])]
     return total / B
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 from torch import nn
+from toy import dense, log_softmax
 
-from pidual.errors import UsageError
 from pidual.learn.batch import PI, Batch, Spec
 from pidual.learn.methods import PiDual, PiDualPlus
 from pidual.paper.ablations import PiDualPlusAblation
@@ -35,11 +35,6 @@ def batch():
     return Batch.of_rows(torch.arange(B), (weak, strong), torch.randint(0, K, (B,)), a, weight)
 
 
-def log_softmax_by_hand(z):
-    log_sum = math.log(sum(math.exp(value) for value in z))
-    return [value - log_sum for value in z]
-
-
 def layers_by_hand(net, v):
     """Linear, ReLU, linear."""
     hidden = (net[0].weight @ v + net[0].bias).clamp(min=0)
@@ -51,13 +46,11 @@ def losses_by_loops(method, batch, smoothing):
     A1 = torch.cat([method.shared.table, method.shared.dense]).T
     smoothed = consistency = 0.0
     for i in range(B):
-        hot = [float(batch.a.codes[i, j] == code) for j, size in enumerate(SIZES) for code in range(size)]
-        a = torch.tensor(hot + batch.a.numbers[i].tolist(), dtype=torch.float64)
-        s = (A1 @ a + method.shared.bias).clamp(min=0)
+        s = (A1 @ dense(batch.a.codes[i], batch.a.numbers[i], SIZES) + method.shared.bias).clamp(min=0)
         gamma = 1 / (1 + math.exp(-layers_by_hand(method.gamma, s).item()))
         weak, strong = method.f.weight[:, i], method.f.weight[:, B + i]
-        log_h = log_softmax_by_hand(((1 - gamma) * weak + gamma * layers_by_hand(method.eps, s)).tolist())
-        log_weak, log_strong = log_softmax_by_hand(weak.tolist()), log_softmax_by_hand(strong.tolist())
+        log_h = log_softmax(((1 - gamma) * weak + gamma * layers_by_hand(method.eps, s)).tolist())
+        log_weak, log_strong = log_softmax(weak.tolist()), log_softmax(strong.tolist())
         share = batch.weight[i].item() / B
         for k in range(K):
             target = (1 - smoothing) * (k == int(batch.y_noisy[i])) + smoothing / K
@@ -75,15 +68,6 @@ def test_loss_equals_plain_loops(batch, smoothing, lam, detach):
     logs = method(batch)
     assert logs["loss"].item() == pytest.approx(smoothed + lam * consistency, abs=1e-10)
     assert logs["consistency"].item() == pytest.approx(consistency, abs=1e-10)
-
-
-def test_consistency_is_kl_from_weak_to_strong_not_the_other_way(batch):
-    method = build()
-    turned = batch._replace(views=(batch.views[1], batch.views[0]))
-    forth, back = method(batch)["consistency"].item(), method(turned)["consistency"].item()
-    assert forth > 0
-    assert back > 0
-    assert abs(forth - back) > 0.01
 
 
 def test_two_equal_views_have_no_consistency_loss(batch):
@@ -132,12 +116,6 @@ def test_consistency_gives_noise_and_gate_networks_exactly_no_gradient(batch, de
     assert changed == {"f.weight"}
 
 
-def test_strong_view_does_not_enter_h(batch):
-    method = build(lam=0.0)
-    other = batch._replace(views=(batch.views[0], batch.views[1] + 3))
-    assert torch.equal(method(batch)["loss"], method(other)["loss"])
-
-
 def test_without_smoothing_and_consistency_it_is_pi_dual(batch):
     plus, plain = build(smoothing=0.0, lam=0.0), build(PiDual)
     plain.load_state_dict(plus.state_dict())
@@ -167,9 +145,3 @@ def test_ablations_of_pi_dual_apply(batch):
     target = 0.6 * nn.functional.one_hot(batch.y_noisy, K).double() + 0.4 / K
     expected = (-(target * p.log()).sum(1) * batch.weight).mean()
     assert method(batch)["loss"].item() == pytest.approx(expected.item(), abs=1e-12)
-
-
-@pytest.mark.parametrize("options", [{"tram_loss": 1.0}, {"noise_input": "x_and_pi"}, {"strong_policy": "UDA"}])
-def test_options_it_does_not_take_are_refused(options):
-    with pytest.raises(UsageError):
-        build(PiDualPlusAblation, **options)

@@ -102,37 +102,6 @@ def test_loss_gradients_and_updates_equal_plain_loops_over_repeated_visits():
     assert max(abs(value) for value in u) > 1  # the clamp of U was met
 
 
-def test_v_does_not_learn_from_the_first_term():
-    """Where the second term is flat in v, v stays, though the first term would move it."""
-    method = make()
-    give(method, [0], u=[[0.0]], v=[[0.5, 1.0, 0.5, 0.0]])
-    logits = torch.tensor([[1.0, 2.0, 0.0, 0.5]])  # answers 1, where V is 1: that square is at its minimum
-    method(batch_of([0], logits, [0]))
-    v = method.v.values[0].tolist()
-    assert v[:2] == [0.5, 1.0]
-    assert v[2] == pytest.approx(0.5 - LR_V * 4 * 0.5**3)  # d/dv (v^2)^2
-    assert v[3] == 0.0
-
-
-def test_u_learns_from_both_terms():
-    method, f = make(), [1.0, 2.0, 0.0, 0.5]
-    give(method, [0], u=[[0.5]], v=[[0.0] * K])
-    method(batch_of([0], torch.tensor([f]), [0]))
-    p = softmax(f)
-    from_first = 2 * 0.5 * (1 / 1.25 - 1 / (p[0] + 0.25))  # d/du log sum q - log q_0, sum q = 1 + u^2
-    from_second = 2 * (0.25 - 1) * 2 * 0.5
-    assert method.u.values[0].item() == pytest.approx(0.5 - LR_U * (from_first + from_second), abs=1e-6)
-
-
-def test_loss_is_that_of_u_and_v_before_their_step():
-    method = make(lr_u=50.0, lr_v=50.0)
-    batch = next(random_steps(1))
-    u, v = method.u[batch.index][:, 0].tolist(), method.v[batch.index].tolist()
-    rows = zip(u, v, batch.x.tolist(), batch.y_noisy.tolist(), batch.weight.tolist(), strict=True)
-    expected = sum(w * first_term(f, y, *noise_by_loops(u_i, v_i, y)) for u_i, v_i, f, y, w in rows) / B
-    assert method(batch)["loss"].item() == pytest.approx(expected, abs=1e-5)
-
-
 def test_without_noise_the_loss_is_cross_entropy_and_nothing_ever_moves():
     method = make(std=0.0, lr_u=100.0, lr_v=1000.0)
     for batch in random_steps(4, scale=1.0):
@@ -157,19 +126,6 @@ def test_clamp_bounds_the_loss_and_blocks_its_gradient_where_the_softmax_is_tiny
     assert not logits.grad.any()
 
 
-def test_rows_outside_the_batch_do_not_move():
-    method = make(std=0.1)
-    for batch in random_steps(6):
-        before = method.u.values.clone(), method.v.values.clone()
-        method(batch)
-        outside = torch.ones(N, dtype=torch.bool)
-        outside[batch.index] = False
-        assert torch.equal(method.u.values[outside], before[0][outside])
-        assert torch.equal(method.v.values[outside], before[1][outside])
-        assert not torch.equal(method.u.values[~outside], before[0][~outside])
-        assert not torch.equal(method.v.values[~outside], before[1][~outside])
-
-
 def test_clamp_blocks_the_gradient_once_u_or_v_squared_is_above_one():
     method = make()
     rows, logits = torch.tensor([0, 1]), torch.tensor([[0.5, 2.0, 0.0, 0.5]] * 2)
@@ -180,21 +136,6 @@ def test_clamp_blocks_the_gradient_once_u_or_v_squared_is_above_one():
     assert (method.v[rows] != before[1]).tolist() == [[False, False, True, False], [False, True, True, True]]
 
 
-def test_u_and_v_have_neither_momentum_nor_decay():
-    """A first step throws u and v beyond the clamp, where nothing but momentum or decay could move them."""
-    method = make(lr_u=5.0, lr_v=5.0)
-    give(method, [0], u=[[0.9]], v=[[0.0, 0.9, 0.0, 0.0]])
-    batch = batch_of([0], torch.tensor([[0.5, 2.0, 0.0, 0.5]]), [0])
-    method(batch)
-    u, v = method.u.values[0].clone(), method.v.values[0].clone()
-    assert u.item() > 1
-    assert v[1].item() > 1
-    for _ in range(3):
-        method(batch)
-    assert torch.equal(method.u.values[0], u)
-    assert torch.equal(method.v.values[0], v)
-
-
 def test_no_optimizer_and_no_set_of_weights_sees_u_and_v():
     method = SOP(nn.Linear(3, K), SPEC)
     assert [name for name, _ in method.named_parameters()] == ["f.weight", "f.bias"]
@@ -203,24 +144,13 @@ def test_no_optimizer_and_no_set_of_weights_sees_u_and_v():
     assert set(method.memories) == {"u", "v"}
 
 
-def test_a_row_moves_by_its_rate_over_the_batch_size():
-    moves = []
-    for copies in (1, 4):
-        method = make()
-        give(method, range(copies), u=[[0.5]] * copies, v=[[0.5] * K] * copies)
-        method(batch_of(range(copies), torch.tensor([[0.0, 1.0, 2.0, 0.5]] * copies), [0] * copies))
-        moves.append((method.u.values[0].item() - 0.5, method.v.values[0, 2].item() - 0.5))
-    assert moves[0] == pytest.approx([4 * move for move in moves[1]], rel=1e-4)
-
-
-@pytest.mark.parametrize(("dtype", "error"), [("float32", 0.0), ("bfloat16", 0.002)])
-def test_initial_values_are_normal_with_standard_deviation_1e_8(dtype, error):
-    method = SOP(nn.Identity(), Spec(20_000, K), memory_dtype=dtype)
+def test_initial_values_are_normal_with_standard_deviation_1e_8():
+    method = SOP(nn.Identity(), Spec(20_000, K))
     for memory in (method.u, method.v):
         z = memory.values.double().flatten() / 1e-8
         close = 5 / math.sqrt(len(z))
         assert z.mean().item() == pytest.approx(0, abs=close)
-        assert z.std().item() == pytest.approx(1, abs=close + error)
+        assert z.std().item() == pytest.approx(1, abs=close)
         assert z.pow(4).mean().item() == pytest.approx(3, abs=10 * close)
         assert (z.abs() < 1).double().mean().item() == pytest.approx(0.6827, abs=close)
 

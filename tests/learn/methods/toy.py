@@ -28,6 +28,25 @@ def softmax(f):
     return [value / sum(e) for value in e]
 
 
+def log_softmax(f):
+    """Their logarithms."""
+    log_sum = max(f) + math.log(sum(math.exp(value - max(f)) for value in f))
+    return [value - log_sum for value in f]
+
+
+def dense(codes, numbers, sizes):
+    """PI of one row as the vector the paper writes: one-hot, one-hot, numbers, random PI."""
+    hot = [float(code == k) for code, size in zip(codes, sizes, strict=True) for k in range(size)]
+    return torch.tensor(hot + numbers.tolist(), dtype=numbers.dtype)
+
+
+def tower_by_hand(tower, phi, a, *, residual=False):
+    """Logits of a PITower for features and dense PI of one row."""
+    h1 = (torch.cat([tower.first.table, tower.first.dense]).T @ a + tower.first.bias).clamp(min=0)
+    h2 = (tower.second.weight @ torch.cat([phi, h1]) + tower.second.bias).clamp(min=0)
+    return tower.third.weight @ torch.cat([phi, h2 + h1 if residual else h2]) + tower.third.bias
+
+
 def fixed_mixup(monkeypatch, module, of_alpha, share=0.7):
     """Have a module mix with a known weight and known partners; the returned list collects these."""
     others = []

@@ -24,24 +24,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Design:
-    """How encoded PI becomes columns.
+    """How encoded PI becomes columns."""
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Values of each categorical column of PI.
-    who : int, optional
-        Which of them is the annotator.
-    bends : sequence of arrays
-        Where the effect of each number bends.
-    mean, std : arrays
-        Of the columns of all numbers.
-    """
-
-    sizes: tuple[int, ...]
-    who: int | None
-    bends: tuple[Floats, ...]
-    mean: Floats
+    sizes: tuple[int, ...]  # values of each categorical column of PI
+    who: int | None  # which of them is the annotator
+    bends: tuple[Floats, ...]  # where the effect of each number bends
+    mean: Floats  # of the columns of all numbers
     std: Floats
 
     @classmethod

@@ -27,22 +27,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Judge:
-    """What was learned about answers, and how they are put together with probabilities.
-
-    Parameters
-    ----------
-    model : AnswerModel
-    temper : Temper
-    log_share : array (K,)
-        Logarithm of the mean of f: how frequent the classes are.
-    misleading : Misleading, optional
-        Where items mislead.
-    """
+    """What was learned about answers, and how they are put together with probabilities."""
 
     model: AnswerModel
     temper: Temper
-    log_share: Floats
-    misleading: Misleading | None = None
+    log_share: Floats  # (K,), logarithm of the mean of f: how frequent the classes are
+    misleading: Misleading | None = None  # where items mislead
 
     def log_f(self, log_p: Floats) -> Floats:
         """Return log f (n, K): probabilities as sharp as held-out answers ask for."""
@@ -63,16 +53,7 @@ class Judge:
 
 
 class HeldOut:
-    """Answer models that each have not seen a part of the items; of many items, of some of them.
-
-    Parameters
-    ----------
-    answers : Answers
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    sharpen : bool
-        As of `fit_judge`.
-    """
+    """Answer models that each have not seen a part of the items; of many items, of some of them. See `fit_judge`."""
 
     def __init__(self, answers: Answers, truth: Ints | None = None, *, sharpen: bool = True):
         step = min(len(answers.item) * answers.n_classes // FOLD_NUMBERS, answers.n_items // FOLD_ITEMS)
@@ -107,32 +88,15 @@ class HeldOut:
 
 def fit_judge(
     answers: Answers,
-    log_p: Floats,
+    log_p: Floats,  # (n, K), of each item's classes, by something that has not seen its answers
     *,
-    truth: Ints | None = None,
-    start: AnswerModel | None = None,
-    held_out: HeldOut | None = None,
-    steps: int = STEPS,
-    sharpen: bool = True,
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    start: AnswerModel | None = None,  # where to begin
+    held_out: HeldOut | None = None,  # models of these answers to go on with
+    steps: int = STEPS,  # of each answer model, at the most
+    sharpen: bool = True,  # whether a sharpness of p is fitted; not where it has its own from the same answers
 ) -> Judge:
-    """Learn how answers come about, beside given probabilities.
-
-    Parameters
-    ----------
-    answers : Answers
-    log_p : array (n, K)
-        Logarithms of the probabilities of each item's classes, by something that has not seen its answers.
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    start : AnswerModel, optional
-        Where to begin.
-    held_out : HeldOut, optional
-        Models of these answers to go on with.
-    steps : int
-        Of each answer model, at the most.
-    sharpen : bool
-        Whether a sharpness of the probabilities is fitted; not where they have theirs from the same answers.
-    """
+    """Learn how answers come about, beside the logarithms of given probabilities."""
     model = fit_answer_model(answers, log_p, start=start, truth=truth, steps=steps, sharpen=sharpen)
     held_out = held_out or HeldOut(answers, truth, sharpen=sharpen)
     unseen = held_out.fit(log_p, steps)

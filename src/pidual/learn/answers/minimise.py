@@ -16,23 +16,14 @@ Floats = NDArray[np.float64]
 
 
 def minimise(
-    objective: Callable[[Floats], tuple[float, Floats]], x: Floats, curvature: Floats, *, steps: int, tolerance: float
+    objective: Callable[[Floats], tuple[float, Floats]],  # value and derivative at x
+    x: Floats,  # (P,), where to begin
+    curvature: Floats,  # (P,), about the second derivative by each number
+    *,
+    steps: int,  # at the most
+    tolerance: float,  # stop where a step decreases the value by less than this part of it
 ) -> Floats:
-    """Minimise a smooth function.
-
-    Parameters
-    ----------
-    objective : callable
-        Value and derivative at x.
-    x : array (P,)
-        Where to begin.
-    curvature : array (P,)
-        About the second derivative by each number.
-    steps : int
-        At the most.
-    tolerance : float
-        Stop where a step decreases the value by less than this part of it.
-    """
+    """Minimise a smooth function."""
     value, slope = objective(x)
     past: list[tuple[Floats, Floats, float]] = []
     for _ in range(steps):

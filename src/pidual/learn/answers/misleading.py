@@ -76,10 +76,10 @@ def find_misleading(answers: Answers, log_f: Floats, log_p: Floats, tau: float) 
         return find_misleading(answers.subset(some), log_f[some], log_p[kept], tau)
     flat = np.broadcast_to(np.log(np.exp(log_f).mean(0)), log_f.shape)
     plain = tau * (answers.by_item @ log_p)
-    rival = best(f_is_wrong(log_f, plain))
-    if not is_clear(rival - best(f_is_wrong(flat, plain))):
+    rival = best(_f_is_wrong(log_f, plain))
+    if not _is_clear(rival - best(_f_is_wrong(flat, plain))):
         return None
-    tries, fs = dict[Misleading, Floats](), sharpened(log_f)
+    tries, fs = dict[Misleading, Floats](), _sharpened(log_f)
     for follow in FOLLOWS:
         pairs = Misleading(0.5, follow, 1.0).pairs(log_p).reshape(len(log_p), k * k)
         log_e = tau * (answers.by_item @ pairs)
@@ -89,21 +89,21 @@ def find_misleading(answers: Answers, log_f: Floats, log_p: Floats, tau: float) 
         e[:, np.arange(k), np.arange(k)] = 0
         wrong = e @ np.ones(k)
         for s, f in fs.items():
-            if_right, if_wrong = dot(f, right), dot(f, wrong)
+            if_right, if_wrong = _dot(f, right), _dot(f, wrong)
             for rate in RATES:
                 mixed = (1 - rate) * if_right + rate / (k - 1) * if_wrong
                 tries[Misleading(rate, follow, s)] = most + np.log(mixed)
     found = max(tries, key=lambda each: float(tries[each].sum()))
-    return found if is_clear(tries[found] - rival) else None
+    return found if _is_clear(tries[found] - rival) else None
 
 
-def f_is_wrong(log_f: Floats, log_e: Floats) -> Iterator[Floats]:
+def _f_is_wrong(log_f: Floats, log_e: Floats) -> Iterator[Floats]:
     """Return the log-likelihood of each item's answers (n,), for f of each sharpness that is wrong at each rate."""
     most = log_e.max(1)
     e = np.exp(log_e - most[:, None])
     total = e.sum(1)
-    for f in sharpened(log_f).values():
-        right = dot(f, e)
+    for f in _sharpened(log_f).values():
+        right = _dot(f, e)
         for rate in (0.0, *RATES):
             yield most + np.log((1 - rate) * right + rate / (f.shape[1] - 1) * (total - right) + TINY)
 
@@ -113,18 +113,18 @@ def best(tries: Iterable[Floats]) -> Floats:
     return max(tries, key=lambda made: float(made.sum()))
 
 
-def dot(a: Floats, b: Floats) -> Floats:
+def _dot(a: Floats, b: Floats) -> Floats:
     """Return the product of each row with the same row of the other."""
     return np.asarray(np.einsum("nk,nk->n", a, b))
 
 
-def is_clear(gain: Floats) -> bool:
+def _is_clear(gain: Floats) -> bool:
     """Return whether items gain on average, by CLEAR standard errors."""
     if len(gain) < 2:
         return False
     return bool(gain.mean() > CLEAR * gain.std(ddof=1) / math.sqrt(len(gain)))
 
 
-def sharpened(log_f: Floats) -> dict[float, Floats]:
+def _sharpened(log_f: Floats) -> dict[float, Floats]:
     """Return f at every sharpness."""
     return {s: softmax(s * log_f)[1] for s in SHARPNESS}

@@ -48,32 +48,15 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers to n items, each with its context.
+    """The answers to n items, each with its context."""
 
-    Parameters
-    ----------
-    item, label : int arrays (R,)
-        Number of the item, from 0 to n - 1, and code of the label.
-    weight : array (R,)
-        What each counts as; rows of one person's vote share a weight of 1.
-    vote : int array (R,)
-        Number of the vote that each is part of: what one person says about one item.
-    context : int array (R,)
-        Number of its row of `columns`.
-    columns : sparse matrix (C, P)
-        PI of each context.
-    annotator : int array (C,)
-        Who answers in each context; -1 where that is not known.
-    n_items, n_classes, n_annotators : int
-    """
-
-    item: Ints
-    label: Ints
-    weight: Floats
-    vote: Ints
-    context: Ints
-    columns: csr_matrix
-    annotator: Ints
+    item: Ints  # (R,), from 0 to n - 1
+    label: Ints  # (R,)
+    weight: Floats  # (R,), what each counts as; rows of one person's vote share a weight of 1
+    vote: Ints  # (R,), number of the vote that each is part of: what one person says about one item
+    context: Ints  # (R,), number of its row of `columns`
+    columns: csr_matrix  # (C, P), PI of each context
+    annotator: Ints  # (C,), who answers in each context; -1 where that is not known
     n_items: int
     n_classes: int
     n_annotators: int
@@ -156,27 +139,14 @@ class Answers:
 
 @dataclass(frozen=True)
 class Layout:
-    """Contexts in blocks of one size, of one annotator each, with gaps; what is summed over them is a matrix product.
+    """Contexts in blocks of one size, of one annotator each, with gaps: a sum over them is a matrix product."""
 
-    Parameters
-    ----------
-    place : int array (C,)
-        Row of each context, from 0 to B S - 1, in blocks of S rows.
-    who : int array (B,)
-        Annotator of each block, -1 where that is not known.
-    columns : sparse matrix (B S, P)
-    said : array (P, K)
-        Columns summed over the answers of each label.
-    items, labels : sparse matrices (B S, n) and (B K, n)
-        Sum what is known about items by place, and by block and label.
-    """
-
-    place: Ints
-    who: Ints
-    columns: csr_matrix
-    said: Floats
-    items: csr_matrix
-    labels: csr_matrix
+    place: Ints  # (C,), row of each context, from 0 to B S - 1, in blocks of S rows
+    who: Ints  # (B,), annotator of each block, -1 where that is not known
+    columns: csr_matrix  # (B S, P)
+    said: Floats  # (P, K), columns summed over the answers of each label
+    items: csr_matrix  # (B S, n), sums what is known about items by place
+    labels: csr_matrix  # (B K, n), sums the same by block and label
 
     @classmethod
     def of(cls, answers: Answers, group: Ints) -> "Layout":
@@ -201,36 +171,31 @@ class Layout:
 
 @dataclass(frozen=True)
 class AnswerModel:
-    """Fitted numbers of the answer model, and of the probabilities beside it.
+    """Fitted numbers of the answer model, and of the probabilities beside it."""
 
-    Parameters
-    ----------
-    skill, favourites : arrays (P,) and (P, K)
-        What each column of the design adds to s and v.
-    confusions : array (K, K), or (2, K)
-        T; t and c for more than FULL_CLASSES classes.
-    own : array (A, K, K), or (0, K, K)
-        U, where annotators have confusions of their own.
-    bias, log_sharpness : array (K,) and float
-        c, and the logarithm of s.
-    """
-
-    skill: Floats
-    favourites: Floats
-    confusions: Floats
-    own: Floats
-    bias: Floats
-    log_sharpness: Floats
+    skill: Floats  # (P,), what each column of the design adds to s
+    favourites: Floats  # (P, K), what it adds to v
+    confusions: Floats  # (K, K): T; or (2, K): t and c, for more than FULL_CLASSES classes
+    own: Floats  # (A, K, K): U; or (0, K, K), where annotators have no confusions of their own
+    bias: Floats  # (K,), c
+    log_sharpness: Floats  # the logarithm of s
 
     @classmethod
     def empty(cls, answers: Answers, own: bool | None = None) -> "AnswerModel":
         """Know nothing yet: everybody answers alike, right with the odds of BASE_SKILL."""
-        k, p, a = answers.n_classes, answers.columns.shape[1], answers.n_annotators
+        k, a = answers.n_classes, answers.n_annotators
         if own is None:
             own = k <= OWN_CLASSES and 0 < a * k * k <= OWN_BELOW
-        t = (k, k) if k <= FULL_CLASSES else (2, k)
-        zeros = ((p,), (p, k), t, (a if own else 0, k, k), (k,), ())
-        return cls(*(np.zeros(shape) for shape in zeros))
+        shapes = cls.shapes(k, answers.columns.shape[1], a if own else 0)
+        return cls(**{name: np.zeros(shape) for name, shape in shapes.items()})
+
+    @staticmethod
+    def shapes(n_classes: int, n_columns: int, n_own: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of all numbers, with confusions of their own for some annotators."""
+        k = n_classes
+        pairs = (k, k) if k <= FULL_CLASSES else (2, k)
+        shapes = ((n_columns,), (n_columns, k), pairs, (n_own, k, k), (k,), ())
+        return dict(zip(PRECISION, shapes, strict=True))
 
     @property
     def full(self) -> bool:
@@ -353,29 +318,14 @@ class Table:
 
 def fit_answer_model(
     answers: Answers,
-    log_p: Floats,
+    log_p: Floats,  # (n, K), logarithms of the probabilities of each item's classes
     *,
-    start: AnswerModel | None = None,
-    truth: Ints | None = None,
-    steps: int = STEPS,
-    sharpen: bool = True,
+    start: AnswerModel | None = None,  # where to begin
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    steps: int = STEPS,  # of L-BFGS, at the most
+    sharpen: bool = True,  # whether s is fitted; not where p has its sharpness from the same likelihood
 ) -> AnswerModel:
-    """Fit the answer model beside given probabilities.
-
-    Parameters
-    ----------
-    answers : Answers
-    log_p : array (n, K)
-        Logarithms of the probabilities of each item's classes.
-    start : AnswerModel, optional
-        Where to begin.
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    steps : int
-        Of L-BFGS, at the most.
-    sharpen : bool
-        Whether s is fitted; else it stays, as p has its sharpness from the same likelihood already.
-    """
+    """Fit the answer model beside given probabilities."""
     start = start or AnswerModel.empty(answers)
     if not len(answers.item):
         return start
@@ -388,7 +338,7 @@ def fit_answer_model(
         return 0.5 * float(precision @ flat**2) - value, down
 
     return start.like(
-        minimise(objective, start.flat(), precision + curvature(start, answers), steps=steps, tolerance=TOLERANCE)
+        minimise(objective, start.flat(), precision + _curvature(start, answers), steps=steps, tolerance=TOLERANCE)
     )
 
 
@@ -397,7 +347,7 @@ def base_skill(n_classes: int) -> float:
     return max(BASE_SKILL, float(np.log(max(1, n_classes - 1))))
 
 
-def curvature(model: AnswerModel, answers: Answers) -> Floats:
+def _curvature(model: AnswerModel, answers: Answers) -> Floats:
     """Return about how much the likelihood bends by each number: the votes that it has a part in, times CURVATURE."""
     k, weight = answers.n_classes, np.bincount(answers.context, answers.weight, len(answers.annotator))
     votes = np.asarray(answers.columns.power(2).T @ weight)

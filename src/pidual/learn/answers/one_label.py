@@ -37,40 +37,22 @@ Singles = NDArray[np.float32]
 
 
 class Said(NamedTuple):
-    """What is said about rows.
+    """What is said about rows."""
 
-    Parameters
-    ----------
-    quality, full, unaided : arrays (n,)
-        q of the given label, where it counts OWN_WEIGHT, in full, and not at all.
-    consensus, consensus_quality : arrays (n,)
-        Most likely class by q, and its probability.
-    """
-
-    quality: Singles
-    full: Singles
-    unaided: Singles
-    consensus: Codes
-    consensus_quality: Singles
+    quality: Singles  # (n,), q of the given label, where it counts OWN_WEIGHT
+    full: Singles  # where it counts in full
+    unaided: Singles  # and where it does not count
+    consensus: Codes  # (n,), most likely class by q
+    consensus_quality: Singles  # and its probability
 
 
 @dataclass(frozen=True)
 class OneLabel:
-    """Fitted numbers.
+    """Fitted numbers."""
 
-    Parameters
-    ----------
-    sharpness : float
-        s.
-    bias : array (K,)
-        c.
-    log_p : array (K, K)
-        log P(l | k), by class k and label l.
-    """
-
-    sharpness: float
-    bias: Floats
-    log_p: Floats
+    sharpness: float  # s
+    bias: Floats  # (K,), c
+    log_p: Floats  # (K, K), log P(l | k), by class k and label l
 
     @cached_property
     def weights(self) -> list[Singles]:
@@ -113,7 +95,7 @@ def fit_one_label(labels: Codes, p: Singles) -> OneLabel:
     order = np.argsort(labels, kind="stable")
     labels, p = labels[order], p[order]
     expected = np.zeros((k, k))  # classes of each label, if p is right
-    add_by_label(expected, labels, p)
+    _add_by_label(expected, labels, p)
     expected = expected.T
     pairs = np.flatnonzero((expected >= OCCURS) | np.eye(k, dtype=bool) | (k * k <= n))
     logs = np.log(np.maximum(p, np.float32(LEAST)))
@@ -150,7 +132,7 @@ def fit_one_label(labels: Codes, p: Singles) -> OneLabel:
     return made(scale * minimize(objective, start / scale, jac=True, method="L-BFGS-B", bounds=bounds, options=how).x)
 
 
-def add_by_label(sums: Floats, labels: Codes, values: Singles) -> None:
+def _add_by_label(sums: Floats, labels: Codes, values: Singles) -> None:
     """Add rows (n, K) of labels in ascending order to the sums (K, K) of their labels."""
     first = np.flatnonzero(np.diff(labels, prepend=-1))
     sums[labels[first]] += np.add.reduceat(values, first)
@@ -176,6 +158,6 @@ def likelihood(model: OneLabel, labels: Codes, logs: Singles) -> tuple[float, fl
         value += float(np.log(of_f / of_q).sum(dtype=np.float64))
         by_s += float(np.vdot(q, some)) - float(of_f @ np.einsum("ij,ij->i", f, some))
         prior += of_f @ f
-        add_by_label(said, given, q)
+        _add_by_label(said, given, q)
     asked = said.sum(0)  # expected items of each class
     return value, by_s, asked - prior, said.T - asked[:, None] * np.exp(model.log_p)

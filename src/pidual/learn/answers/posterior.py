@@ -34,79 +34,39 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Temper:
-    """What held-out answers ask for.
+    """What held-out answers ask for."""
 
-    Parameters
-    ----------
-    sharpness : float
-        Power of f.
-    tau : float
-        Power of the answers.
-    likelihood : float
-        Mean log-likelihood of an answer, given the input and the other answers.
-    """
-
-    sharpness: float = 1.0
-    tau: float = 1.0
-    likelihood: float = float("nan")
+    sharpness: float = 1.0  # power of f
+    tau: float = 1.0  # power of the answers
+    likelihood: float = float("nan")  # mean log-likelihood of an answer, given the input and the other answers
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is said about items and answers.
+    """What is said about items and answers."""
 
-    Parameters
-    ----------
-    q : array (n, K)
-    quality, full, unaided : arrays (R,)
-        Probability that each answer is right, where it counts OWN_WEIGHT, in full, and not at all.
-    votes : array (n,)
-        Votes that the answers to each item count as.
-    stated : array (2, R)
-        Probability that each answer is right, in full, at the least and at the most that may be stated.
-    stated_items : array (2, n)
-        The same of the most likely class of each item.
-    """
-
-    q: Floats
-    quality: Floats
-    full: Floats
-    unaided: Floats
-    votes: Floats
+    q: Floats  # (n, K)
+    quality: Floats  # (R,), probability that each answer is right, where it counts OWN_WEIGHT
+    full: Floats  # where it counts in full
+    unaided: Floats  # and where it does not count
+    votes: Floats  # (n,), votes that the answers to each item count as
+    # (2, R), probability that each answer is right, in full, at the least and at the most that may be stated
     stated: Floats
-    stated_items: Floats
+    stated_items: Floats  # (2, n), the same of the most likely class of each item
 
 
 def put_together(
     answers: Answers,
-    log_f: Floats,
-    log_p: Floats,
+    log_f: Floats,  # (n, K), logarithm of what is known about each item without its answers
+    log_p: Floats,  # (R, K), log P(l | k, a) of each answer
     tau: float,
     *,
-    log_share: Floats | None = None,
-    misleading: Misleading | None = None,
-    truth: Ints | None = None,
-    rho: float = RHO,
+    log_share: Floats | None = None,  # (K,), logarithm of pi; by default of the mean of these f
+    misleading: Misleading | None = None,  # where items mislead
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    rho: float = RHO,  # 0 takes answers to one item for independent, up to tau
 ) -> Posterior:
-    """Return the posterior of f and all answers.
-
-    Parameters
-    ----------
-    answers : Answers
-    log_f : array (n, K)
-        Logarithm of what is known about each item without its answers.
-    log_p : array (R, K)
-        log P(l | k, a) of each answer.
-    tau : float
-    log_share : array (K,), optional
-        Logarithm of pi; by default of the mean of these f.
-    misleading : Misleading, optional
-        Where items mislead.
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    rho : float
-        0 takes answers to one item for independent, up to tau.
-    """
+    """Return the posterior of f and all answers."""
     m = np.asarray(answers.by_item.sum(1)).ravel()
     b = np.minimum(1.0, 1 / (tau * (1 + rho * np.maximum(m - 1, 0))))[:, None]
     prior = log_f + (b - 1) * (np.log(np.exp(log_f).mean(0)) if log_share is None else log_share)
@@ -114,14 +74,14 @@ def put_together(
     if misleading is None:
         by_item = tau * (answers.by_item @ log_p)
         all_answers, at_most = b * by_item, by_item
-        own, vote = power * log_p, power * of_vote(answers, log_p)
+        own, vote = power * log_p, power * _of_vote(answers, log_p)
         joints = [all_answers[answers.item] - vote + weight * own for weight in (OWN_WEIGHT, 0.0)]
     else:
         k = answers.n_classes
         pairs = misleading.pairs(log_p).reshape(len(log_p), k * k)
         by_item = tau * (answers.by_item @ pairs)
         by_pair = b * by_item
-        others = by_pair[answers.item] - power * of_vote(answers, pairs)
+        others = by_pair[answers.item] - power * _of_vote(answers, pairs)
         all_answers, at_most = (misleading.of_truth(each.reshape(-1, k, k)) for each in (by_pair, by_item))
         joints = [misleading.of_truth((others + w * power * pairs).reshape(-1, k, k)) for w in (OWN_WEIGHT, 0.0)]
     log_q = log_softmax(only_known(prior + all_answers, truth))
@@ -137,7 +97,7 @@ def put_together(
     return Posterior(q, quality, full, unaided, votes, stated, stated_items)
 
 
-def of_vote(answers: Answers, log_p: Floats) -> Floats:
+def _of_vote(answers: Answers, log_p: Floats) -> Floats:
     """Return the weighted sum of log P over all rows of each answer's vote (R, K)."""
     sums = np.zeros((int(answers.vote.max(initial=-1)) + 1, log_p.shape[1]))
     np.add.at(sums, answers.vote, answers.weight[:, None] * log_p)
@@ -146,15 +106,15 @@ def of_vote(answers: Answers, log_p: Floats) -> Floats:
 
 def leave_one_out(answers: Answers, log_f: Floats, log_p: Floats, tau: float) -> Floats:
     """Return the log-likelihood of every answer, given the input and the other votes on its item (R,)."""
-    return given_others(log_f[answers.item], of_others(answers, log_p), log_p, tau)
+    return _given_others(log_f[answers.item], _of_others(answers, log_p), log_p, tau)
 
 
-def of_others(answers: Answers, log_p: Floats) -> Floats:
+def _of_others(answers: Answers, log_p: Floats) -> Floats:
     """Return the weighted sum of log P over all rows of the other votes on each answer's item (R, K)."""
-    return np.asarray((answers.by_item @ log_p)[answers.item] - of_vote(answers, log_p))
+    return np.asarray((answers.by_item @ log_p)[answers.item] - _of_vote(answers, log_p))
 
 
-def given_others(log_f: Floats, others: Floats, log_p: Floats, tau: float) -> Floats:
+def _given_others(log_f: Floats, others: Floats, log_p: Floats, tau: float) -> Floats:
     """Return the log-likelihood of every answer, from f of its item and what the other votes say (R, K)."""
     joint = log_f + tau * others
     return logsumexp(joint + log_p) - logsumexp(joint)
@@ -167,15 +127,15 @@ def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
     its temperature by the same likelihood.
     """
     if np.bincount(answers.item[np.unique(answers.vote, return_index=True)[1]]).max(initial=0) <= 1:
-        return Temper(likelihood=weighted_mean(answers, leave_one_out(answers, log_f, log_p, 1.0)))
+        return Temper(likelihood=_weighted_mean(answers, leave_one_out(answers, log_f, log_p, 1.0)))
     known: dict[tuple[float, float], float] = {}
-    others, log_f = of_others(answers, log_p), log_f[answers.item]
+    others, log_f = _of_others(answers, log_p), log_f[answers.item]
 
     def best_of(tries: list[tuple[float, float]]) -> tuple[float, float]:
         for sharpness, tau in tries:
             if (sharpness, tau) not in known:
-                found = given_others(sharpness * log_f, others, log_p, tau)
-                known[sharpness, tau] = weighted_mean(answers, found)
+                found = _given_others(sharpness * log_f, others, log_p, tau)
+                known[sharpness, tau] = _weighted_mean(answers, found)
         return max(tries, key=lambda each: known[each])
 
     best = (1.0, 0.5)
@@ -188,6 +148,6 @@ def find_temper(answers: Answers, log_f: Floats, log_p: Floats) -> Temper:
     return Temper(*best, known[best])
 
 
-def weighted_mean(answers: Answers, values: Floats) -> float:
+def _weighted_mean(answers: Answers, values: Floats) -> float:
     """Return the mean of values of answers, each counted by its weight."""
     return float(answers.weight @ values / answers.weight.sum())

@@ -15,17 +15,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AnswerRows:
-    """Annotations, and how their PI becomes columns.
+    """Annotations, and how their PI becomes columns."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Items are numbered as in `rows.groups`.
-    design : Design
-    n_classes : int
-    """
-
-    rows: Rows
+    rows: Rows  # items are numbered as in `rows.groups`
     design: Design
     n_classes: int
 
@@ -33,7 +25,7 @@ class AnswerRows:
     def fit(cls, rows: Rows, spec: Spec, learned: NDArray[np.bool_]) -> "AnswerRows":
         """Learn the scale of PI from some of the annotations."""
         numbers = rows.numbers.numpy()
-        return cls(rows, Design.fit(spec.cardinalities, annotator_column(spec), numbers[learned]), spec.n_classes)
+        return cls(rows, Design.fit(spec.cardinalities, spec.annotator_column, numbers[learned]), spec.n_classes)
 
     def of(self, items: Ints, kept: NDArray[np.bool_] | None = None) -> tuple[Answers, Ints]:
         """Return the answers to these items, numbered in this order, and their positions among the rows.
@@ -70,8 +62,3 @@ class AnswerRows:
     def first(self, items: Ints) -> Ints:
         """Return the position of the first row of each of these items."""
         return np.asarray(self.rows.groups.first(torch.from_numpy(np.asarray(items, np.int64))).numpy())
-
-
-def annotator_column(spec: Spec) -> int | None:
-    """Return which code of PI is the annotator; None where annotators are not known."""
-    return spec.code_names.index("annotator") if "annotator" in spec.code_names else None

@@ -34,29 +34,16 @@ State = Mapping[str, Floats]
 
 @dataclass(frozen=True)
 class Alternated:
-    """What was found.
+    """What was found."""
 
-    Parameters
-    ----------
-    f : ClosedForm
-        Predicts any input.
-    p : array (n, K)
-        What it says about each item without it.
-    first : array (n, K)
-        The same after the first round, by the votes on the other items alone: later, what an item's own answers say
-        has reached others, and comes back.
-    judge : Judge
-    posterior : Posterior
-    likelihoods : list of float
-        Of a left-out answer, after each round: the mean logarithm.
-    """
-
-    f: ClosedForm
-    p: Floats
+    f: ClosedForm  # predicts any input
+    p: Floats  # (n, K), what it says about each item without it
+    # (n, K), the same after the first round, by the votes on the other items alone: later, what an item's own answers
+    # say has reached others, and comes back
     first: Floats
     judge: Judge
     posterior: Posterior
-    likelihoods: list[float]
+    likelihoods: list[float]  # of a left-out answer, after each round: the mean logarithm
 
 
 def fit_inputs(
@@ -78,41 +65,25 @@ def fit_inputs(
     with threadpool_limits(1):
         if len(x) > LANDMARKS:
             q = vote_shares(answers, truth)
-            evidence = sum_by(row, shared_confusions(answers, q), len(x))
-            kernels = choose_kernels(x, counts, mean_by(row, q, len(x)), evidence)
+            evidence = _sum_by(row, shared_confusions(answers, q), len(x))
+            kernels = choose_kernels(x, counts, _mean_by(row, q, len(x)), evidence)
         return alternate(Ridge(x, counts, kernels, processes), row, answers, truth=truth, **how)
 
 
 def alternate(
-    ridge: Ridge,
-    row: Ints,
+    ridge: Ridge,  # of different inputs
+    row: Ints,  # (n,), which input each item has
     answers: Answers,
     *,
-    truth: Ints | None = None,
-    start: AnswerModel | None = None,
-    rounds: int = ROUNDS,
-    state: State | None = None,
+    truth: Ints | None = None,  # (n,), class of each item where it is known, else -1
+    start: AnswerModel | None = None,  # where the answer model begins
+    rounds: int = ROUNDS,  # at the most
+    state: State | None = None,  # what `after_round` was given after a round to go on from
     after_round: Callable[[int, State], None] = lambda number, state: None,
 ) -> Alternated:
     """Fit f and the answer model in turn.
 
-    Parameters
-    ----------
-    ridge : Ridge
-        Of different inputs.
-    row : int array (n,)
-        Which input each item has.
-    answers : Answers
-    truth : int array (n,), optional
-        Class of each item where it is known, else -1.
-    start : AnswerModel, optional
-        Where the answer model begins.
-    rounds : int
-        At the most.
-    state : mapping of arrays, optional
-        What `after_round` was given after a round to go on from.
-    after_round : callable
-        Called after every round but the last, with its number and all that is needed to go on from there.
+    `after_round` is called after every round but the last, with its number and all that is needed to go on from there.
     """
     held_out, model, likelihoods = (
         HeldOut(answers, truth, sharpen=False),
@@ -128,7 +99,7 @@ def alternate(
         model = model.like(state["model"])
         held_out.models = [model.like(flat) for flat in state["held_out"]]
     for number in range(len(likelihoods), rounds):
-        p_rows, f = ridge.fit(mean_by(row, q, len(ridge.weight)), sum_by(row, evidence, len(ridge.weight)))
+        p_rows, f = ridge.fit(_mean_by(row, q, len(ridge.weight)), _sum_by(row, evidence, len(ridge.weight)))
         p = p_rows[row]
         first = first if number else p
         steps = LATER_STEPS if number else STEPS
@@ -180,13 +151,13 @@ def log_confusions(answers: Answers, q: Floats) -> Floats:
     return np.asarray(np.log(share / share.sum(1, keepdims=True)))
 
 
-def sum_by(row: Ints, values: Floats, n: int) -> Floats:
+def _sum_by(row: Ints, values: Floats, n: int) -> Floats:
     """Return the sum of values over the items of each input."""
     found = np.zeros((n, values.shape[1]))
     np.add.at(found, row, values)
     return found
 
 
-def mean_by(row: Ints, values: Floats, n: int) -> Floats:
+def _mean_by(row: Ints, values: Floats, n: int) -> Floats:
     """Return the mean of values over the items of each input."""
-    return sum_by(row, values, n) / np.bincount(row, minlength=n)[:, None]
+    return _sum_by(row, values, n) / np.bincount(row, minlength=n)[:, None]

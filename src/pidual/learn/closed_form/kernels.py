@@ -30,20 +30,11 @@ Precision = type[np.float32] | type[np.float64]
 
 @dataclass(frozen=True)
 class Scale:
-    """How columns of x are brought to one scale.
+    """How columns of x are brought to one scale."""
 
-    Parameters
-    ----------
-    mean : array (d,)
-    std : array (d,)
-        What each is divided by.
-    clip : float
-        The largest size of a scaled number.
-    """
-
-    mean: Floats
-    std: Floats
-    clip: float
+    mean: Floats  # (d,)
+    std: Floats  # (d,), what each is divided by
+    clip: float  # the largest size of a scaled number
 
     @classmethod
     def fit(cls, kind: str, mean: Floats, variance: Floats) -> "Scale":
@@ -60,26 +51,18 @@ class Scale:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel, and the scale of its columns.
+    """A kernel, and the scale of its columns."""
 
-    Parameters
-    ----------
-    kind : "linear", "gauss" or "relu"
-    scale : "each" or "alike"
-    width : float
-        Of a Gaussian: times the median squared distance; once fitted, the squared distance itself.
-    """
-
-    kind: str
-    scale: str
-    width: float = 1.0
+    kind: str  # "linear" or "gauss" or "relu"
+    scale: str  # "each" or "alike"
+    width: float = 1.0  # of a Gaussian: times the median squared distance; once fitted, the squared distance itself
 
     def fit(self, z: Floats) -> "Kernel":
         """Measure distances of some scaled inputs."""
         if self.kind != "gauss":
             return self
         some = z[np.random.default_rng(0).permutation(len(z))[:PAIRS]]
-        distances = squared_distances(some, some)[np.triu_indices(len(some), 1)]
+        distances = _squared_distances(some, some)[np.triu_indices(len(some), 1)]
         return replace(self, width=max(self.width * float(np.median(distances)) if len(distances) else 0.0, 1e-12))
 
     def __call__(self, a: Floats, b: Floats) -> Floats:
@@ -87,7 +70,7 @@ class Kernel:
         if self.kind == "linear":
             return np.asarray(a @ b.T / a.shape[1])
         if self.kind == "gauss":
-            distances = squared_distances(a, b)
+            distances = _squared_distances(a, b)
             distances /= -self.width
             return np.exp(distances, out=distances)
         return relu_kernel(a, b)
@@ -106,20 +89,11 @@ KERNELS = (
 
 @dataclass(frozen=True)
 class Features:
-    """Features of one kernel.
+    """Features of one kernel."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Fitted.
-    scale : Scale
-    landmarks : array (D, d), or None
-        Scaled; None where the features are x / sqrt(d).
-    """
-
-    kernel: Kernel
+    kernel: Kernel  # fitted
     scale: Scale
-    landmarks: Floats | None = None
+    landmarks: Floats | None = None  # (D, d), scaled; None where the features are x / sqrt(d)
     dtype: Precision = np.float64
 
     @classmethod
@@ -145,7 +119,7 @@ class Features:
         )
 
 
-def squared_distances(a: Floats, b: Floats) -> Floats:
+def _squared_distances(a: Floats, b: Floats) -> Floats:
     """Return |a_i - b_j|^2."""
     found = a @ (-2 * b).T
     found += (a * a).sum(1)[:, None]

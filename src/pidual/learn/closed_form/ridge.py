@@ -50,19 +50,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes that each work on some parts of the inputs, and add up what they find.
+    """Processes that each work on some parts of the inputs, and add up what they find."""
 
-    Parameters
-    ----------
-    rank, n : int
-        Which of how many this one is.
-    total : callable
-        The sum of an array over all processes.
-    """
-
-    rank: int = 0
-    n: int = 1
-    total: Callable[[Array], Array] = lambda array: array
+    rank: int = 0  # which this one is
+    n: int = 1  # of how many
+    total: Callable[[Array], Array] = lambda array: array  # the sum of an array over all processes
 
     def mine(self, n_rows: int) -> list[slice]:
         """Return the parts of the rows that this process works on."""
@@ -74,26 +66,13 @@ ALONE = Processes()
 
 @dataclass
 class Block:
-    """One kernel on all inputs, factorised.
-
-    Parameters
-    ----------
-    features : Features
-    x : array (n, d)
-        Different inputs; may be a memory map.
-    weight : array (n,)
-        Items that have each.
-    deciding : int array (M,)
-        Inputs whose answers decide.
-    processes : Processes
-        Who share the work, where U is too large to be kept.
-    """
+    """One kernel on all inputs, factorised."""
 
     features: Features
-    x: Array
-    weight: Floats
-    deciding: Ints
-    processes: Processes = ALONE
+    x: Array  # (n, d), different inputs; may be a memory map
+    weight: Floats  # (n,), items that have each
+    deciding: Ints  # (M,), inputs whose answers decide
+    processes: Processes = ALONE  # who share the work, where U is too large to be kept
     mean: Floats = field(init=False)
     directions: Floats = field(init=False)  # B
     squares: Floats = field(init=False)  # S^2
@@ -234,21 +213,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """A mixture of settings, fitted.
+    """A mixture of settings, fitted."""
 
-    Parameters
-    ----------
-    settings : list of Setting
-        Those of largest weight; the weights have sum 1.
-    log_mean : array (K,)
-        Logarithm of the mean of q.
-    landmarks : array (D, d)
-        Inputs that all kernels look back to.
-    """
-
-    settings: Sequence[Setting]
-    log_mean: Floats
-    landmarks: Array
+    settings: Sequence[Setting]  # those of largest weight; the weights have sum 1
+    log_mean: Floats  # (K,), logarithm of the mean of q
+    landmarks: Array  # (D, d), inputs that all kernels look back to
 
     def predict(self, x: Array) -> Floats:
         """Return the probabilities of the classes of any inputs (B, d)."""
@@ -264,28 +233,17 @@ class ClosedForm:
 
 
 class Ridge:
-    """Kernels on the inputs of all items, factorised once; `fit` is then cheap for any targets.
-
-    Parameters
-    ----------
-    x : array (n, d)
-        Different inputs.
-    weight : array (n,), optional
-        Items that have each.
-    kernels : sequence of Kernel
-    processes : Processes
-        Who share the work of many inputs.
-    """
+    """Kernels on the inputs of all items, factorised once; `fit` is then cheap for any targets."""
 
     def __init__(
         self,
-        x: Array,
-        weight: Floats | None = None,
+        x: Array,  # (n, d), different inputs
+        weight: Floats | None = None,  # (n,), items that have each
         kernels: Sequence[Kernel] = KERNELS,
-        processes: Processes = ALONE,
+        processes: Processes = ALONE,  # who share the work of many inputs
     ):
         self.weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
-        mean, variance = moments(x, self.weight)
+        mean, variance = _moments(x, self.weight)
         scales = {kind: Scale.fit(kind, mean, variance) for kind in ("each", "alike")}
         self.landmarks = np.asarray(x[np.sort(np.random.default_rng(0).permutation(len(x))[:LANDMARKS])])
         dtype: Precision = np.float32 if len(x) >= SINGLE else np.float64
@@ -325,7 +283,7 @@ class Ridge:
                     fitted = block.u[rows] @ all_at_once.astype(block.u.dtype)
                 for each, part in zip(mine, np.split(fitted, len(mine), axis=1), strict=True):
                     g = block.left_out(part, block.h[rows, each.number], target, self.weight[rows])
-                    of_block[rows] += each.weight * sharpened(g, log_mean, each.sharpness)
+                    of_block[rows] += each.weight * _sharpened(g, log_mean, each.sharpness)
             p += block.processes.total(of_block) if mine else 0.0
         return p, ClosedForm(settings, log_mean, self.landmarks)
 
@@ -350,7 +308,7 @@ class Ridge:
             for number, ridge in enumerate(block.ridges):
                 fitted = u @ (block.shrink(ridge)[:, None] * loadings).astype(u.dtype)
                 g = block.left_out(fitted, block.h[some, number], target, weight)
-                first, likelihood = best_sharpness(g, log_mean, likely, weight, first)
+                first, likelihood = _best_sharpness(g, log_mean, likely, weight, first)
                 found.append(Setting(block, number, SHARPNESS[first], 0.0, loadings))
                 likelihoods.append(likelihood)
         return found, np.stack(likelihoods)
@@ -388,7 +346,7 @@ def relative(q: Floats, mean: Floats) -> Floats:
     return (q - mean) / np.maximum(len(mean) * mean, LEAST_SHARE)
 
 
-def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
+def _sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
     """Return p of G."""
     p = softmax(log_mean.astype(g.dtype) + sharpness * g)[1]
     p *= 1 - UNIFORM
@@ -396,7 +354,7 @@ def sharpened(g: Floats, log_mean: Floats, sharpness: float) -> Floats:
     return p
 
 
-def best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats, first: int) -> tuple[int, Floats]:
+def _best_sharpness(g: Floats, log_mean: Floats, likely: Floats, weight: Floats, first: int) -> tuple[int, Floats]:
     """Return which sharpness makes the answers most likely, by steps from a first; and how likely each item's are."""
     tried: dict[int, tuple[float, Floats]] = {}
     anyway, likely, log_mean = UNIFORM * likely.mean(1), likely.astype(g.dtype), log_mean.astype(g.dtype)
@@ -442,7 +400,7 @@ def parts(n: int) -> list[slice]:
     return [slice(start, min(start + PART, n)) for start in range(0, n, PART)]
 
 
-def moments(x: Array, weight: Floats) -> tuple[Floats, Floats]:
+def _moments(x: Array, weight: Floats) -> tuple[Floats, Floats]:
     """Return the mean and the variance of each column, some rows at a time."""
     n = weight.sum()
     mean = np.asarray(sum(weight[rows] @ np.asarray(x[rows], np.float64) for rows in parts(len(x)))) / n

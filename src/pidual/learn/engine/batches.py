@@ -7,11 +7,11 @@ index in this process; inputs that are read when needed come through a DataLoade
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from ...data.pi.random_pi import derive_seed
 from ...options import Training
@@ -32,35 +32,17 @@ RANDOM_PI_BLOCK = 65_536  # rows whose random PI is made in one go
 
 @dataclass(frozen=True)
 class Batches:
-    """The training batches of one process.
+    """The training batches of one process."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    training : Training
-        Batch size, seed and augmentation.
-    random_pi : int
-        Length of the random PI.
-    n_views, strong_views : int
-        Augmented views of each input, and how many of them, the last ones, are strongly augmented.
-    rank, world_size : int
-        Which of how many processes this is.
-    strong_policy : str
-        How the strong views are augmented: "autoaugment" or "uda".
-    by_item : bool
-        Whether a unit is an item with all of its annotations; else it is an annotation.
-    """
-
-    rows: Rows
-    training: Training
-    random_pi: int = 0
-    n_views: int = 1
-    strong_views: int = 0
-    rank: int = 0
-    world_size: int = 1
-    strong_policy: str = "autoaugment"
-    by_item: bool = False
+    rows: Rows  # training rows
+    training: Training  # batch size, seed and augmentation
+    random_pi: int = 0  # length of the random PI
+    n_views: int = 1  # augmented views of each input
+    strong_views: int = 0  # how many of them, the last ones, are strongly augmented
+    rank: int = 0  # which process this is
+    world_size: int = 1  # of how many
+    strong_policy: str = "autoaugment"  # how the strong views are augmented: "autoaugment" or "uda"
+    by_item: bool = False  # whether a unit is an item with all of its annotations; else it is an annotation
 
     @property
     def n_units(self) -> int:
@@ -98,8 +80,8 @@ class Batches:
         if isinstance(self.rows.x, Tensor):
             yield from self._select(order)
         else:
-            lazy = LazyBatches(self, order, epoch, first_step)
-            yield from DataLoader(lazy, batch_size=None, num_workers=self.training.loader_workers)
+            steps, read = [*enumerate(order, first_step)], partial(self._read, epoch)
+            yield from DataLoader(steps, None, collate_fn=read, num_workers=self.training.loader_workers)  # type: ignore[arg-type]
 
     def augment(self, views: tuple[Tensor, ...], epoch: int, step: int) -> tuple[Tensor, ...]:
         """Make the views of a batch: random crops and flips where these are asked for, and a policy with Cutout on
@@ -176,23 +158,13 @@ class Batches:
             for (index, item), part in zip(parts, random.split([len(index) for index, _ in parts]), strict=True):
                 yield self.rows.select(index, item=item, random=part, with_x=with_x)
 
+    def _read(self, epoch: int, step_and_units: tuple[int, Tensor]) -> Batch:
+        """Select the units of a step, whose inputs are read now."""
+        step, units = step_and_units
+        if not self.crops_when_read:
+            return next(self._select(units[None]))
+        return next(self._select(units[None], with_x=False))._replace(views=self.read_crops(units, epoch, step))
+
     def _annotations(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the positions of the annotations of these units, and which of the items each is about, if any."""
         return self.rows.groups.members(units) if self.by_item else (units, None)
-
-
-class LazyBatches(Dataset[Batch]):
-    """Whole batches by step number, for a DataLoader."""
-
-    def __init__(self, batches: Batches, order: Tensor, epoch: int, first_step: int):
-        self.batches, self.order, self.epoch, self.first_step = batches, order, epoch, first_step
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def __getitem__(self, step: int) -> Batch:
-        batches, order = self.batches, self.order[step : step + 1]
-        if not batches.crops_when_read:
-            return next(batches._select(order))
-        views = batches.read_crops(order[0], self.epoch, self.first_step + step)
-        return next(batches._select(order, with_x=False))._replace(views=views)

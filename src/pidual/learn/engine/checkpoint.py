@@ -21,9 +21,7 @@ from ...run.records.reading import FORMAT, file_digest, parse_record
 from ...run.records.state import Position, State
 from ..methods.parts.memory import SampleMemory
 
-OPTIMIZER_STATE = {"Adam": {"step", "exp_avg", "exp_avg_sq"}}
-MOMENTUM = {"momentum_buffer"}  # of every kind of SGD
-OPTIMIZER_STATE["SparseAdam"] = OPTIMIZER_STATE["Adam"]
+ADAM, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}  # what optimizers keep of a parameter
 START_ANEW = (
     "the state is damaged or of another run, so replace the run with --force (force=True in Python) or copy the state "
     "again"
@@ -54,7 +52,7 @@ class StateStore:
 
     def values(self) -> State | None:
         """Read the stored values without the tensors, or None where there is no state."""
-        return self._own(load_state(self.path)) if self.path.exists() else None
+        return self._values(_read_notes(self.path)) if self.path.exists() else None
 
     def history(self) -> list[dict[str, Any]]:
         """Read the records of all epochs that are stored: of this state, or else of the parts that came first."""
@@ -75,14 +73,14 @@ class StateStore:
             before = {} if stored is None else stored.memories
             files = {}
             for name, memory in (memories or {}).items():
-                first, second = memory_files(name)
+                first, second = _memory_files(name)
                 files[name] = second if before.get(name) == first else first
                 memory.save(self.folder / files[name])
             digests = {name: file_digest(self.folder / file) for name, file in files.items()}
-            state = State(FORMAT, position, dict(optimizer), files, digests, self.run)
-            save_state(self.path, tensors, state)
+            text = json.dumps(State(FORMAT, position, dict(optimizer), files, digests, self.run).to_json())
+            save_tensors(self.path, tensors, {"state": text, "digest": state_digest(tensors, text)})
             for name, file in files.items():
-                for other in {*memory_files(name)} - {file}:
+                for other in {*_memory_files(name)} - {file}:
                     (self.folder / other).unlink(missing_ok=True)
         except OSError as error:
             kept = "the state saved before is kept" if self.path.exists() else "no state was saved before"
@@ -97,7 +95,7 @@ class StateStore:
         if {*files} != {*memories}:
             raise RunError(f"{self.path} does not have the memories of this method; {START_ANEW}.")
         for name, memory in memories.items():
-            if files.get(name) not in memory_files(name):  # a name in a file is data: it must not lead elsewhere
+            if files.get(name) not in _memory_files(name):  # a name in a file is data: it must not lead elsewhere
                 raise RunError(f"{self.path} names no file of the memory '{name}'; the state is damaged, fit again.")
             path = self.folder / files[name]
             with readable(path):
@@ -111,34 +109,34 @@ class StateStore:
             left_behind.unlink(missing_ok=True)
         if not self.path.exists():
             return None
-        values, tensors, notes = self._own(load_state(self.path)), load_tensors(self.path), read_notes(self.path)
+        notes, tensors = _read_notes(self.path), load_tensors(self.path)
+        values = self._values(notes)
         if state_digest(tensors, notes["state"]) != notes.get("digest"):
             raise RunError(f"cannot read {self.path} (its contents have changed since it was written); {START_ANEW}.")
         return tensors, values
 
-    def _own(self, values: State) -> State:
-        """Return the values of a state, if it is of this run."""
+    def _values(self, notes: Mapping[str, str]) -> State:
+        """Read the values of a state from its notes, if it is of this run."""
+        way_out = "the file is damaged or not one of ours"
+        values = parse_record(self.path, notes.get("state", "{}"), State, place="state", way_out=way_out, finite=False)
         if self.run and values.run_id not in ("", self.run):
             raise RunError(f"{self.path} is the state of another run; {START_ANEW}.")
         return values
 
 
-def memory_files(name: str) -> tuple[str, str]:
+def _memory_files(name: str) -> tuple[str, str]:
     """Return the two files that a memory is written to in turn."""
     return f"{name}-a.rows", f"{name}-b.rows"
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
     """Write tensors, and notes beside them, to one file, atomically."""
-    with replacing(path) as temporary, disk_errors():
+    with replacing(path) as temporary:
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        save_file(plain, temporary, metadata=dict(notes or {}))
-
-
-def save_state(path: Path, tensors: Mapping[str, Tensor], state: State) -> None:
-    """Write a resume point, with a digest of all of it."""
-    text = json.dumps(state.to_json())
-    save_tensors(path, tensors, {"state": text, "digest": state_digest(tensors, text)})
+        try:
+            save_file(plain, temporary, metadata=dict(notes or {}))
+        except SafetensorError as error:  # such as a full disk
+            raise OSError(str(error)) from error
 
 
 def state_digest(tensors: Mapping[str, Tensor], text: str) -> str:
@@ -154,15 +152,6 @@ def state_digest(tensors: Mapping[str, Tensor], text: str) -> str:
     return fingerprint(parts())
 
 
-@contextlib.contextmanager
-def disk_errors() -> Iterator[None]:
-    """Turn a full disk, which safetensors reports in an error of its own, into the usual error."""
-    try:
-        yield
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
-
-
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read what `save_tensors` wrote."""
     with readable(path):
@@ -170,15 +159,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         return tensors
 
 
-def load_state(path: Path) -> State:
-    """Read the values of a state without the tensors."""
-    text = read_notes(path).get("state", "{}")
-    return parse_record(
-        path, text, State, place="state", way_out="the file is damaged or not one of ours", finite=False
-    )
-
-
-def read_notes(path: Path) -> dict[str, str]:
+def _read_notes(path: Path) -> dict[str, str]:
     """Read the notes beside tensors."""
     with readable(path), safe_open(path, framework="pt") as file:
         notes: dict[str, str] = file.metadata() or {}
@@ -231,21 +212,23 @@ def unpack_optimizers(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
 ) -> None:
     """Put back what `pack_optimizers` took out."""
-    parameters = [[p for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers]
+    places = {
+        f"{which}.{number}": (which, number, parameter.shape)
+        for which, optimizer in enumerate(optimizers)
+        for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"])
+    }
     states: list[dict[int, dict[str, Any]]] = [{} for _ in optimizers]
     for key, value in (dict(tensors) | dict(values)).items():
-        which, number, name = [*key.split(".", 2), "", ""][:3]
-        place = (int(which), int(number)) if which.isdecimal() and number.isdecimal() else (len(states), 0)
-        if place[0] >= len(states) or place[1] >= len(parameters[place[0]]):
+        place, _, name = key.rpartition(".")
+        if place not in places:
             raise ValueError(f"it holds {key[:200]!r} of an optimizer that this run does not have")
-        shape = parameters[place[0]][place[1]].shape
+        which, number, shape = places[place]
         if name != "step" and (not isinstance(value, Tensor) or value.shape != shape):
             raise ValueError(f"{key[:200]!r} does not have the shape {list(shape)}")
-        states[place[0]].setdefault(place[1], {})[name] = value
+        states[which].setdefault(number, {})[name] = value
     for optimizer, state in zip(optimizers, states, strict=True):
-        known = OPTIMIZER_STATE.get(
-            type(getattr(optimizer, "optimizer", optimizer)).__name__, MOMENTUM
-        )  # Fabric wraps them
-        if any({*entries} != known for entries in state.values()):
+        kind = type(getattr(optimizer, "optimizer", optimizer))  # Fabric wraps them
+        entries = ADAM if issubclass(kind, torch.optim.Adam) else MOMENTUM
+        if any({*found} != entries for found in state.values()):
             raise ValueError("what it holds of an optimizer is incomplete")
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -65,7 +65,7 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     else:
         return None
     logits, labels = answers()
-    if gate <= SUSPICIOUS_GATE and gives_mostly_one(logits.argmax(1), labels):
+    if gate <= SUSPICIOUS_GATE and _gives_mostly_one(logits.argmax(1), labels):
         # Without held-out labels to ask, inputs that say little make this the right answer.
         z = math.inf if accuracy is None else ranking_z(logits, labels)
         what = "it ranks training rows no better than permuted labels would"
@@ -75,7 +75,7 @@ def find_collapse(record: Record, majority: float, answers: Answers) -> str | No
     return None if z > enough else f"{suspicion} and {what} (z = {z:.1f})"
 
 
-def gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
+def _gives_mostly_one(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> bool:
     """Return whether labels and answers are mostly of one class, and agree as often as they can by that alone.
 
     Where inputs say little, that is the right answer.

@@ -39,32 +39,15 @@ SAVE_SHARE = 20  # a large state is saved less often, so that saving takes at mo
 
 @dataclass
 class Fitted:
-    """A trained method.
+    """A trained method."""
 
-    Parameters
-    ----------
-    method : Method
-        With the selected weights, in evaluation mode.
-    last : dict of tensors
-        Weights after the last epoch.
-    selected_epoch : int
-        Epoch of the selected weights, counted from 0.
-    history : list of dict
-        One record per epoch, over all attempts.
-    events : list of Event
-        What the guard did.
-    collapsed : bool
-        Whether the guard calls it collapsed.
-    selection : list of AnswerChoice
-        What answers decided where nothing was trained; empty for trained methods.
-    """
-
-    method: Method
-    last: Weights
-    selected_epoch: int
-    history: list[Record]
-    events: list[Event]
-    collapsed: bool = False
+    method: Method  # with the selected weights, in evaluation mode
+    last: Weights  # weights after the last epoch
+    selected_epoch: int  # epoch of the selected weights, counted from 0
+    history: list[Record]  # one record per epoch, over all attempts
+    events: list[Event]  # what the guard did
+    collapsed: bool = False  # whether the guard calls it collapsed
+    # what answers decided where nothing was trained; empty for trained methods
     selection: list[AnswerChoice] = field(default_factory=list)
 
 
@@ -183,7 +166,7 @@ class Trainer:
             self.method.strong_policy,
             self.method.by_item,
         )
-        self.options = recovery(self.training, attempt)
+        self.options = _recovery(self.training, attempt)
         self.set_up_optimizer()
 
     def fit_first(self, before: Method) -> None:
@@ -255,7 +238,7 @@ class Trainer:
         if self.fabric.device.type != "cpu":
             batch = self.fabric.to_device(batch)
         batch = batch._replace(views=self.batches.augment(batch.views, at.epoch, at.step))
-        with batch_norm_errors():
+        with _batch_norm_errors():
             logs: dict[str, Tensor] = self.module(batch)
         self.fabric.backward(logs["loss"])
         if self.options.clip is not None:
@@ -305,7 +288,7 @@ class Trainer:
         if reason is None:
             return
         again = self.training.guard == "recover" and at.attempt + 1 < collapse.MAX_ATTEMPTS
-        options = recovery(self.training, at.attempt + 1)
+        options = _recovery(self.training, at.attempt + 1)
         action = (
             f"started again with learning rate {options.scaled_lr:g} and gradient clipping at {options.clip:g}"
             if again
@@ -387,7 +370,7 @@ class Trainer:
 
 
 @contextlib.contextmanager
-def batch_norm_errors() -> Iterator[None]:
+def _batch_norm_errors() -> Iterator[None]:
     """Say what to do where batch normalisation has a single value of a channel to learn from."""
     try:
         yield
@@ -400,7 +383,7 @@ def batch_norm_errors() -> Iterator[None]:
         ) from error
 
 
-def recovery(training: Training, attempt: int) -> Training:
+def _recovery(training: Training, attempt: int) -> Training:
     """Return the options of an attempt: as asked for at first, then with clipping and a third of the rate each time."""
     return (
         training

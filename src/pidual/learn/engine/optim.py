@@ -21,20 +21,17 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
     """
     lr = training.scaled_lr
     defaults = {"lr": lr, "momentum": training.momentum, "weight_decay": training.weight_decay}
-    groups: dict[str, list[dict[str, Any]]] = {"dense": [], "sparse": [], "adam": [], "sparse adam": []}
+    groups: dict[str, list[dict[str, Any]]] = {"dense": [], "sparse": [], "adam": []}
     for group in training.decay_groups(method, [{**defaults, **group} for group in method.param_groups()]):
         options = dict(group)
-        sparse, adam = options.pop("sparse", False), options.pop("adam", False)
-        if sparse and not adam:
+        kind = next((kind for kind in ("sparse", "adam") if options.pop(kind, False)), "dense")
+        if kind == "sparse":
             options |= {"lr": options["lr"] / (1 - options["momentum"]), "momentum": 0.0, "weight_decay": 0.0}
-        options = {"constant": adam, **options, "base_lr": options["lr"]}
-        if adam:
+        options = {"constant": kind == "adam", **options, "base_lr": options["lr"]}
+        if kind == "adam":
             del options["momentum"]
-            if sparse:
-                del options["weight_decay"]
         else:
             options["nesterov"] = training.nesterov and options["momentum"] > 0
-        kind = "sparse adam" if sparse and adam else "adam" if adam else "sparse" if sparse else "dense"
         groups[kind].append(options)
     made: list[torch.optim.Optimizer] = []
     if groups["dense"]:
@@ -43,20 +40,18 @@ def make_optimizers(method: Method, training: Training) -> list[torch.optim.Opti
         made.append(torch.optim.SGD(groups["sparse"], lr=lr, foreach=False))
     if groups["adam"]:
         made.append(torch.optim.Adam(groups["adam"], lr=lr))
-    if groups["sparse adam"]:
-        made.append(torch.optim.SparseAdam(groups["sparse adam"], lr=lr))
     return made
 
 
 def clip_gradients(module: nn.Module, max_norm: float) -> None:
     """Scale all gradients down so that their global norm is at most `max_norm`; sparse ones count by their values."""
-    gradients = [gradient_values(parameter) for parameter in module.parameters() if parameter.grad is not None]
+    gradients = [_gradient_values(parameter) for parameter in module.parameters() if parameter.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
     torch._foreach_mul_(gradients, scale)
 
 
-def gradient_values(parameter: Tensor) -> Tensor:
+def _gradient_values(parameter: Tensor) -> Tensor:
     """Return the gradient of a parameter, or the values of its sparse gradient, to be changed in place."""
     gradient = parameter.grad
     assert gradient is not None

@@ -29,30 +29,15 @@ PRODUCTS = {
 
 @dataclass
 class Scored:
-    """Predictions for a chunk of items.
+    """Predictions for a chunk of items."""
 
-    Parameters
-    ----------
-    rows : int array (R,)
-        Positions of the annotations of these items, grouped by item.
-    items : int array (B,)
-        The items, numbered as in `Rows.groups`.
-    item : int array (R,)
-        Which of these items each annotation is about.
-    input : int array (R,)
-        Which of the inputs each annotation is about; rows of an item may have several.
-    probabilities : float array (U, K)
-        Class probabilities of the inputs, by networks that have not seen them where there are such.
-    columns : dict of arrays (R,)
-        What else the method says about each annotation.
-    """
-
-    rows: NDArray[np.int64]
-    items: NDArray[np.int64]
-    item: NDArray[np.int64]
-    input: NDArray[np.int64]
+    rows: NDArray[np.int64]  # (R,), positions of the annotations of these items, grouped by item
+    items: NDArray[np.int64]  # (B,), the items, numbered as in `Rows.groups`
+    item: NDArray[np.int64]  # (R,), which of these items each annotation is about
+    input: NDArray[np.int64]  # (R,), which of the inputs each annotation is about; rows of an item may have several
+    # (U, K), class probabilities of the inputs, by networks that have not seen them where there are such
     probabilities: NDArray[np.float32]
-    columns: dict[str, NDArray[np.generic]]
+    columns: dict[str, NDArray[np.generic]]  # (R,), what else the method says about each annotation
 
     def of_items(self) -> NDArray[np.float64]:
         """Return the class probabilities of the items (B, K): the mean over their inputs."""
@@ -65,10 +50,10 @@ class Scored:
 
 def predict_logits(method: Method, rows: Rows, x_rows: Tensor, fabric: Fabric) -> Tensor:
     """Return the logits of the given rows of x, in evaluation mode, on the CPU in float32."""
-    return logits_of(method, rows.take_x(x_rows), fabric)
+    return _logits_of(method, rows.take_x(x_rows), fabric)
 
 
-def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = None) -> Tensor:
+def _logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = None) -> Tensor:
     """Return the logits of these inputs, in the same way; in float64 where the method computes so.
 
     With `fold`, those of networks that have not seen the items of these folds, where there are such.
@@ -84,7 +69,7 @@ def logits_of(method: Method, x: Tensor, fabric: Fabric, fold: Tensor | None = N
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def on_device(method: Method, fabric: Fabric) -> Method:
+def _on_device(method: Method, fabric: Fabric) -> Method:
     """Move the method to the device of a Fabric, if it is elsewhere: to ask all of its parts takes long."""
     first = next(method.parameters(), None)
     if first is not None and first.device == fabric.device:
@@ -110,15 +95,15 @@ def evaluate(method: Method, rows: Rows, fabric: Fabric) -> tuple[float, float]:
 
 def predict_rows(method: Method, rows: Rows, fabric: Fabric) -> Tensor:
     """Return the logits of every row."""
-    return torch.cat([*chunks_of_logits(method, rows, fabric)])
+    return torch.cat([*_chunks_of_logits(method, rows, fabric)])
 
 
 def predict_labels(method: Method, rows: Rows, fabric: Fabric) -> NDArray[np.int64]:
     """Return the predicted class of every row."""
-    return torch.cat([logits.argmax(1) for logits in chunks_of_logits(method, rows, fabric)]).numpy()
+    return torch.cat([logits.argmax(1) for logits in _chunks_of_logits(method, rows, fabric)]).numpy()
 
 
-def chunks_of_logits(method: Method, rows: Rows, fabric: Fabric) -> Iterator[Tensor]:
+def _chunks_of_logits(method: Method, rows: Rows, fabric: Fabric) -> Iterator[Tensor]:
     """Yield the logits of all rows, a chunk of them at a time."""
     for index in torch.arange(len(rows)).split(CHUNK):
         yield predict_logits(method, rows, rows.x_row[index], fabric)
@@ -129,22 +114,22 @@ def predict_probabilities(method: Method, x: Tensor | Lazy, fabric: Fabric) -> I
 
     Our own networks on vectors compute in double: in single precision a row's last digits depend on the rows around it.
     """
-    method = on_device(method, fabric)
-    in_double = is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
+    method = _on_device(method, fabric)
+    in_double = _is_on_vectors(method) and fabric.device.type in ("cpu", "cuda")
     for start in range(0, len(x), CHUNK):
         stop = min(start + CHUNK, len(x))
         part = x[start:stop] if isinstance(x, Tensor) else torch.from_numpy(x.take(np.arange(start, stop)))
-        with InDouble() if in_double else contextlib.nullcontext():
-            logits = logits_of(method, part.double() if in_double else part, fabric)
+        with _InDouble() if in_double else contextlib.nullcontext():
+            logits = _logits_of(method, part.double() if in_double else part, fabric)
         yield logits.double().softmax(1).numpy()
 
 
-def is_on_vectors(method: Method) -> bool:
+def _is_on_vectors(method: Method) -> bool:
     """Return whether the prediction network is an MLP, and no network of the user or of images."""
     return isinstance(method.f, MLP)
 
 
-class InDouble(TorchFunctionMode):
+class _InDouble(TorchFunctionMode):
     """Computes products of matrices in double, whatever their numbers; what is made of them stays double."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -167,7 +152,7 @@ def score_rows(
         index, item = rows.groups.members(chunk)
         x_rows, where = rows.x_row[index].unique(return_inverse=True)
         fold = torch.zeros_like(x_rows).scatter_(0, where, rows.fold[index])  # of equal inputs it is the same
-        logits = logits_of(method, rows.take_x(x_rows), fabric, fold)
+        logits = _logits_of(method, rows.take_x(x_rows), fabric, fold)
         columns = [
             per_row(method, rows, part, position[part], logits[inputs], fabric)
             for part, inputs in zip(index.split(8 * CHUNK), where.split(8 * CHUNK), strict=True)

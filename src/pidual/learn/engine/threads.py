@@ -32,10 +32,10 @@ def choose_threads(method: Method, batch_size: int, asked: int | None = None) ->
             raise UsageError(f"threads must be a whole number from 1 to {cores}, the number of cores, not {asked!r}.")
         return int(asked)
     chosen = any(os.environ.get(name) for name in CHOSEN_OUTSIDE)
-    return 1 if not chosen and is_small(method, batch_size) else torch.get_num_threads()
+    return 1 if not chosen and _is_small(method, batch_size) else torch.get_num_threads()
 
 
-def is_small(method: Method, batch_size: int) -> bool:
+def _is_small(method: Method, batch_size: int) -> bool:
     """Return whether a step takes at most SMALL multiply-adds forward; networks with convolutions are not small."""
     if any(parameter.ndim > 2 for parameter in method.parameters()):
         return False

@@ -1,4 +1,4 @@
-"""The methods, by name. A new one has its line in METHODS here, and its name in METHOD_NAMES of `cli/names.py`."""
+"""The methods, by name. A new one has its place in METHODS here, and its name in METHOD_NAMES of `cli/names.py`."""
 
 from ...errors import UsageError
 from ...errors.messages import no_method
@@ -25,28 +25,12 @@ from .sop_plus import SOPPlus
 from .tram import TRAM
 from .tram_plus_plus import TRAMPlusPlus
 
-METHODS: dict[str, type[Method]] = {
-    "ce": CE,
-    "forward_t": ForwardT,
-    "co_teaching": CoTeaching,
-    "divide_mix": DivideMix,
-    "elr": ELR,
-    "elr_plus": ELRPlus,
-    "sop": SOP,
-    "sop_plus": SOPPlus,
-    "cores": CORES,
-    "cores_star": CORESStar,
-    "pes": PES,
-    "pes_semi": PESSemi,
-    "het": HET,
-    "het_xl": HETXL,
-    "tram": TRAM,
-    "tram_plus_plus": TRAMPlusPlus,
-    "afm": AFM,
-    "distill_pi": DistillPI,
-    "pi_dual": PiDual,
-    "pi_dual_plus": PiDualPlus,
-    "latent_truth": LatentTruth,
+METHODS: dict[str, type[Method]] = {  # by the names of their files
+    method.__module__.rpartition(".")[2]: method
+    for method in (
+        *(CE, ForwardT, CoTeaching, DivideMix, ELR, ELRPlus, SOP, SOPPlus, CORES, CORESStar, PES, PESSemi),
+        *(HET, HETXL, TRAM, TRAMPlusPlus, AFM, DistillPI, PiDual, PiDualPlus, LatentTruth),
+    )
 }
 
 
@@ -56,29 +40,4 @@ def check_method(name: str, *groups: str) -> None:
         raise UsageError(no_method(name, METHODS, groups))
 
 
-__all__ = [
-    "AFM",
-    "CE",
-    "CORES",
-    "ELR",
-    "HET",
-    "HETXL",
-    "METHODS",
-    "PES",
-    "SOP",
-    "TRAM",
-    "CORESStar",
-    "CoTeaching",
-    "DistillPI",
-    "DivideMix",
-    "ELRPlus",
-    "ForwardT",
-    "LatentTruth",
-    "Method",
-    "PESSemi",
-    "PiDual",
-    "PiDualPlus",
-    "SOPPlus",
-    "TRAMPlusPlus",
-    "check_method",
-]
+__all__ = ["METHODS", "LatentTruth", "Method", "PiDual", "PiDualPlus", "check_method"]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...options import Count
 from .base import PI, Batch, Scan, Spec
 from .kinds import WithPI
-from .parts import PITower
+from .parts.pi_tower import PITower
 
 
 class AFM(WithPI):

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from ...options import Positive, Share, ShareBelowOne
 from .base import Batch, Method, Spec
-from .parts import growth, kept_mean, log_mean_softmax, second_network, small_loss
+from .parts.networks import log_mean_softmax, second_network
+from .parts.processes import kept_mean
+from .parts.selection import growth, small_loss
 
 
 class CoTeaching(Method):

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from ...options import NotNegative, Share, Span
 from .base import Batch, Method, Scan, Spec
-from .parts import epoch_after, gather, growth, kept_mean, n_processes, sum_over_processes
+from .parts.processes import gather, kept_mean, n_processes, sum_over_processes
+from .parts.selection import epoch_after, growth
 
 TINY = 1e-8
 

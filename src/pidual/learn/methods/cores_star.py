@@ -18,7 +18,9 @@ from ...options import NotNegative, Share, Span
 from .base import Batch, Spec
 from .cores import CORES
 from .kinds import WithStrongView
-from .parts import epoch_after, first_network, kept_mean
+from .parts.networks import first_network
+from .parts.processes import kept_mean
+from .parts.selection import epoch_after
 
 
 class CORESStar(WithStrongView):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ...options import Count, Positive, Share
 from .afm import AFM
 from .base import Batch, Method, Spec
-from .parts import first_network
+from .parts.networks import first_network
 
 
 class DistillPI(Method):

@@ -27,11 +27,9 @@ from torch.nn import functional as F
 
 from ...options import NotNegative, Positive, Share
 from .base import Batch, Method, Scan, Spec
-from .parts.mixing import half, mixup, repeated, sharpen
 from .parts.networks import second_network
-from .parts.phases import growth
 from .parts.processes import kept_mean, n_processes, of_first_process, sum_over_processes
-from .parts.selection import clean_posterior
+from .parts.selection import clean_posterior, growth, half, mixup, repeated, sharpen
 
 TINY = 1e-12
 
@@ -125,9 +123,9 @@ class DivideMix(Method):
     def targets(self, k: int, batch: Batch) -> Tensor:
         """Return q of the rows of network k before they are mixed: labels refined, or guessed by both networks."""
         net, partner = self.nets[k], self.nets[1 - k]
-        own = mean_softmax(net, batch)  # in training mode: batch normalisation takes note
+        own = _mean_softmax(net, batch)  # in training mode: batch normalisation takes note
         partner.eval()
-        guess = (own + mean_softmax(partner, batch)) / 2
+        guess = (own + _mean_softmax(partner, batch)) / 2
         partner.train(net.training)
         w = self.w[1 - k][batch.index, None]
         refined = w * F.one_hot(batch.y_noisy, self.n_classes) + (1 - w) * own
@@ -178,7 +176,7 @@ class DivideMix(Method):
         return {"noise_posterior": (1 - w).masked_fill(batch.index < 0, torch.nan)}
 
 
-def mean_softmax(net: nn.Module, batch: Batch) -> Tensor:
+def _mean_softmax(net: nn.Module, batch: Batch) -> Tensor:
     """Return the mean over the views of a network's class probabilities."""
     p: Tensor = net(torch.cat(batch.views)).float().softmax(1)
     return p.view(len(batch.views), len(batch.index), -1).mean(0)

@@ -30,7 +30,7 @@ class ELR(WithMemory):
     lam : float
         Strength of the pull towards that target (authors, CIFAR-10: 3; the paper tunes over 1, 3, 7).
     **memory
-        Where the targets are kept, and how they are stored (`WithMemory`).
+        Where the targets are kept (`WithMemory`).
     """
 
     title = "ELR"

@@ -31,7 +31,10 @@ from ...options import NotNegative, Share
 from .base import Batch, Spec
 from .elr import TINY
 from .kinds import WithMemory
-from .parts import SampleMemory, half, mixup, n_processes, second_network, update_average
+from .parts.memory import SampleMemory
+from .parts.networks import second_network, update_average
+from .parts.processes import n_processes
+from .parts.selection import half, mixup
 
 
 class ELRPlus(WithMemory):

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from ..answers.design import Design
 from ..answers.judging import Judge
 from ..answers.misleading import Misleading
-from ..answers.model import FULL_CLASSES, AnswerModel
+from ..answers.model import PRECISION, AnswerModel
 from ..answers.posterior import Temper
-from ..answers.rows import annotator_column
 from ..batch import Spec
 from .base import Method
 
@@ -45,23 +44,11 @@ class FittedTruth(Method):
 
     def __init__(self, f: nn.Module, spec: Spec, *, bends: Sequence[int] = (), own: bool = False):
         super().__init__(f, spec)
-        self.sizes, self.who, self.bends = spec.cardinalities, annotator_column(spec), tuple(bends)
+        self.sizes, self.who, self.bends = spec.cardinalities, spec.annotator_column, tuple(bends)
         k, numbers = spec.n_classes, sum(1 + n for n in bends)
-        p = sum(spec.cardinalities) + numbers
-        shapes: dict[str, tuple[int, ...]] = {
-            "skill": (p,),
-            "favourites": (p, k),
-            "confusions": (k, k) if k <= FULL_CLASSES else (2, k),
-            "own": (spec.n_annotators if own else 0, k, k),
-            "bias": (k,),
-            "log_sharpness": (),
-            "design_bends": (sum(bends),),
-            "design_mean": (numbers,),
-            "design_std": (numbers,),
-            "temper": (2,),
-            "log_share": (k,),
-            "misleading": (3,),
-        }
+        shapes = AnswerModel.shapes(k, sum(spec.cardinalities) + numbers, spec.n_annotators if own else 0)
+        shapes |= {"design_bends": (sum(bends),), "design_mean": (numbers,), "design_std": (numbers,)}
+        shapes |= {"temper": (2,), "log_share": (k,), "misleading": (3,)}
         self.answers = nn.Module()
         for name, shape in shapes.items():
             self.answers.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
@@ -95,8 +82,7 @@ class FittedTruth(Method):
     @property
     def learned(self) -> Judge:
         """Return what was learned about answers."""
-        names = ("skill", "favourites", "confusions", "own", "bias", "log_sharpness")
-        model = AnswerModel(*(self._value(name) for name in names))
+        model = AnswerModel(*(self._value(name) for name in PRECISION))
         rate, follow, sharp = self._value("misleading").tolist()
         misleading = Misleading(rate, follow, sharp) if rate else None
         return Judge(model, Temper(*self._value("temper").tolist()), self._value("log_share"), misleading)

@@ -15,10 +15,9 @@ read; ours works on a copy. Estimating T takes rows x classes numbers of memory 
 import torch
 from torch import Tensor, nn
 
-from ...options import Share
 from .base import Batch, Method, Scan, Spec
 from .ce import CE
-from .parts import first_network
+from .parts.networks import first_network
 
 TINY = 1e-7
 PERCENTILE = 97
@@ -32,8 +31,6 @@ class ForwardT(Method):
     outlier_filter : bool
         Leave out the surest 3 % of the rows when the example of a class is chosen (authors: yes, but not on CIFAR-100).
         Turn it off with many classes: a class with fewer than 3 % of the rows then has none of its own left.
-    smoothing : float
-        Share of the identity, which means no confusions, that is mixed into the estimated T (authors: 0).
     """
 
     title = "Forward-T"
@@ -48,10 +45,9 @@ class ForwardT(Method):
         second: nn.Module | None = None,
         *,
         outlier_filter: bool = True,
-        smoothing: Share = 0.0,
     ):
         super().__init__(f, spec)
-        self.outlier_filter, self.smoothing = outlier_filter, smoothing
+        self.outlier_filter = outlier_filter
         self.before, self.before_training = CE(first_network(f, second), spec), {"select": "lowest_loss"}
         self.T = nn.Buffer(torch.eye(spec.n_classes))
 
@@ -69,7 +65,7 @@ class ForwardT(Method):
         before = self.before
         if epoch == 0 and before is not None:
             eta = scan(lambda batch: before.logits(batch.x).float().softmax(1))
-            self.T.copy_(estimate_transition(eta, outlier_filter=self.outlier_filter, smoothing=self.smoothing))
+            self.T.copy_(estimate_transition(eta, outlier_filter=self.outlier_filter))
 
     def per_row(self, batch: Batch, logits: Tensor) -> dict[str, Tensor]:
         """Return 1 - P(y = y_noisy | x, y_noisy): what p and T together say about the label."""
@@ -78,7 +74,7 @@ class ForwardT(Method):
         return {"posterior_noise": 1 - right / joint.sum(1).clamp(min=1e-30)}
 
 
-def estimate_transition(eta: Tensor, *, outlier_filter: bool, smoothing: float) -> Tensor:
+def estimate_transition(eta: Tensor, *, outlier_filter: bool) -> Tensor:
     """Estimate the transition matrix (K, K) of class probabilities (N, K); every row sums to 1."""
     rank = -(-PERCENTILE * (len(eta) - 1) // 100) + 1  # of the percentile, taken upwards to a value that occurs
     anchors = []
@@ -87,6 +83,6 @@ def estimate_transition(eta: Tensor, *, outlier_filter: bool, smoothing: float) 
         if outlier_filter and below.any():  # none is below where nearly all are the same
             column = column.where(below, -1.0)
         anchors.append(column.argmax())
-    rows, identity = eta[torch.stack(anchors)], torch.eye(eta.shape[1])
+    rows = eta[torch.stack(anchors)]
     sums = rows.sum(1, keepdim=True)
-    return smoothing * identity + (1 - smoothing) * torch.where(sums > 0, rows / sums, identity)
+    return torch.where(sums > 0, rows / sums, torch.eye(eta.shape[1]))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ...options import Count, Positive
 from ..nets import glorot_linear
 from .base import Batch, Method, Spec
-from .parts import Draws, covariance, covariance_rank, log_mean_probability
+from .parts.monte_carlo import Draws, covariance, covariance_rank, log_mean_probability
 
 
 class HET(Method):

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 from ..batch import in_full_precision
 from ..nets import PILinear
 from .base import Batch, Method, Spec
-from .parts import PITower, SampleMemory
+from .parts.memory import SampleMemory
+from .parts.pi_tower import PITower
 
 
 class WithPI(Method):
@@ -61,17 +62,15 @@ class WithMemory(Method):
     ----------
     memory : "auto", "memory" or "disk"
         Where the numbers of each row are stored: "memory", "disk", or "auto", which is disk above a gigabyte.
-    memory_dtype : "float32", "float16" or "bfloat16"
-        Number format of these: float32, float16 or bfloat16. float16 cannot hold 1e-8, with which SOP starts.
     """
 
-    def __init__(self, f: nn.Module, spec: Spec, *, memory: str = "auto", memory_dtype: str = "float32"):
+    def __init__(self, f: nn.Module, spec: Spec, *, memory: str = "auto"):
         super().__init__(f, spec)
-        self._rows, self._where, self._dtype = spec.n_train, memory, memory_dtype
+        self._rows, self._where = spec.n_train, memory
 
     def remember(self, width: int, std: float = 0.0) -> SampleMemory:
         """Remember so many numbers of every row, which begin at 0 or normal with this standard deviation."""
-        return SampleMemory(self._rows, width, std=std, dtype=self._dtype, where=self._where)
+        return SampleMemory(self._rows, width, std=std, where=self._where)
 
 
 class WithStrongView(Method):
@@ -91,12 +90,6 @@ class WithStrongView(Method):
         the weak view is a fixed target if `detach`.
         """
         weak, strong = self.f(cat(batch.views)).chunk(2)
-        return weak, strong, consistency(weak, strong, detach=detach)
-
-
-def consistency(weak: Tensor, strong: Tensor, *, detach: bool = True) -> Tensor:
-    """Return KL( softmax weak || softmax strong ) of every row; the weak view is a fixed target if `detach`."""
-    weak, strong = in_full_precision(weak), in_full_precision(strong)
-    target = weak.log_softmax(1)
-    target = target.detach() if detach else target
-    return F.kl_div(strong.log_softmax(1), target, reduction="none", log_target=True).sum(1)
+        log_weak, log_strong = (in_full_precision(logits).log_softmax(1) for logits in (weak, strong))
+        target = log_weak.detach() if detach else log_weak
+        return weak, strong, F.kl_div(log_strong, target, reduction="none", log_target=True).sum(1)

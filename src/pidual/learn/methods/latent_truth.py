@@ -27,7 +27,8 @@ from ..answers.model import Answers, fit_answer_model
 from ..batch import in_full_precision
 from ..closed_form.alternate import log_confusions, vote_shares
 from .base import Batch, Method, Scan, Spec
-from .parts import SampleMemory, log_mean_softmax, second_network
+from .parts.memory import SampleMemory
+from .parts.networks import log_mean_softmax, second_network
 
 FIT_NUMBERS = 2**24  # items x classes that the answer model is fitted to
 FIT_STEPS = 20  # of L-BFGS; with 60 the model fits the answers better, and J is no better
@@ -147,11 +148,10 @@ def read_answers(scan: Scan, spec: Spec) -> tuple[Answers, Int[Tensor, " n"], ND
     vote = read(lambda batch: batch.index if batch.vote is None else batch.vote)
     _, vote, count = vote.unique(return_inverse=True, return_counts=True)
     numbers = read(lambda batch: batch.a.numbers).numpy()
-    who = spec.code_names.index("annotator") if "annotator" in spec.code_names else None
     answers = Answers.build(
         item,
         read(lambda batch: batch.y_noisy).numpy(),
-        Design.fit(spec.cardinalities, who, numbers),
+        Design.fit(spec.cardinalities, spec.annotator_column, numbers),
         read(lambda batch: batch.a.codes).numpy(),
         numbers,
         n_items=len(first),

@@ -12,7 +12,7 @@ Prediction uses f. Batch normalisation of frozen layers keeps counting, as in th
 
 Bai et al., "Understanding and improving early stopping for learning with noisy labels", NeurIPS 2021, arXiv
 2106.15853. In the released code the optimizer never gets the new layers, which then keep the weights of the Adam
-phases; here all layers train on confident rows, and `train_new_layers=False` gives the released behaviour.
+phases; here all layers train on confident rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,9 @@ from ...data.pi.random_pi import derive_seed
 from ...errors import UsageError
 from ...options import NotNegative, Share, ShareAboveZero
 from .base import Batch, Method, Scan, Spec
-from .parts.mixing import repeated
 from .parts.networks import classifier, last_stage, reinitialise
 from .parts.processes import kept_mean, n_processes, of_first_process
-from .parts.selection import class_weights
+from .parts.selection import class_weights, repeated
 
 AUTHORS_STEPS = 2000  # of Adam: 7 and 5 epochs of 45,000 rows in batches of 128
 HIGHEST_LR = 0.05
@@ -37,21 +36,12 @@ HIGHEST_LR = 0.05
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the run.
-
-    Parameters
-    ----------
-    name : str
-    epochs : int
-    trained : set of str
-        Names of the parameters of f that it trains.
-    fresh : sequence of modules
-        Layers that begin it with new weights, and that Adam trains; without any, SGD does.
-    """
+    """A part of the run."""
 
     name: str
     epochs: int
-    trained: frozenset[str]
+    trained: frozenset[str]  # names of the parameters of f that it trains
+    # layers that begin it with new weights, and that Adam trains; without any, SGD does
     fresh: Sequence[nn.Module] = ()
 
 
@@ -71,8 +61,6 @@ class PES(Method):
     refine_lr : float
         Learning rate of Adam in both (authors: 1e-4). A phase of fewer steps than the authors' 2,000 has a rate that is
         higher in proportion, up to 0.05: layers still random would choose the confident rows at random.
-    train_new_layers : bool
-        Let the new last stage and classifier keep learning in the rest of the run (released code: they do not).
     """
 
     title = "PES"
@@ -91,21 +79,16 @@ class PES(Method):
         t2: Share = 0.035,
         t3: Share = 0.025,
         refine_lr: NotNegative = 1e-4,
-        train_new_layers: bool = True,
     ):
         super().__init__(f, spec)
         self.refine_lr = refine_lr
-        self.phases = self.plan({"all rows": t1, "last stage": t2, "classifier": t3}, spec.epochs, train_new_layers)
-        if not self.phases[-1].trained:
-            raise UsageError(
-                f"train_new_layers=False leaves nothing of {type(f).__name__} to train: all its layers are new ones."
-            )
+        self.phases = self.plan({"all rows": t1, "last stage": t2, "classifier": t3}, spec.epochs)
         self.seed = nn.Buffer(torch.randint(2**62, ()))  # of new weights
         self.batch_size = nn.Buffer(torch.zeros((), dtype=torch.int64))  # of all processes together
         self.confident = nn.Buffer(torch.ones(spec.n_train, dtype=torch.bool))
         self.class_weight = nn.Buffer(torch.ones(spec.n_classes))
 
-    def plan(self, shares: Mapping[str, float], epochs: int, train_new_layers: bool) -> list[Phase]:
+    def plan(self, shares: Mapping[str, float], epochs: int) -> list[Phase]:
         """Return the phases: these shares of the run, then the last one.
 
         Each has at least one epoch, unless its share is 0. In a run of fewer epochs than phases, only the first and
@@ -116,11 +99,10 @@ class PES(Method):
             lengths = {name: length if name == "all rows" else 0 for name, length in lengths.items()}
         free = frozenset(name for name, parameter in self.f.named_parameters() if parameter.requires_grad)
         fresh = self.fresh_layers()
-        new = {name: free & names_in(self.f, layers) for name, layers in fresh.items()}
-        late = next(iter(new.values()))  # the first fresh start includes the later ones
+        new = {name: free & _names_in(self.f, layers) for name, layers in fresh.items()}
         phases = [Phase(name, lengths[name], new.get(name, free), fresh.get(name, ())) for name in shares]
         left = max(0, epochs - sum(lengths.values()))
-        return [*phases, Phase(self.last_phase, left, free if train_new_layers else free - late)]
+        return [*phases, Phase(self.last_phase, left, free)]
 
     def at(self, epoch: int) -> Phase:
         """Return the phase of an epoch."""
@@ -214,7 +196,7 @@ class PES(Method):
         return {"disagreement": (logits.argmax(1) != batch.y_noisy).float()}
 
 
-def names_in(f: nn.Module, layers: Sequence[nn.Module]) -> set[str]:
+def _names_in(f: nn.Module, layers: Sequence[nn.Module]) -> set[str]:
     """Return the names of the parameters of f that these layers hold."""
     held = {id(parameter) for layer in layers for parameter in layer.parameters()}
     return {name for name, parameter in f.named_parameters() if id(parameter) in held}

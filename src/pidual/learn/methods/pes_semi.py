@@ -24,7 +24,8 @@ from torch.nn import functional as F
 
 from ...options import NotNegative, Positive, Share, ShareAboveZero
 from .base import Batch, Spec
-from .parts import class_weights, growth, kept_mean, mixup, repeated, sharpen
+from .parts.processes import kept_mean
+from .parts.selection import class_weights, growth, mixup, repeated, sharpen
 from .pes import PES
 
 
@@ -45,7 +46,7 @@ class PESSemi(PES):
         Guessed labels are sharpened by the power 1 / temperature; 1 leaves them as they are (authors: 0.5).
     weight_cap : float
         Largest weight of a class; rare classes have larger weights (authors: 3).
-    refine_lr, train_new_layers
+    refine_lr
         As in PES.
     """
 
@@ -66,9 +67,8 @@ class PESSemi(PES):
         temperature: Positive = 0.5,
         weight_cap: Positive = 3.0,
         refine_lr: NotNegative = 1e-4,
-        train_new_layers: bool = True,
     ):
-        super().__init__(f, spec, t1=t1, t2=0.0, t3=t2, refine_lr=refine_lr, train_new_layers=train_new_layers)
+        super().__init__(f, spec, t1=t1, t2=0.0, t3=t2, refine_lr=refine_lr)
         self.lam, self.temperature, self.weight_cap = lam, temperature, weight_cap
         self.ramp, self.alphas, self.halfway = ramp * spec.epochs, (alpha, late_alpha), spec.epochs / 2
 

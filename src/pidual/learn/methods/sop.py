@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from ...options import NotNegative
 from .base import Batch, Spec
 from .kinds import WithMemory
-from .parts import n_processes
+from .parts.processes import n_processes
 
 TINY = 1e-4
 
@@ -36,7 +36,7 @@ class SOP(WithMemory):
     std : float
         Standard deviation of u and v at the start (authors: 1e-8). At 0 they would never move.
     **memory
-        Where u and v are kept, and how they are stored (`WithMemory`).
+        Where u and v are kept (`WithMemory`).
     """
 
     title = "SOP"

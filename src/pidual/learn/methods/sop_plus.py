@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...options import NotNegative
 from .base import Batch, Spec
 from .kinds import WithStrongView
-from .parts import n_processes, sum_over_processes
+from .parts.processes import n_processes, sum_over_processes
 from .sop import SOP, TINY
 
 
@@ -48,11 +48,11 @@ class SOPPlus(WithStrongView, SOP):
 
     def label_loss(self, batch: Batch, q: Tensor) -> Tensor:
         """Return the loss of SOP, and the balance of q."""
-        means = class_means(batch, q).clamp(TINY, 1)
+        means = _class_means(batch, q).clamp(TINY, 1)
         return super().label_loss(batch, q) - self.balance * means.log().mean()
 
 
-def class_means(batch: Batch, q: Tensor) -> Tensor:
+def _class_means(batch: Batch, q: Tensor) -> Tensor:
     """Return the mean of q (B, K) over the rows of all processes, (K,); the gradient is that of this process's rows."""
     total = sum_over_processes(batch.weight.sum()).clamp(min=1e-12)
     here = (q * batch.weight[:, None]).sum(0) * n_processes() / total

@@ -13,10 +13,9 @@ from torch import nn
 
 from ...errors import UsageError
 from ...options import check_options
-from .base import Network, Standardize
-from .given import Prior, Recalibrated, log_probabilities
-from .layers import glorot_linear, he_normal_
-from .libraries import LIBRARIES, Backbone, build_backbone
+from .base import Network, Standardize, glorot_linear, he_normal_
+from .given import Prior, Recalibrated
+from .libraries import LIBRARIES, build_backbone
 from .mlp import MLP, mlp
 from .pi_linear import PILinear
 from .resnet import PreActResNet18, ResNet34, ResNet50, WideResNet
@@ -104,23 +103,14 @@ __all__ = [
     "LIBRARIES",
     "MLP",
     "NETWORKS",
-    "STATISTICS",
     "WITHOUT_X",
-    "Backbone",
     "Network",
     "PILinear",
-    "PreActResNet18",
-    "Prior",
-    "Recalibrated",
-    "ResNet34",
-    "ResNet50",
     "SmallCNN",
     "Standardize",
-    "WideResNet",
     "build_network",
     "glorot_linear",
     "he_normal_",
-    "log_probabilities",
     "mlp",
     "network_for",
 ]

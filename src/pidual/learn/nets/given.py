@@ -24,7 +24,7 @@ class Recalibrated(nn.Module):
 
     def forward(self, p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the logits."""
-        return log_probabilities(p) * self.log_temperature.exp() + self.bias
+        return p.to(torch.float32).clamp(min=LEAST).log() * self.log_temperature.exp() + self.bias
 
 
 class Prior(nn.Module):
@@ -42,8 +42,3 @@ class Prior(nn.Module):
     def forward(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
         """Return the logits."""
         return self.bias.expand(len(x), -1)
-
-
-def log_probabilities(p: Shaped[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-    """Return the logarithms of probabilities of any number type; 0 counts as LEAST."""
-    return p.to(torch.float32).clamp(min=LEAST).log()

@@ -5,8 +5,7 @@ import itertools
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from .base import Network, Standardize
-from .layers import glorot_linear
+from .base import Network, Standardize, glorot_linear
 
 
 def mlp(in_dim: int, out_dim: int, *, width: int, depth: int, last_bias: float = 0.0) -> nn.Sequential:

@@ -67,7 +67,3 @@ class PILinear(nn.Module):
         return out + F.embedding_bag(
             index, self.table, mode="sum", per_sample_weights=known.to(self.table.dtype), sparse=self.sparse
         )
-
-    def extra_repr(self) -> str:
-        """Return the sizes, for printing."""
-        return f"categories={self.sizes.tolist()}, numbers={self.n_numbers}, width={self.width}, sparse={self.sparse}"

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...errors import UsageError
-from .base import Network, Standardize
-from .layers import conv, he_normal_, pooled
+from .base import Network, Standardize, conv, he_normal_, pooled
 
 
 def shortcut(in_channels: int, out_channels: int, stride: int, *, norm: bool = True) -> nn.Module:

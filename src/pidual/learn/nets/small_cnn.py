@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from .base import Network, Standardize
-from .layers import conv, pooled
+from .base import Network, Standardize, conv, pooled
 
 
 class SmallCNN(Network):

@@ -19,7 +19,7 @@ from .processes import gather, n_processes
 DISK_ABOVE = 2**30  # bytes beyond which a memory is kept in a file
 BLOCK = 2**24  # numbers handled at a time
 RELEASE_AFTER = 2**9  # rows read or written; each may bring up to 2 MB around it into memory
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+ITEM = torch.float32.itemsize
 
 
 class SampleMemory:
@@ -35,23 +35,16 @@ class SampleMemory:
         Training rows, and numbers per row.
     std : float
         Standard deviation of the normal initial values; 0 begins with zeros.
-    dtype : "float32", "float16" or "bfloat16"
-        How values are stored; they are read as float32.
     where : "auto", "memory" or "disk"
         "auto" keeps more than a gigabyte in a memory-mapped file.
     """
 
-    def __init__(self, n_rows: int, width: int, *, std: float = 0.0, dtype: str = "float32", where: str = "auto"):
-        if dtype not in DTYPES:
-            raise UsageError(f"memory_dtype must be one of {', '.join(DTYPES)}, not '{dtype}'.")
+    def __init__(self, n_rows: int, width: int, *, std: float = 0.0, where: str = "auto"):
         if where not in ("auto", "memory", "disk"):
             raise UsageError(f"memory must be auto, memory or disk, not '{where}'.")
-        if std and std < torch.finfo(DTYPES[dtype]).smallest_normal:
-            raise UsageError(f"{dtype} cannot hold initial values as small as {std:g}; use bfloat16 or float32.")
-        self.n_rows, self.width, self.std, self.dtype = n_rows, width, std, DTYPES[dtype]
+        self.n_rows, self.width, self.std = n_rows, width, std
         self.seed = int(torch.randint(2**62, ()))  # the same on every process, which all build the same method
-        n_bytes = n_rows * width * self.dtype.itemsize
-        self.on_disk = where == "disk" or (where == "auto" and n_bytes > DISK_ABOVE)
+        self.on_disk = where == "disk" or (where == "auto" and n_rows * width * ITEM > DISK_ABOVE)
         self.path: Path | None = None
         self._values: Tensor | None = None
         self._map: mmap.mmap | None = None
@@ -63,7 +56,7 @@ class SampleMemory:
 
     @property
     def values(self) -> Tensor:
-        """Return all rows (n_rows, width), as they are stored."""
+        """Return all rows (n_rows, width)."""
         if self._values is None:
             self.open()
         assert self._values is not None
@@ -77,7 +70,7 @@ class SampleMemory:
         shape = (self.n_rows, self.width)
         generator = torch.Generator().manual_seed(self.seed)
         if not self.on_disk:
-            self._values = torch.zeros(shape, dtype=self.dtype)
+            self._values = torch.zeros(shape)
             for block in self._values.split(self._block):
                 self._draw(block, generator)
             return
@@ -90,28 +83,28 @@ class SampleMemory:
             path.parent.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, path.unlink, missing_ok=True)  # a resume point is a copy of it
             with path.open("wb") as file:
-                file.truncate(math.prod(shape) * self.dtype.itemsize)  # zeros that take no room yet
+                file.truncate(math.prod(shape) * ITEM)  # zeros that take no room yet
                 for rows in range(0, self.n_rows if self.std else 0, self._block):
-                    block = torch.empty((min(self._block, self.n_rows - rows), self.width), dtype=self.dtype)
+                    block = torch.empty(min(self._block, self.n_rows - rows), self.width)
                     file.write(self._draw(block, generator).view(torch.uint8).numpy().data)
         if n_processes() > 1:
             distributed.barrier()
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        self._values = torch.frombuffer(self._map, dtype=self.dtype).view(shape)
+        self._values = torch.frombuffer(self._map, dtype=torch.float32).view(shape)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Return the rows at these positions in float32, on the device of `index`; NaN where the position is -1."""
-        rows = self.values[index.cpu().clamp(min=0)].float().to(index.device)
+        """Return the rows at these positions, on the device of `index`; NaN where the position is -1."""
+        rows = self.values[index.cpu().clamp(min=0)].to(index.device)
         self._release(len(index))
         return rows.masked_fill((index < 0)[:, None], math.nan)
 
     def update(self, index: Tensor, values: Tensor) -> None:
         """Write rows, this process's and those that the others write at the same step."""
-        index, values = index.detach(), self._rounded(values.detach().float())
+        index, values = index.detach(), values.detach().float()
         if n_processes() > 1:
             index, values = gather(index), gather(values)
-        self.values[index.cpu()] = values.to(self.dtype).cpu()
+        self.values[index.cpu()] = values.cpu()
         self._release(len(index))
 
     def save(self, path: Path) -> None:
@@ -126,14 +119,14 @@ class SampleMemory:
 
     def load(self, path: Path) -> None:
         """Read all rows from a file that `save` wrote."""
-        expected = self.values.numel() * self.dtype.itemsize
+        expected = self.values.numel() * ITEM
         if path.stat().st_size != expected:
             raise OSError(f"{path} has {path.stat().st_size} bytes, not the {expected} of {self.n_rows} rows")
         with path.open("rb") as file:
             for block in self.values.split(self._block):
-                data = bytearray(block.numel() * self.dtype.itemsize)
+                data = bytearray(block.numel() * ITEM)
                 file.readinto(data)
-                block.copy_(torch.frombuffer(data, dtype=self.dtype).view_as(block))
+                block.copy_(torch.frombuffer(data, dtype=torch.float32).view_as(block))
 
     @property
     def _block(self) -> int:
@@ -150,13 +143,3 @@ class SampleMemory:
         if self._map is not None and self._touched > RELEASE_AFTER and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
             self._touched = 0
-
-    def _rounded(self, values: Tensor) -> Tensor:
-        """Round to values that the store can hold: bfloat16 up or down at random, right on average.
-
-        Rounding to the nearest would undo every change below a 256th of the value, such as SOP's at small rates.
-        """
-        if self.dtype != torch.bfloat16:
-            return values.to(self.dtype).float()
-        bits = values.view(torch.int32)
-        return ((bits + torch.randint_like(bits, 2**16)) & -(2**16)).view(torch.float32)

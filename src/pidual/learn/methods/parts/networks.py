@@ -73,7 +73,7 @@ def second_network(f: nn.Module, given: nn.Module | None, *, beside: bool = True
     if given is None and type(f) in NETWORKS.values():
         return fresh_copy(f)
     second = copy.deepcopy(f) if given is None else given
-    if beside and same_weights(f, second):
+    if beside and _same_weights(f, second):
         last = classifier(second)
         if last is None:
             raise UsageError(
@@ -89,7 +89,7 @@ def first_network(f: nn.Module, given: nn.Module | None) -> nn.Module:
     return second_network(f, given, beside=False)
 
 
-def same_weights(f: nn.Module, g: nn.Module) -> bool:
+def _same_weights(f: nn.Module, g: nn.Module) -> bool:
     """Return whether two networks have parameters, all equal; those without values (on meta) are not."""
     pairs = list(zip(f.parameters(), g.parameters(), strict=False))
     return bool(pairs) and all(not one.is_meta and torch.equal(one, two) for one, two in pairs)
