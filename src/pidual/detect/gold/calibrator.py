@@ -22,7 +22,7 @@ SD_SHARPNESS, SD_INPUTS = 0.35, 0.3
 SD_CLASSES, SD_ANNOTATORS = (0.25, 1.0), (1e-5, 0.03, 0.1, 0.3)  # the first of annotators is as good as 0
 LEAST_ANSWERS, MOST_ANNOTATORS = 5, 500  # answers to gold that an annotator needs for a weight, and weights at the most
 LEAST = 1e-4  # probability; a tenth of a percent in all, where there are more than ten classes
-ROUNDS, GAIN = 30, 1e-6  # of Newton's method, and what the last one may gain
+ROUNDS, GAIN = 30, 1e-6  # of Newton's method, and what a step must gain
 CHUNK = 2**21  # numbers of a design that are worked out at once
 NEGLIGIBLE = 1e-4  # weight of a fit that is left out
 FOLDS = 5
@@ -93,7 +93,7 @@ class Calibrator:
         columns = np.append(np.arange(k + 2), k + 2 + people)
         parts = list(_design(gold, truth, people, n_annotators))
         fits, evidence = list[Floats](), list[float]()
-        for sd_c, sd_w in product(SD_CLASSES, SD_ANNOTATORS):
+        for sd_w, sd_c in product(SD_ANNOTATORS, SD_CLASSES):  # each begins with the one before
             sds = np.array([sd_c] * k + [SD_SHARPNESS, SD_INPUTS] + [sd_w] * len(people))
             theta, found = _newton(parts, k, sds**-2.0, fits[-1] if fits else None)
             fits.append(theta)
@@ -199,13 +199,13 @@ def _newton(parts: list[Part], k: int, precision: Floats, start: Floats | None) 
     value, slope, curvature = posterior(theta)
     for _ in range(ROUNDS):
         step = np.linalg.solve(curvature, slope)
+        if slope @ step < GAIN:  # twice what it gains, close to the top
+            break
         new = posterior(theta + step)
-        while new[0] < value - GAIN and np.abs(step).max() > GAIN:
+        while new[0] < value:
             step = step / 2
             new = posterior(theta + step)
-        gain, theta, (value, slope, curvature) = new[0] - value, theta + step, new
-        if gain < GAIN:
-            break
+        theta, (value, slope, curvature) = theta + step, new
     return theta, value + 0.5 * float(np.log(precision).sum() - np.linalg.slogdet(curvature)[1])
 
 

@@ -118,7 +118,8 @@ class Known:
         with np.errstate(invalid="ignore"):
             value = np.clip(expected / n + mu + keep * (d - mu), 0.5 / (n + 1), 1 - 0.5 / (n + 1))
         low, high = _on_logits(value, np.sqrt(keep * v + (1 - keep**2) * var_mu), min(len(self.gold) - 2, DEGREES))
-        return value, low, high
+        with np.errstate(invalid="ignore", divide="ignore"):  # n answers have n + 1 possible accuracies
+            return value, np.floor(low * n) / n, np.ceil(high * n) / n
 
 
 def estimate_mean(y: Floats, m: Floats, mean_m: float, n_items: int, *, rest: bool = False) -> Interval:
