@@ -30,7 +30,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     label_quality : array (N,)
         Probability that each label is right.
     """
-    quality = check_quality(label_quality)
+    quality = _check_quality(label_quality)
     if np.ptp(quality) < 1e-6:
         note = "All labels have the same quality, so none stands out; train longer or check the inputs."
         return Cutoff("auto", 0.0, note)
@@ -59,7 +59,7 @@ def fixed_cutoff(value: float) -> Cutoff:
 
 def find_issues(cutoff: Cutoff, label_quality: npt.ArrayLike) -> Mask:
     """Return which labels are issues under a cut-off, as a bool array (N,)."""
-    return np.asarray(check_quality(label_quality) < cutoff.value)
+    return np.asarray(_check_quality(label_quality) < cutoff.value)
 
 
 def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:
@@ -72,7 +72,7 @@ def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:
     return np.concatenate([below, tied[: n - len(below)]]).astype(np.int64)
 
 
-def check_quality(label_quality: npt.ArrayLike) -> Floats:
+def _check_quality(label_quality: npt.ArrayLike) -> Floats:
     """Return quality as float64, or refuse what is not one value in [0, 1] per annotation."""
     quality = np.asarray(label_quality, dtype=np.float64)
     if quality.ndim != 1:

@@ -72,7 +72,7 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
     about : Series of text, optional
         What items are about, by row of the table: the column text.
     """
-    rows = choose_rows(predictions, choice)
+    rows = _choose_rows(predictions, choice)
     frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()
     told = (frame["reason"] != "").to_numpy()
     if not told.all():
@@ -86,7 +86,7 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
     return frame[first + [name for name in frame.columns if name not in first]]
 
 
-def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
+def _choose_rows(predictions: Predictions, choice: Choice) -> Rows:
     """Return the positions of the chosen rows, most suspicious first."""
     quality = predictions.label_quality
     order: Rows = np.argsort(quality, kind="stable")
