@@ -50,13 +50,6 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     )
 
 
-def fixed_cutoff(value: float) -> Cutoff:
-    """Return the cut-off by which every label of a quality below `value` is an issue."""
-    if isinstance(value, str) or not 0 <= value <= 1:
-        raise UsageError(f"The cut-off {value!r} is not between 0 and 1, the range of label quality.")
-    return Cutoff("fixed", float(value), f"Labels with a quality below {value:g} were asked for.")
-
-
 def find_issues(cutoff: Cutoff, label_quality: npt.ArrayLike) -> Mask:
     """Return which labels are issues under a cut-off, as a bool array (N,)."""
     return np.asarray(_check_quality(label_quality) < cutoff.value)
