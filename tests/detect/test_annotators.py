@@ -10,7 +10,8 @@ from pidual.detect import describe_annotator_classes, describe_annotators
 from pidual.detect.class_accuracy import ClassAccuracy
 from pidual.detect.counts import Counts
 from pidual.detect.items import Truth
-from pidual.run.predictions import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS, Predictions, read_frame, write_frame
+from pidual.run.predictions import Predictions, read_frame, write_frame
+from pidual.run.predictions.columns import ANNOTATOR_CLASSES_COLUMNS, ANNOTATORS_COLUMNS
 
 
 def describe(who, given, right, consensus, sure, issue=None, classes="abcd", people=None, gate=None):

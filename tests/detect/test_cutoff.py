@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pidual.detect import auto_cutoff, find_issues, fixed_cutoff
+from pidual.detect import auto_cutoff, find_issues
 from pidual.detect.cutoff import MAX_CUT, lowest
 from pidual.errors import UsageError
 
@@ -55,10 +55,6 @@ def test_the_cut_lies_between_two_groups():
     assert auto_cutoff(quality).value == pytest.approx(0.54)
 
 
-def test_fixed_cutoff_is_strict():
-    assert find_issues(fixed_cutoff(0.2), [0.1, 0.2, 0.1, 0.5]).tolist() == [True, False, True, False]
-
-
 @pytest.mark.parametrize("n", [0, 1, 3, 5, 99])
 def test_the_lowest_are_as_many_as_asked_for_and_earlier_rows_come_first_among_equals(n):
     quality = np.array([0.5, 0.1, 0.1, 0.9, 0.1])
@@ -66,8 +62,6 @@ def test_the_lowest_are_as_many_as_asked_for_and_earlier_rows_come_first_among_e
 
 
 def test_wrong_calls_are_refused():
-    with pytest.raises(UsageError, match="not between 0 and 1"):
-        fixed_cutoff(20)
     with pytest.raises(UsageError, match="NaN"):
         auto_cutoff([math.nan, 0.5])
     with pytest.raises(UsageError, match="one value per annotation"):

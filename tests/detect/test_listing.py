@@ -109,6 +109,8 @@ def test_every_row_listed_has_its_reason_and_the_verdict_it_had():
         ({"budget": 3, "cutoff": 0.1}, "cutoff and budget both choose what to list"),
         ({"budget": 3, "resting": True}, "budget and resting both choose what to list"),
         ({"budget": -1}, "The budget -1 is negative"),
+        ({"cutoff": 20}, "The cut-off 20 is not between 0 and 1"),
+        ({"cutoff": "lots"}, "The cut-off 'lots' is not between 0 and 1"),
         ({"per_class": 0}, "per_class must be a number of labels"),
         ({"per_class": 2.5}, "not 2.5"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from command_line import run_cli, write_crowd, write_key
 
 from pidual.api.run import Run
-from pidual.detect.answer_gain import confusion_matrices, gains, gains_among_many
+from pidual.detect.answer_gain import confusion_matrices, gains
 from pidual.errors import UsageError
 
 pytestmark = pytest.mark.shapes_unchecked
@@ -122,41 +122,6 @@ def test_the_command_prints_a_table_or_writes_one(folder, tmp_path):
     for task, name in zip(tasks, named, strict=True):
         assert int(task["data"]["pidual_item"]) not in answered[name]
     assert "must end in" in run_cli(["next", folder / "run", "--budget", 4, "--out", tmp_path / "a.txt"])[2]
-
-
-def brute_force_gain(p, confusion):
-    """By how much an answer lowers the Brier score that p expects of itself: every answer, every class."""
-    before = sum(p[k] * sum((p[j] - (j == k)) ** 2 for j in range(len(p))) for k in range(len(p)))
-    after = 0.0
-    for answer in range(len(p)):
-        joint = [p[k] * confusion[k][answer] for k in range(len(p))]
-        if sum(joint) == 0:
-            continue
-        q = [value / sum(joint) for value in joint]
-        after += sum(joint[k] * sum((q[j] - (j == k)) ** 2 for j in range(len(p))) for k in range(len(p)))
-    return before - after
-
-
-def test_the_gain_is_that_of_every_answer_and_class_one_by_one():
-    rng = np.random.default_rng(0)
-    p, accuracy = rng.dirichlet(np.full(4, 0.5), 20), rng.random((3, 4))
-    confusions = confusion_matrices(accuracy, rng.dirichlet(np.ones(4), 4))
-    found = gains(p, confusions)
-    expected = [[brute_force_gain(each, confusion) for confusion in confusions] for each in p]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_the_gain_among_many_classes_is_that_of_every_answer_and_class_one_by_one():
-    rng = np.random.default_rng(1)
-    k, t = 9, 3
-    accuracy, elsewhere = rng.random((2, t)), rng.random(2)
-    for _ in range(10):
-        top = rng.dirichlet(np.ones(t + 1))[:t]
-        p = np.append(top, np.full(k - t, (1 - top.sum()) / (k - t)))
-        right = np.concatenate([accuracy, np.repeat(elsewhere[:, None], k - t, 1)], axis=1)
-        found = gains_among_many(top[None], accuracy[None], elsewhere, k)[0]
-        expected = [brute_force_gain(p, confusion) for confusion in confusion_matrices(right, None)]
-        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_a_budget_of_nothing_is_refused(folder):

@@ -15,7 +15,7 @@ from command_line import environment, run_cli, write_crowd
 from pidual.api.fit import fit_table
 from pidual.api.run import Run
 from pidual.data import load_inputs, read_table
-from pidual.detect.evaluate import evaluate_issues
+from pidual.detect.evaluate import evaluation
 from pidual.errors import RunError, UsageError
 from pidual.fit.options import FitOptions
 
@@ -168,8 +168,8 @@ def test_issues_are_evaluated_where_the_truth_is_known_and_not_on_test_rows(fini
     wrong = {row["row"] for row in rows if row["given_label"] != row["y"]}
     hits = len(flagged & wrong)
     assert hits
-    expected = {"issue_precision": hits / len(flagged), "issue_recall": hits / len(wrong)}
-    assert evaluate_issues(predictions) == expected
+    found = evaluation(predictions)
+    assert (found.issue_precision, found.issue_recall) == (hits / len(flagged), hits / len(wrong))
 
 
 def test_a_cutoff_that_cannot_be_leaves_the_run_alone(run, finished):

@@ -4,7 +4,7 @@ from ..run.records.summary import Cutoff, Verdict
 from .annotators import describe_annotators
 from .calibration import spread_sample
 from .class_accuracy import describe_annotator_classes
-from .cutoff import auto_cutoff, find_issues, fixed_cutoff
+from .cutoff import auto_cutoff, find_issues
 from .issues import mark_issues
 from .items import Posteriors, describe_items
 from .listing import Choice, expected_precision, list_labels
@@ -25,7 +25,6 @@ __all__ = [
     "expected_precision",
     "find_issues",
     "find_reasons",
-    "fixed_cutoff",
     "list_labels",
     "mark_issues",
     "next_answers",

@@ -89,15 +89,17 @@ def _advice(found: Counts, share: Floats, cells: list[int], counts: Counts | Non
         if counts is not None:
             one, many = _who_confuses(found, [cell, *back.tolist()] if both else [cell], counts)
             if one is not None:
+                largest, own, others = one
                 advice.append(
-                    f"{one[0]:.0%} of the answers that take {first} for {second}{' or the reverse' * both} come from "
-                    f"one annotator, who does so in {one[1]:.0%} of the cases, the others in {one[2]:.0%}: look at "
-                    "that annotator first."
+                    f"{largest:.0%} of the answers that take {first} for {second}{' or the reverse' * both} come from "
+                    f"one annotator, who does so in {own:.0%} of the cases, the others in {others:.0%}: look at that "
+                    "annotator first."
                 )
                 continue
             if many is None:
                 continue
-            by = f", by {many[0]} of {many[1]} annotators"
+            confusing, asked = many
+            by = f", by {confusing} of {asked} annotators"
         labelled = f"{share[cell]:.0%} of {first} are labelled {second}"
         if both:
             advice.append(

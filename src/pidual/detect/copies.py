@@ -122,7 +122,7 @@ def find_copies(
     tested = n >= FEWEST_ITEMS
     n_tested = int(np.count_nonzero(tested))
     chance = PAIR_CHANCE / max(1, n_tested)
-    found = open_ = tested & is_more(same, n, usual_agreement(a, b, n, same, given, size), chance)
+    found = open_ = tested & _is_more(same, n, _usual_agreement(a, b, n, same, given, size), chance)
     if found.any():
         voter = clusters(a[found], b[found], size)
         near = np.unique(item[(np.bincount(voter, minlength=size) > 1)[voter[who]]])  # what candidates have answered
@@ -130,7 +130,7 @@ def find_copies(
         both = np.isin(item[first], near)
         first, second, pair = np.searchsorted(rows, first[both]), np.searchsorted(rows, second[both]), pair[both]
         item, who, given = item[rows], who[rows], given[rows]
-        crowd = Crowd(item, who, voter, given, p)
+        crowd = _Crowd(item, who, voter, given, p)
         wrong, right, against = crowd.judge_pairs(first, second)
         alike = wrong & (given[first] == given[second])
         n_wrong, n_alike, n_right, habit, evidence = (
@@ -139,16 +139,16 @@ def find_copies(
         )
         others = (n_alike[tested].sum() - n_alike) / np.maximum(n_wrong[tested].sum() - n_wrong, 1)
         usual = np.maximum(habit / np.maximum(n_wrong, 1), others)
-        found = found & is_more(n_alike, n_wrong, usual, chance) & (evidence > least_evidence(chance))
+        found = found & _is_more(n_alike, n_wrong, usual, chance) & (evidence > _least_evidence(chance))
         found &= n_wrong >= FEWEST_WRONG
-        open_ = open_ & ~found & (n_alike >= n_wrong * nearly(usual)) & (n_right < HARDLY_WRONG * same)
+        open_ = open_ & ~found & (n_alike >= n_wrong * _nearly(usual)) & (n_right < HARDLY_WRONG * same)
         open_ &= (n >= OPEN_ITEMS) & (same >= OPEN_SAME * n)
     pairs = (np.flatnonzero(which) for which in (found, open_))
     copies, unknown = (Copies(a[of], b[of], n[of], same[of].astype(np.int64)) for of in pairs)
     return copies, unknown
 
 
-def usual_agreement(a: Ints, b: Ints, n: Ints, same: Floats, given: Ints, size: int) -> Floats:
+def _usual_agreement(a: Ints, b: Ints, n: Ints, same: Floats, given: Ints, size: int) -> Floats:
     """Return the share of common items on which pairs would agree by how each of the two agrees with the others.
 
     If agreement beyond chance is the product of two numbers, one for each annotator, that of a and b is that of a with
@@ -166,21 +166,21 @@ def usual_agreement(a: Ints, b: Ints, n: Ints, same: Floats, given: Ints, size: 
     return np.where((total[0][a] > n) & (total[0][b] > n), usual, 1.0)
 
 
-def is_more(count: Floats, n: npt.NDArray[Any], usual: Floats, chance: float) -> npt.NDArray[np.bool_]:
+def _is_more(count: Floats, n: npt.NDArray[Any], usual: Floats, chance: float) -> npt.NDArray[np.bool_]:
     """Return whether `count` of n is nearly all beside the usual share, and by chance as seldom as that."""
     from scipy.special import betainc
 
     least, usual = np.maximum(count, 1), np.clip(usual, TINY, 1 - TINY)
     by_chance = betainc(least, n - least + 1.0, usual)  # of at least so many
-    return np.asarray((count > 0) & (count >= n * nearly(usual)) & (by_chance < chance))
+    return np.asarray((count > 0) & (count >= n * _nearly(usual)) & (by_chance < chance))
 
 
-def nearly(usual: Floats) -> Floats:
+def _nearly(usual: Floats) -> Floats:
     """Return shares much closer to all than to what is usual."""
     return usual + NEARLY * (1 - usual)
 
 
-def least_evidence(chance: float) -> float:
+def _least_evidence(chance: float) -> float:
     """Return the gain in log-likelihood by one parameter that chance exceeds so seldom."""
     from scipy.special import chdtri
 
@@ -197,7 +197,7 @@ def clusters(a: Ints, b: Ints, size: int) -> Ints:
     return lowest
 
 
-class Crowd:
+class _Crowd:
     """What the answers are worth and the items are, where each cluster of candidates is one voter.
 
     Parameters

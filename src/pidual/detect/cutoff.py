@@ -30,7 +30,7 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     label_quality : array (N,)
         Probability that each label is right.
     """
-    quality = check_quality(label_quality)
+    quality = _check_quality(label_quality)
     if np.ptp(quality) < 1e-6:
         note = "All labels have the same quality, so none stands out; train longer or check the inputs."
         return Cutoff("auto", 0.0, note)
@@ -50,16 +50,9 @@ def auto_cutoff(label_quality: npt.ArrayLike) -> Cutoff:
     )
 
 
-def fixed_cutoff(value: float) -> Cutoff:
-    """Return the cut-off by which every label of a quality below `value` is an issue."""
-    if isinstance(value, str) or not 0 <= value <= 1:
-        raise UsageError(f"The cut-off {value!r} is not between 0 and 1, the range of label quality.")
-    return Cutoff("fixed", float(value), f"Labels with a quality below {value:g} were asked for.")
-
-
 def find_issues(cutoff: Cutoff, label_quality: npt.ArrayLike) -> Mask:
     """Return which labels are issues under a cut-off, as a bool array (N,)."""
-    return np.asarray(check_quality(label_quality) < cutoff.value)
+    return np.asarray(_check_quality(label_quality) < cutoff.value)
 
 
 def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:
@@ -72,7 +65,7 @@ def lowest(quality: Floats, n: int) -> npt.NDArray[np.int64]:
     return np.concatenate([below, tied[: n - len(below)]]).astype(np.int64)
 
 
-def check_quality(label_quality: npt.ArrayLike) -> Floats:
+def _check_quality(label_quality: npt.ArrayLike) -> Floats:
     """Return quality as float64, or refuse what is not one value in [0, 1] per annotation."""
     quality = np.asarray(label_quality, dtype=np.float64)
     if quality.ndim != 1:

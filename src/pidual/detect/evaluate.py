@@ -28,12 +28,14 @@ def evaluation(predictions: Predictions, scores: Sequence[str] = ()) -> Evaluati
     wrong = (predictions.given != y)[known]
     gate = predictions.gate
     test = (y >= 0) & ~known
+    precision, recall = precision_recall(predictions.is_issue[known], wrong)
     return Evaluation(
         noise_rate=float(wrong.mean()) if len(wrong) else None,
         detection_auc=finite_or_none(detection_auc(predictions.label_quality[known], wrong)),
         gate_auc=finite_or_none(detection_auc(1 - gate[known], wrong)) if gate is not None else None,
         score_auc=native_aucs(predictions, scores, known),
-        **evaluate_issues(predictions),
+        issue_precision=finite_or_none(precision),
+        issue_recall=finite_or_none(recall),
         consensus_accuracy=consensus_accuracy(predictions, known),
         test_accuracy=float((predictions.predicted == y)[test].mean()) if test.any() else None,
     )
@@ -55,24 +57,6 @@ def native_aucs(predictions: Predictions, scores: Sequence[str], rows: NDArray[n
             known = rows & ~np.isnan(score)
             aucs[name] = finite_or_none(detection_auc(-score[known], (predictions.given != predictions.y)[known]))
     return aucs
-
-
-def evaluate_issues(predictions: Predictions) -> dict[str, float | None]:
-    """Measure precision and recall of the issues by clean labels, on the rows that have one and are not test.
-
-    Parameters
-    ----------
-    predictions : Predictions
-        With clean labels.
-
-    Returns
-    -------
-    dict
-        issue_precision and issue_recall; None where undefined.
-    """
-    known = predictions.is_checked
-    precision, recall = precision_recall(predictions.is_issue[known], (predictions.given != predictions.y)[known])
-    return {"issue_precision": finite_or_none(precision), "issue_recall": finite_or_none(recall)}
 
 
 def find_false_claims(

@@ -46,7 +46,7 @@ def _on_class(rows: Ints, names: Array, counts: Counts) -> Part:
     (all_count, _), (all_n, _) = counts.totals("true", "given"), counts.totals("true")
     others = (all_count - count + CROWD_ANSWERS * all_count / all_n) / (all_n - n + CROWD_ANSWERS)
     tested = counts.is_wrong & (n >= MIN_ANSWERS) & (all_n > n)
-    bound = n * others + most_by_chance(n * others * (1 - others), tested)
+    bound = n * others + _most_by_chance(n * others * (1 - others), tested)
     share = (count + CROWD_ANSWERS * others) / (n + CROWD_ANSWERS)
     found = tested & (count > bound) & (share >= LIFT * others)
     mine = counts.cell[rows]
@@ -65,7 +65,7 @@ def _overall(rows: Ints, own: Counts, cell: Ints) -> Part:
     rest = (agreed.sum() - agreed) / np.maximum(n.sum() - n, 1)
     share = agreed / n
     tested = (n >= MIN_ANSWERS) & (n < n.sum())
-    bound = n * rest - most_by_chance(n * rest * (1 - rest), tested)
+    bound = n * rest - _most_by_chance(n * rest * (1 - rest), tested)
     worse = tested & (share < rest - CLEARLY_LOWER) & (agreed < bound)
     texts = np.full(len(n), "", dtype=object)
     for one in np.flatnonzero(worse):
@@ -101,7 +101,7 @@ def pair_part(rows: Ints, names: Array, counts: Counts) -> Part:
     count, (n, _), wrong = pairs.n, pairs.totals("true"), pairs.is_wrong
     usual = float(count[wrong].sum() / count.sum()) / max(len(names) - 1, 1)
     share = count / n
-    bound = n * usual + most_by_chance(n * usual * (1 - usual), wrong)
+    bound = n * usual + _most_by_chance(n * usual * (1 - usual), wrong)
     found = wrong & (n >= MIN_ANSWERS) & (count > bound) & (share >= LIFT * usual)
     mine = pairs.cell[counts.cell[rows]]
     sentences = {
@@ -113,6 +113,6 @@ def pair_part(rows: Ints, names: Array, counts: Counts) -> Part:
     return [sentences.get(one, "") for one in mine.tolist()], weights
 
 
-def most_by_chance(variance: Floats, tested: npt.NDArray[np.bool_]) -> Floats:
+def _most_by_chance(variance: Floats, tested: npt.NDArray[np.bool_]) -> Floats:
     """Return by how much any of the tested numbers exceeds its expectation with a probability of at most `CHANCE`."""
     return chance_excess(variance, CHANCE / max(int(np.count_nonzero(tested)), 1))

@@ -12,7 +12,6 @@ from ..data.people import are_pseudonyms
 from ..errors import UsageError
 from ..errors.messages import listed, quoted
 from ..run.predictions import Predictions
-from .cutoff import find_issues, fixed_cutoff
 from .reasons import find_reasons
 
 Rows = npt.NDArray[np.int64]
@@ -49,6 +48,8 @@ class Choice:
         given += ["resting"] * self.resting
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} both choose what to list; pass only one.")
+        if self.cutoff is not None and (isinstance(self.cutoff, str) or not 0 <= self.cutoff <= 1):
+            raise UsageError(f"The cut-off {self.cutoff!r} is not between 0 and 1, the range of label quality.")
         if self.budget is not None and self.budget < 0:
             raise UsageError(f"The budget {self.budget} is negative; give the number of labels to list.")
         if self.per_class is not None and not (
@@ -72,7 +73,7 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
     about : Series of text, optional
         What items are about, by row of the table: the column text.
     """
-    rows = choose_rows(predictions, choice)
+    rows = _choose_rows(predictions, choice)
     frame = predictions.frame.drop(columns=predictions.reason_parts).iloc[rows].copy()
     told = (frame["reason"] != "").to_numpy()
     if not told.all():
@@ -86,7 +87,7 @@ def list_labels(predictions: Predictions, choice: Choice, about: "pd.Series[str]
     return frame[first + [name for name in frame.columns if name not in first]]
 
 
-def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
+def _choose_rows(predictions: Predictions, choice: Choice) -> Rows:
     """Return the positions of the chosen rows, most suspicious first."""
     quality = predictions.label_quality
     order: Rows = np.argsort(quality, kind="stable")
@@ -97,7 +98,7 @@ def choose_rows(predictions: Predictions, choice: Choice) -> Rows:
         return _of_each_class(order, predictions.given, choice.per_class, len(predictions.classes))
     is_issue = predictions.is_resting if choice.resting else predictions.is_issue
     if choice.cutoff is not None:
-        is_issue = find_issues(fixed_cutoff(choice.cutoff), quality)
+        is_issue = quality.astype(np.float64) < choice.cutoff
     return order[is_issue[order]]
 
 

@@ -60,12 +60,12 @@ def expected_findings(predictions: Predictions, full: npt.ArrayLike, unaided: np
         error = NORMAL_90 * float(np.sqrt(precision * (1 - precision) * np.square(per_item).sum())) / per_item.sum()
         ends = [float(1 - np.asarray(values, np.float64)[found].mean()) for values in (full, unaided)]
         low, high = max(0.0, min(precision, *ends) - error), min(1.0, max(precision, *ends) + error)
-    curve = findings_curve(listed_wrong[np.lexsort([quality, ~found])])
-    classes = findings_by_class(predictions.given, found, 1 - quality, predictions.classes)
+    curve = _findings_curve(listed_wrong[np.lexsort([quality, ~found])])
+    classes = _findings_by_class(predictions.given, found, 1 - quality, predictions.classes)
     return Detection(precision, low, high, curve, classes)
 
 
-def findings_curve(wrong: Floats) -> list[Findings]:
+def _findings_curve(wrong: Floats) -> list[Findings]:
     """Return the expected number of wrong labels among the first n, for some n between one and all."""
     total = len(wrong)
     if not total:
@@ -76,7 +76,7 @@ def findings_curve(wrong: Floats) -> list[Findings]:
     return [Findings(int(n), float(x), float(min(1.0, x / n))) for n, x in found]
 
 
-def findings_by_class(
+def _findings_by_class(
     given: npt.ArrayLike, found: npt.NDArray[np.bool_], wrong: Floats, classes: Sequence[Any]
 ) -> list[ClassFindings]:
     """Count labels given, issues, and labels expected to be wrong, of every class."""

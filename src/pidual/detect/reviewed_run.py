@@ -29,7 +29,7 @@ def decided_classes(run: RunFiles, reviews: pd.DataFrame | None = None) -> pd.Da
     return counts.sort_values("row")[["row", "label", "num_decisions"]].reset_index(drop=True)
 
 
-def new_decisions(run: RunFiles) -> pd.DataFrame:
+def _new_decisions(run: RunFiles) -> pd.DataFrame:
     """Return the decisions that the run itself has not used: of one made with `fit --from`, those made since."""
     reviews, until = read_decisions(run), run.config.source.decided_until
     return reviews if until is None else reviews[reviews["at"] > pd.Timestamp(until)].reset_index(drop=True)
@@ -37,7 +37,7 @@ def new_decisions(run: RunFiles) -> pd.DataFrame:
 
 def calibrate_run(run: RunFiles) -> Calibration | None:
     """Learn from decisions of reviewers about all labels of a run; None where they are fewer than ten."""
-    noise, reviews = run.summary.noise, new_decisions(run)
+    noise, reviews = run.summary.noise, _new_decisions(run)
     predictions, told = run.predictions, reviews.dropna(subset=["label"])
     decided, wrong = np.zeros(len(predictions), bool), np.zeros(len(predictions), bool)
     decided[told["row"]] = True

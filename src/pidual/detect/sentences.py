@@ -43,12 +43,12 @@ def between(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{percent(low)} to {percent(high)}"
 
 
-def ends_in_percent(low: float | None, high: float | None) -> list[str]:
+def _ends_in_percent(low: float | None, high: float | None) -> list[str]:
     """Return both ends of an interval of shares; none where it is unknown, or all of it is over 99%."""
     return [] if low is None or high is None or low >= 0.995 else [whole_percent(low), whole_percent(high)]
 
 
-def share_between(found: Rate, digits: int) -> str:
+def _share_between(found: Rate, digits: int) -> str:
     """Return a share with its interval."""
     return f"{found.rate:.{digits}%} ({found.low:.{digits}%} to {found.high:.{digits}%})"
 
@@ -73,12 +73,12 @@ def describe_epoch(record: Mapping[str, Any]) -> str:
 def describe_run(config: Config, summary: Summary) -> list[str]:
     """Describe what a run found, in lines for a terminal."""
     data, verdict, consensus = config.data, summary.verdict, summary.consensus
-    restarts = describe_restarts(summary.guard.events)
+    restarts = _describe_restarts(summary.guard.events)
     if verdict.status == "failed":
-        return [*describe_verdict(verdict), *restarts]
+        return [*_describe_verdict(verdict), *restarts]
     spread = f"{consensus.low:.1%} to {consensus.high:.1%}"
     lines = [
-        *describe_verdict(verdict),
+        *_describe_verdict(verdict),
         f"{data.n_rows:,} labels of {data.n_items:,} items; {summary.n_issues:,} look wrong"
         f"{describe_precision(summary.detection)}",
         f"Estimated noise: {summary.noise.rate:.1%} of the labels ({summary.noise.low:.1%} to "
@@ -90,11 +90,11 @@ def describe_run(config: Config, summary: Summary) -> list[str]:
     if summary.valid_accuracy is not None:
         lines.append(f"Agreement with held-out noisy labels: {summary.valid_accuracy:.1%}.")
     if summary.evaluation is not None:
-        lines += describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT)
-    return [*lines, *describe_votes(summary), *describe_choice(summary), *restarts]
+        lines += _describe_evaluation(summary.evaluation, own_scores=config.method != DEFAULT)
+    return [*lines, *_describe_votes(summary), *_describe_choice(summary), *restarts]
 
 
-def describe_verdict(verdict: Verdict) -> list[str]:
+def _describe_verdict(verdict: Verdict) -> list[str]:
     """Describe the verdict on a fit: nothing where it is ok."""
     if verdict.status == "ok":
         return []
@@ -105,12 +105,12 @@ def describe_precision(found: Detection) -> str:
     """Describe how many of the labels that look wrong should be; nothing where none does."""
     if found.expected_precision is None:
         return "."
-    ends = ends_in_percent(found.precision_low, found.precision_high)
+    ends = _ends_in_percent(found.precision_low, found.precision_high)
     interval = f" ({' to '.join(ends)})" if ends else ""
     return f", of which {whole_percent(found.expected_precision)} are expected to be{interval}."
 
 
-def describe_evaluation(found: Evaluation, *, own_scores: bool) -> list[str]:
+def _describe_evaluation(found: Evaluation, *, own_scores: bool) -> list[str]:
     """Describe how well a fit went by clean labels, with the method's own scores where asked for."""
     shown = {"test accuracy": found.test_accuracy, "detection AUC": found.detection_auc}
     if own_scores:
@@ -119,7 +119,7 @@ def describe_evaluation(found: Evaluation, *, own_scores: bool) -> list[str]:
     return [f"Against clean labels: {', '.join(known)}."] if known else []
 
 
-def describe_restarts(events: Sequence[Event]) -> list[str]:
+def _describe_restarts(events: Sequence[Event]) -> list[str]:
     """Describe how often training had to begin again, and which networks were left out; the report says why."""
     again = sum(event.action.startswith("started again") for event in events)
     times = "once" if again == 1 else f"{again} times"
@@ -130,7 +130,7 @@ def describe_restarts(events: Sequence[Event]) -> list[str]:
     ]
 
 
-def describe_votes(summary: Summary) -> list[str]:
+def _describe_votes(summary: Summary) -> list[str]:
     """Describe how many votes the answers to an item count as, where they are several."""
     votes, answers = summary.consensus.votes, summary.consensus.answers
     if answers < 1.05:
@@ -140,7 +140,7 @@ def describe_votes(summary: Summary) -> list[str]:
     ]
 
 
-def describe_choice(summary: Summary) -> list[str]:
+def _describe_choice(summary: Summary) -> list[str]:
     """Describe what was found out from the inputs, and how many items seem to mislead, where any do."""
     if not summary.model_selection:
         return []
@@ -169,22 +169,22 @@ def describe_decisions(about: FromRun) -> list[str]:
         f"{'item' if n == 1 else 'items'} changed, {others:,} of which nobody looked at; labels that look wrong "
         f"{issues:,} -> {now:,}, estimated noise {rate:.1%} -> {rate_now:.1%}."
     )
-    return [used] if about.calibration is None else [used, describe_shares(about.calibration)]
+    return [used] if about.calibration is None else [used, _describe_shares(about.calibration)]
 
 
-def describe_shares(found: Calibration) -> str:
+def _describe_shares(found: Calibration) -> str:
     """Describe how many labels are wrong by decisions of reviewers."""
-    parts = [f"{share_between(found.noise, 1)} of all labels are wrong"]
+    parts = [f"{_share_between(found.noise, 1)} of all labels are wrong"]
     if found.precision is not None:
-        parts.append(f"{share_between(found.precision, 0)} of those that looked wrong")
-    parts.append(f"the consensus of {share_between(found.consensus, 1)} of the items")
+        parts.append(f"{_share_between(found.precision, 0)} of those that looked wrong")
+    parts.append(f"the consensus of {_share_between(found.consensus, 1)} of the items")
     return f"By the decisions: {', '.join(parts)}."
 
 
 def describe_calibration(found: Calibration) -> str:
     """Describe what decisions of reviewers say about all labels, and the list that they lead to."""
     return (
-        f"{describe_shares(found)} ({found.n_decisions:,} decisions; --cutoff reviewed lists the "
+        f"{_describe_shares(found)} ({found.n_decisions:,} decisions; --cutoff reviewed lists the "
         f"{found.n_issues:,} labels below {found.cutoff:.2g}.)"
     )
 
@@ -200,7 +200,7 @@ def describe_list(n: int, precision: float | None, stated: Detection | None, *, 
         return f"{listed} that the consensus confirms, but only by their own answer."
     if precision is None:
         return None
-    ends = [] if stated is None else ends_in_percent(stated.precision_low, stated.precision_high)
+    ends = [] if stated is None else _ends_in_percent(stated.precision_low, stated.precision_high)
     interval = f" (between {' and '.join(ends)})" if ends else ""
     return f"{listed}; {describe_expected(precision)} expected to be wrong{interval}."
 
@@ -236,9 +236,9 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
         Of the labels that look wrong, those that are known to be, and those for which it is known.
     """
     accuracy = summary.valid_accuracy
-    found = [explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
+    found = [_explain_noise(n, n_issues, summary.noise.rate, summary.detection.expected_precision)]
     if summary.from_run is not None:
-        found.append(explain_decisions(summary.from_run))
+        found.append(_explain_decisions(summary.from_run))
     if accuracy is not None:
         found.append(
             f"On labels held out from training, the model agrees with the given label {percent(accuracy)} of the time. "
@@ -249,10 +249,10 @@ def explain_result(summary: Summary, n: int, n_issues: int, checked: tuple[int, 
             f"According to clean labels, used for checking only, {count(checked[0])} of the {count(checked[1])} "
             "flagged labels that can be checked really are wrong."
         )
-    return [*found, *describe_votes(summary), *describe_choice(summary)]
+    return [*found, *_describe_votes(summary), *_describe_choice(summary)]
 
 
-def explain_decisions(about: FromRun) -> str:
+def _explain_decisions(about: FromRun) -> str:
     """Explain what reviewers decided on the run before."""
     measured = ""
     if about.calibration is not None:
@@ -264,7 +264,7 @@ def explain_decisions(about: FromRun) -> str:
     )
 
 
-def explain_noise(n: int, n_issues: int, noise: float, precision: float | None) -> str:
+def _explain_noise(n: int, n_issues: int, noise: float, precision: float | None) -> str:
     """Explain how many labels are wrong, and how many of these are listed."""
     expected = round(noise * n)
     start = f"An estimated {percent(noise)} of all labels are wrong, about {count(expected)} of them."

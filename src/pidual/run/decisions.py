@@ -50,7 +50,7 @@ class Decision:
     at: str
 
 
-class Standing:
+class _Standing:
     """Keeps the decisions that count. Whoever reads decisions reads them here, where each is checked.
 
     Parameters
@@ -130,7 +130,7 @@ class Store:
 
     def __init__(self, run: RunFiles):
         self.path, self._lock = run.path / FILE, threading.Lock()
-        self._db, self._standing = open_to_write(run), Standing(run)
+        self._db, self._standing = open_to_write(run), _Standing(run)
         self._file = self._identity()
         try:
             self.latest()
@@ -253,7 +253,7 @@ def read_decisions(run: RunFiles) -> pd.DataFrame:
     found: list[Decision] = []
     with opened(run) as db:
         if db is not None:
-            standing = Standing(run)
+            standing = _Standing(run)
             standing.read(db)
             found = standing.all()
     frame = pd.DataFrame([[getattr(decision, name) for name in COLUMNS] for decision in found], columns=COLUMNS)

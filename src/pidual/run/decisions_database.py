@@ -54,7 +54,7 @@ def opened(run: RunFiles) -> Iterator[sqlite3.Connection | None]:
             yield None
             return
         db = stack.enter_context(contextlib.closing(connect(path)))
-        check_database(db, run)
+        _check_database(db, run)
         yield db
 
 
@@ -70,7 +70,7 @@ def open_to_write(run: RunFiles) -> sqlite3.Connection:
                 for statement in TABLES:
                     db.execute(statement)
                 db.execute("INSERT INTO about VALUES (?)", (_fingerprint(run),))
-            check_database(db, run)
+            _check_database(db, run)
             db.execute("UPDATE about SET fingerprint = fingerprint")  # fails now where nothing can be written
         stack.pop_all()  # nothing was wrong: it stays open
     return db
@@ -127,7 +127,7 @@ def check_files(path: Path) -> bool:
     return size >= 0
 
 
-def check_database(db: sqlite3.Connection, run: RunFiles) -> None:
+def _check_database(db: sqlite3.Connection, run: RunFiles) -> None:
     """Refuse a database that is not one of decisions, and decisions on other data: rows mean something in one table."""
     with contextlib.closing(sqlite3.connect(":memory:")) as own:
         for statement in TABLES:

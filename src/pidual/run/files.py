@@ -14,15 +14,13 @@ import pandas as pd
 
 from ..errors import RunError
 from .lifecycle import RUN_FILES, settle
-from .predictions import (
+from .predictions import Predictions, column_names, read_frame
+from .predictions.columns import (
     ANNOTATOR_CLASSES_COLUMNS,
     ANNOTATORS_COLUMNS,
     ITEMS_COLUMNS,
     PREVIEWS_COLUMNS,
     THUMBNAILS_COLUMNS,
-    Predictions,
-    column_names,
-    read_frame,
 )
 from .records.config import Config
 from .records.model import Model

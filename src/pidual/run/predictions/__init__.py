@@ -16,29 +16,13 @@ import pandas as pd
 from ...data import SPLITS
 from ...errors import RunError, UsageError
 from ..records.reading import DAMAGED
-from .columns import (
-    ANNOTATOR_CLASSES_COLUMNS,
-    ANNOTATORS_COLUMNS,
-    ITEMS_COLUMNS,
-    PREDICTIONS_COLUMNS,
-    PREVIEWS_COLUMNS,
-    REASON_PARTS,
-    THUMBNAILS_COLUMNS,
-    TOP_LABELS,
-    Column,
-)
+from .columns import PREDICTIONS_COLUMNS, REASON_PARTS, TOP_LABELS
 from .parquet import column_names, label_column, read_frame, read_with_notes, write_frame
 
 __all__ = [
-    "ANNOTATORS_COLUMNS",
-    "ANNOTATOR_CLASSES_COLUMNS",
-    "ITEMS_COLUMNS",
-    "PREVIEWS_COLUMNS",
     "REASON_PARTS",
     "SPLITS",
-    "THUMBNAILS_COLUMNS",
     "TOP_LABELS",
-    "Column",
     "Predictions",
     "column_names",
     "join_parts",

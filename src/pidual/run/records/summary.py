@@ -16,7 +16,7 @@ Shares = Annotated[list[Share], Meta(max_length=10_000)]
 class Cutoff(Record, frozen=True):
     """How issues are separated from the rest: labels with a quality below `value` are issues; `note` is a sentence."""
 
-    kind: Literal["auto", "fixed"]
+    kind: Literal["auto"]
     value: Share
     note: str
 

@@ -68,9 +68,7 @@ def data_name(run: RunFiles) -> str:
 
 def detect_command(run: RunFiles) -> str:
     """The command that lists the labels this page shows, for the directory as it was named to us."""
-    cutoff = run.summary.cutoff
-    options = ["--cutoff", str(cutoff.value)] if cutoff.kind == "fixed" else []
-    return shlex.join(["pidual", "detect", str(run.path), *options])
+    return shlex.join(["pidual", "detect", str(run.path)])
 
 
 def _verdict(verdict: Verdict) -> Context:
