@@ -104,7 +104,7 @@ class Run(RunFiles):
 
     @property
     def about_items(self) -> "pd.Series[str]":
-        """Return the text of the item of suspicious annotations, or its unusual columns in words, by row of the table."""
+        """Return the text of the item of suspicious annotations, or its unusual columns in words, by row."""
         kept = self.previews
         words = [
             text or f"{column} {value_text(value)} (usually {value_text(low)} to {value_text(high)})"
@@ -144,7 +144,7 @@ class Run(RunFiles):
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return estimates for all labels from decisions of reviewers: how many are wrong, with intervals, and which to list.
+        """Return what decisions of reviewers say of all labels: how many are wrong, with intervals, and which to list.
 
         None if fewer than ten labels were decided.
         """
