@@ -962,6 +962,7 @@ def cut(name):
         (cut("items.parquet"), r"items\.parquet cannot be read"),
         (lambda folder: (folder / "label_issues.parquet").unlink(), r"label_issues\.parquet is missing"),
         (change_json(lambda saved: saved.update(dtype="zzz")), "classes are not of the type"),
+        (change_json(lambda saved: saved.update(dtype="<U999999999")), "classes are not of the type"),
         (change_json(lambda saved: saved.update(classes=["a", "b"])), "as many classes as"),
         (change_json(lambda saved: saved.update(classes=[["a"], ["b"], ["c"]])), "a number or text, not a list"),
         (change_json(lambda saved: saved.pop("own_module")), "own_module is missing"),

@@ -183,7 +183,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._options = options  # `fit` refuses those that do not exist
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, including options such as `network__width`."""
+        """Return parameters by name, including options such as `network__width`."""
         return {**super().get_params(deep), **self._options}
 
     def set_params(self, **params: Any) -> Self:
@@ -394,7 +394,7 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             there = f"its columns are {', '.join(table.pi_columns)}" if table.pi_columns else "there is none"
             raise UsageError(f"pi_kinds names '{unknown[0]}', which is not a column of pi; {there}.")
         named = {"epochs": self.epochs, "batch_size": self.batch_size, "lr": self.lr}
-        settings = {}
+        settings = {name: value for name, value in named.items() if value is not None}
         for name, value in self._options.items():
             if not is_option(name):
                 raise UsageError(f"PiDualClassifier has no parameter {name!r}; options begin with {OPTION_WORDS}.")
@@ -406,11 +406,12 @@ class PiDualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             if word == "training" and key not in option_names():
                 raise UsageError(f"There is no training option '{key}'; there are {', '.join(option_names())}.")
             settings[OPTIONS[f"{word}__"] + key] = value
-        return FitOptions.asked(
-            named,
-            settings,
+        return FitOptions(
             method=self.method,
             setting=self.setting,
+            options={
+                name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()
+            },
             network=self.network,
             valid_fraction=self.validation_fraction,
             pi_kinds=kinds,

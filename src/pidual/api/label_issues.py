@@ -81,7 +81,7 @@ def judge_labels(given: Given) -> tuple[_Seen, Said]:
 
 
 def find_verdict(predictions: Predictions, seen: _Seen, noise: Rate, findings: Detection) -> Verdict:
-    """Whether the probabilities have anything to do with the labels, and whether the list can be trusted."""
+    """Judge whether the probabilities have anything to do with the labels, and the list can be trusted."""
     given, shuffled = predictions.given, (seen.shuffled, seen.shuffled_labels)
     chance, _ = verdict.find_chance(seen.confidence, given, *shuffled, answers_alone=False, what="probabilities")
     return Verdict.of(

@@ -104,7 +104,7 @@ class Run(RunFiles):
 
     @property
     def about_items(self) -> "pd.Series[str]":
-        """The text of the item of suspicious annotations, or its unusual columns in words, by row of the table."""
+        """Return the text of the item of suspicious annotations, or its unusual columns in words, by row."""
         kept = self.previews
         words = [
             text or f"{column} {value_text(value)} (usually {value_text(low)} to {value_text(high)})"
@@ -128,12 +128,12 @@ class Run(RunFiles):
 
     @property
     def reviews(self) -> pd.DataFrame:
-        """Decisions of reviewers, see `pidual.run.decisions.read_decisions`; read again each time."""
+        """Return decisions of reviewers, see `pidual.run.decisions.read_decisions`; read again each time."""
         return read_decisions(self)
 
     @property
     def calibration(self) -> Calibration | None:
-        """Estimates for all labels from decisions of reviewers: how many are wrong, with intervals, and which to list.
+        """Return what decisions of reviewers say of all labels: how many are wrong, with intervals, and which to list.
 
         None if fewer than ten labels were decided.
         """
@@ -169,7 +169,7 @@ class Run(RunFiles):
 
     @cached_property
     def trained(self) -> "dict[str, tuple[Method, dict[str, NDArray[Any]]]]":
-        """What `predict` has loaded, kept for the next time, by the name of the weights."""
+        """Return what `predict` has loaded, kept for the next time, by the name of the weights."""
         return {}
 
     def predict(self, X: Any, *, weights: str = "selected", accelerator: str = "auto") -> pd.DataFrame:

@@ -42,6 +42,7 @@ DESCRIBED, MODEL, WEIGHTS = "estimator.json", "model.json", "model.safetensors"
 FRAMES = ("label_issues", "items", "annotators")
 NOT_SAVED = ("module", "estimator", "callbacks")  # parameters that are objects
 SAVE_AGAIN = "save the classifier again"
+LARGEST_CLASS = 2**20  # bytes: no folder takes memory by a number in it
 
 
 class _SavedEstimator(Record, frozen=True):
@@ -108,7 +109,10 @@ def load_classifier(make_one: Callable[..., Any], path: str | Path, module: Any 
     else:
         method = _around_module(folder, stored, module)
     try:
-        classes = np.array(saved.classes, dtype=np.dtype(saved.dtype))
+        dtype = np.dtype(saved.dtype)
+        if dtype.itemsize > LARGEST_CLASS:
+            raise ValueError(f"a class has {dtype.itemsize} bytes")
+        classes = np.array(saved.classes, dtype=dtype)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise RunError(f"{folder / DESCRIBED}: classes are not of the type it says; {SAVE_AGAIN}.") from error
     if not len(classes) == len(np.unique(classes)) == stored.spec.n_classes:

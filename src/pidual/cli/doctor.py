@@ -62,11 +62,8 @@ def _packages() -> Iterator[Check]:
     for extra, checks in found.items():
         bad = [f"{name}: {text}" for name, status, text in checks if status != "ok"]
         versions = ", ".join(f"{name} {version}" for name, _, version in checks)
-        yield (
-            extra,
-            "missing" if bad else "ok",
-            f"optional; pip install 'pidual[{extra}]' ({bad[0]})" if bad else versions,
-        )
+        missing = f"optional; pip install 'pidual[{extra}]' ({bad[0]})" if bad else ""
+        yield extra, "missing" if bad else "ok", missing or versions
 
 
 def _version(name: str, lowest: str) -> tuple[str, str]:
@@ -109,14 +106,13 @@ def _places(folder: Path) -> Iterator[Check]:
         yield "this folder", "ok", str(Path.cwd())
     except OSError as error:
         yield "this folder", "wrong", f"{Path.cwd()} cannot be written ({error.strerror}); use another folder"
-    from ..data.people import KEY_NAME, load_key
-
-    path = folder / KEY_NAME
     try:
-        text = "none yet; it is created when a table there is first read"
+        from ..data.people import KEY_NAME, load_key
+
+        path, text = folder / KEY_NAME, "none yet; it is created when a table there is first read"
         if path.exists():
             load_key(path)
             text = "traces pseudonyms back to people; keep it secret"
         yield "key", "ok", f"{path}: {text}"
-    except UsageError as error:
+    except (ImportError, UsageError) as error:  # of a package that is missing, or a key that is none
         yield "key", "wrong", str(error)

@@ -32,40 +32,28 @@ def check_method_name(name: str, *groups: str) -> None:
         raise UsageError(no_method(name, METHOD_NAMES, groups))
 
 
-def _check_network_name(name: str | None) -> None:
-    """Refuse a network that does not exist, without loading torch."""
-    library, _, inner = (name or "").partition(":")
-    known = name in (None, *NETWORK_NAMES) or (library in LIBRARIES and inner)
-    if "pidual.learn.nets" not in sys.modules and not known:
-        names = ", ".join([*NETWORK_NAMES, *(f"{library}:NAME" for library in LIBRARIES)])
-        raise UsageError(f"There is no network '{name}'; choose one of {names}.")
-
-
-def _check_inputs_given_once(options: dict[str, Any]) -> None:
-    """Refuse two kinds of inputs, and a method that cannot judge labels without a network of x."""
-    without_x = [option for option in ("probs", "no_x") if options.get(option)]
-    if not without_x:
-        return
-    inputs = {"x": "--x", "columns": "--x-columns", "text": "--x-text", "image_size": "--image-size"}
-    given = [name for option, name in inputs.items() if options[option]]
-    first, *others = [*(f"--{option.replace('_', '-')}" for option in without_x), *given]
-    if others:
-        raise UsageError(f"{first} and {others[0]} cannot be used together; give one of them.")
-    if given_on_command_line("method") and options["method"] not in ("auto", "latent_truth"):
-        raise UsageError(
-            f"{first} needs the method latent_truth, which judges all answers to an item together, not "
-            f"'{options['method']}'; leave --method out."
-        )
-
-
 def _check_options(options: dict[str, Any]) -> None:
     """Refuse what can be refused before torch is loaded and data is read."""
     from ..fit.settings import split_settings
     from ..options import Training
 
     check_method_name(options["method"] or "auto", "auto")
-    _check_inputs_given_once(options)
-    _check_network_name(options["network"])
+    library, _, inner = (options["network"] or "").partition(":")
+    known = options["network"] in (None, *NETWORK_NAMES) or (library in LIBRARIES and inner)
+    if "pidual.learn.nets" not in sys.modules and not known:
+        names = ", ".join([*NETWORK_NAMES, *(f"{library}:NAME" for library in LIBRARIES)])
+        raise UsageError(f"There is no network '{options['network']}'; choose one of {names}.")
+    inputs = {"probs": "--probs", "no_x": "--no-x", "x": "--x", "columns": "--x-columns", "text": "--x-text"}
+    first, *others = [name for option, name in inputs.items() if options.get(option)] or [""]
+    if first in ("--probs", "--no-x"):
+        others += ["--image-size"] if options["image_size"] else []
+        if others:
+            raise UsageError(f"{first} and {others[0]} cannot be used together; give one of them.")
+        if given_on_command_line("method") and options["method"] not in ("auto", "latent_truth"):
+            raise UsageError(
+                f"{first} needs the method latent_truth, which judges all answers to an item together, not "
+                f"'{options['method']}'; leave --method out."
+            )
     check_given_once(options, NAMED)
     Training(**split_settings(options["settings"]).training | _given_training(options), seed=options["seed"])
 
@@ -124,10 +112,9 @@ def load_job(table: Path, options: dict[str, Any]) -> tuple["AnnotationTable", "
     from ..fit.options import FitOptions
 
     judging = options.get("probs") or options.get("no_x")
-    fit_options = FitOptions.asked(
-        {name: options[name] for name in NAMED},
-        options["settings"],
+    fit_options = FitOptions(
         method="latent_truth" if judging else options["method"] or "auto",
+        options=options["settings"] | _given_training(options),
         pi_kinds={column: kind for column, (_, kind) in zip(read.pi_columns, given, strict=False) if kind},
         **{name: options[name] for name in ("setting", "network", "valid_fraction", "seed", "accelerator", "threads")},
     )

@@ -33,7 +33,7 @@ def pi_effects(
     truth: NDArray[np.int64],
     learned: NDArray[np.bool_],
 ) -> list[PIEffect]:
-    """How likely a right answer is where a PI column is low, and where it is high, all else being as it is.
+    """Return how likely a right answer is where a PI column is low, and where it is high, all else being as it is.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _right_with(
 def with_uncertainty(
     effects: Sequence[tuple[str, tuple[Any, Any], tuple[float, float]]], frame: pd.DataFrame, truth: NDArray[np.int64]
 ) -> list[PIEffect]:
-    """Effects of PI columns with an interval of their difference, and whether the column indicates wrong answers.
+    """Return effects of PI columns with an interval of their difference, and whether each indicates wrong answers.
 
     The interval has the width of that of a plain comparison: of rows with low values and rows with high values, or of
     the two categories, each answer beside the same annotator's others; answers to one item count together.

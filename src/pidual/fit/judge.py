@@ -119,7 +119,7 @@ def _describe_people(predictions: Predictions, counts: Counts) -> tuple[Agreemen
 
 
 def _describe_consensus(posteriors: Posteriors, answers: float) -> Consensus:
-    """How often the consensus is stated to be right, with its range, and what the answers to an item count as."""
+    """State how often the consensus is right, with its range, and what the answers to an item count as."""
     accuracy, (low, high) = float(posteriors.quality.mean()), posteriors.stated.mean(1).tolist()
     return Consensus(accuracy, min(low, accuracy), max(high, accuracy), float(posteriors.votes.mean()), answers)
 
@@ -134,10 +134,11 @@ def _find_verdict(
     memorised: list[str],
     consensus: Consensus,
 ) -> Verdict:
-    """Whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
+    """Judge whether the fit can be trusted, by one row of each answer; clean labels can only contradict it."""
     per_item = len(predictions) / max(1, len(job.rows.groups))
-    unseen = _find_held_out(job)
+    unseen = np.full(len(job.table), job.cross_fitted) | ~job.train  # by networks that have not seen their labels
     held_out = np.flatnonzero(unseen if job.counted is None else unseen[job.counted])
+    learns_x = job.inputs.kind not in ("none", "probabilities")
     held_out = held_out[:: max(1, len(held_out) // verdict.SAMPLE)]
     chance: tuple[str | None, str | None] = None, None
     if job.inputs.kind != "none":
@@ -155,7 +156,7 @@ def _find_verdict(
         [
             *find_false_claims(predictions, scores.full, scores.unaided, scores.stated),
             verdict.find_few_labels(predictions),
-            verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if _find_learns_x(job) else None,
+            verdict.find_small_classes(len(job.rows.groups), job.spec.n_classes) if learns_x else None,
             chance[1],
             _find_given_back(job, ~disagrees, per_item),
             verdict.find_leaks(job.pi_health) if job.method_class.needs_pi else None,
@@ -194,16 +195,6 @@ def find_majority(item: NDArray[np.int64], label: NDArray[np.integer[Any]], *, s
         first = first[(item[first] == item[first + 1]) & (votes[first] > votes[first + 1])]
     found: NDArray[np.int64] = row[first]
     return found
-
-
-def _find_learns_x(job: Job) -> bool:
-    """Return whether f was learned from inputs."""
-    return job.inputs.kind not in ("none", "probabilities")
-
-
-def _find_held_out(job: Job) -> NDArray[np.bool_]:
-    """Return which annotations are judged by networks that have not seen their labels."""
-    return np.ones(len(job.table), bool) if job.cross_fitted else ~job.train
 
 
 def _find_learning_by_heart(job: Job, fitted: Fitted, predictions: Predictions) -> list[str]:

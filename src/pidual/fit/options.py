@@ -6,8 +6,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from ..data import AnnotationTable
 from ..errors import UsageError
 from ..errors.messages import quoted
@@ -67,13 +65,6 @@ class FitOptions:
     accelerator: str = "auto"
     threads: int | None = None
     training: type[Training] = Training
-
-    @classmethod
-    def asked(cls, named: Mapping[str, Any], settings: Mapping[str, Any], **others: Any) -> Self:
-        """Make options of settings, and of the few among them that have a name of their own: None is not asked for."""
-        given = {**settings, **{name: value for name, value in named.items() if value is not None}}
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-        return cls(options=plain, **others)
 
     @classmethod
     def judging(cls, pi_kinds: Mapping[str, str] | None = None) -> Self:

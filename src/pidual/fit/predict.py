@@ -328,7 +328,8 @@ def judge_all(
         posteriors.votes[items], posteriors.stated[:, items] = said.votes, said.stated_items
         found.judge(index, said)
         if job.method_class.by_item:
-            found.columns["gate"][index] = 1 - said.full * _truthfulness(judge.model.skills(answers))
+            by_chance = np.exp(-np.maximum(judge.model.skills(answers), 0.0))  # share of right answers given anyway
+            found.columns["gate"][index] = 1 - said.full * (1 - by_chance)
 
     if isinstance(fitted, ClosedFit):
         for items in chunks(job):
@@ -340,11 +341,6 @@ def judge_all(
         for each in _scored(job, fitted, fabric):
             put(each.items, log_of(each.of_items()))
     return posteriors
-
-
-def _truthfulness(skill: Floats) -> Floats:
-    """Return the share of right answers that come from the truth; a share of exp(-skill) would be given anyway."""
-    return np.asarray(1 - np.exp(-np.maximum(skill, 0.0)))
 
 
 def group_of_rows(groups: Groups) -> NDArray[np.int64]:

@@ -105,38 +105,38 @@ class Job:
 
     @property
     def train(self) -> NDArray[np.bool_]:
-        """Which annotations are trained on (N,)."""
+        """Return which annotations are trained on (N,)."""
         return np.asarray(self.split == TRAIN)
 
     @property
     def valid(self) -> NDArray[np.bool_]:
-        """Which annotations are held out as noisy validation rows (N,)."""
+        """Return which annotations are held out as noisy validation rows (N,)."""
         return np.asarray(self.split == VALID)
 
     @property
     def test(self) -> NDArray[np.bool_]:
-        """Which annotations are held out as test rows (N,)."""
+        """Return which annotations are held out as test rows (N,)."""
         return np.asarray(self.split == TEST)
 
     @cached_property
     def counted(self) -> NDArray[np.int64] | None:
-        """The last row of each answer, by which labels and people are counted; None where no row repeats an answer."""
+        """Return the last row of each answer, by which labels and people are counted; None where none is repeated."""
         codes = self.table.answer_codes
         return None if codes is None else np.flatnonzero(~pd.Series(codes).duplicated(keep="last").to_numpy())
 
     @property
     def trains(self) -> bool:
-        """Whether a network is trained."""
+        """Return whether a network is trained."""
         return self.network.name not in WITHOUT_TRAINING
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether each item is judged by networks that have not seen it."""
+        """Return whether each item is judged by networks that have not seen it."""
         return not self.trains or (self.method_class.by_item and self.method_options.get("folds", 1) > 1)
 
     @property
     def method_class(self) -> type[Method]:
-        """The class of the method."""
+        """Return the class of the method."""
         return METHODS[self.options.method]
 
     def select(self, which: NDArray[np.bool_]) -> Rows | None:
@@ -271,7 +271,7 @@ class _Joined:
     pi_health: list[Problem]
 
     def count_trained(self, table: AnnotationTable) -> tuple[int, int, int]:
-        """Annotations, answers and items that are trained on."""
+        """Count annotations, answers and items that are trained on."""
         train = self.split == TRAIN
         answers = None if table.answer_codes is None else np.count_nonzero(np.bincount(table.answer_codes[train]))
         n_items = np.count_nonzero(np.bincount(table.item_codes[train]))
