@@ -279,7 +279,9 @@ def test_missing_numbers_have_a_flag_that_prediction_has_too(tmp_path):
     assert again.array.tolist() == [[5, 2, 1, 1, 0], [3, 2, 4, 0, 1]]
     bare = load_inputs(np.array([[1, 2, np.nan]]), schema=schema)
     assert bare.array.tolist() == [[1, 2, 4, 0, 1]]
-    with pytest.raises(DataError, match=r"x, row 0, column 1 .*the value is missing, and none was when the model"):
+    with pytest.raises(
+        DataError, match=r"x, row 0, column 1 .*the value is missing, and none was in this column in training"
+    ):
         load_inputs(np.array([[1, np.nan, 3]]), schema=schema)
     with pytest.raises(DataError, match="x has 2 features per input where the model was trained with 3"):
         load_inputs(np.array([[1.0, 3]]), schema=schema)

@@ -19,8 +19,8 @@ from ..errors.messages import listed, quoted
 from .build import complete
 from .columns import as_text
 from .load import load_numpy
+from .opening import open_source
 from .probabilities import check_columns
-from .sources import open_source
 
 MISSING = -1
 NUMPY = (".npy", ".npz")

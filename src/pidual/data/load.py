@@ -18,11 +18,12 @@ from ..errors.messages import first_line
 from .features import inputs_from_source
 from .images import MAX_BYTES, read_folder
 from .inputs import Inputs, schema_of, shape_as_given
+from .opening import open_source
 from .paths import check_file, is_folder
 from .people import listed
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
-from .sources import Source, open_source
+from .sources import Source
 
 
 def load_inputs(

@@ -15,9 +15,10 @@ from ..errors import DataWarning
 from .build import find_unanswered
 from .columns import keys, spelled_like
 from .exports import melt
+from .opening import open_source
 from .people import names_people
 from .roles import Roles, find_roles
-from .sources import Source, open_source
+from .sources import Source
 from .sources.in_arrow import Long, OnlyRows
 
 HASHED = 1 << 14  # values of a column that are in Python at a time

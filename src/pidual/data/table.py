@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from ..files import fingerprint
 from .build import build_parts, rows_read
 from .in_memory import read_arrays
+from .opening import open_source
 from .people import KEY_NAME, load_key
 from .roles import find_roles
-from .sources import Source, open_source
+from .sources import Source
 
 MANY_VALUES = 20  # of a PI column that tells answers apart where annotators are not known
 
