@@ -59,15 +59,16 @@ def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, s
 
 def _warn_of_merged(source: Source, name: str, names: list[str], merged: list[str], counts: Any, exact: bool) -> None:
     """Warn of spellings that are read as another class."""
-    merges = []
-    for one in dict.fromkeys(merged):
-        others = [
-            f"{shown(name, old)} ({n:,}{', other Unicode form' if unicodedata.normalize('NFKC', old) == one else ''})"
-            for old, new, n in zip(names, merged, counts.tolist(), strict=True)
-            if new == one != old
-        ]
-        if others:
-            merges.append(f"{listed(others)} {'is' if len(others) == 1 else 'are'} read as {shown(name, one)}")
+    others: dict[str, list[str]] = {}
+    for old, new, n in zip(names, merged, counts.tolist(), strict=True):
+        if old != new:
+            form = ", other Unicode form" if unicodedata.normalize("NFKC", old) == new else ""
+            others.setdefault(new, []).append(f"{shown(name, old)} ({n:,}{form})")
+    merges = [
+        f"{listed(others[one])} {'is' if len(others[one]) == 1 else 'are'} read as {shown(name, one)}"
+        for one in dict.fromkeys(merged)
+        if one in others
+    ]
     more = f", and so on for {len(merges) - MOST_LISTED} more classes" if len(merges) > MOST_LISTED else ""
     apart = "" if exact else "; exact_labels=True (--exact-labels) keeps spellings apart"
     warnings.warn(
