@@ -157,10 +157,10 @@ def read_folder(
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
         size = (int(height), int(width))
         if math.prod(size) > MAX_PIXELS:
-            raise UsageError(
-                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million "
-                "pixels); choose a smaller image_size= (--image-size), such as 224."
+            what = (
+                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million)"
             )
+            raise UsageError(f"{what}; choose a smaller image_size= (--image-size), such as 224.")
     shown = size or _decode(folder / files[0], None, None).shape[1:]
     images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
     if np.prod(images.shape, dtype=float) <= max_bytes:
@@ -190,10 +190,8 @@ def _decode(
             image = ImageOps.fit(image, (size[1], size[0]), method, border)
         pixels = np.asarray(image).transpose(2, 0, 1)
     if expected is not None and (image.height, image.width) != expected:
-        raise DataError(
-            f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}; "
-            "choose one size for all with image_size= (--image-size)."
-        )
+        what = f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}"
+        raise DataError(f"{what}; choose one size for all with image_size= (--image-size).")
     return pixels
 
 
@@ -227,10 +225,8 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except (DataError, MemoryError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise DataError(
-            f"{path} has more than the {MAX_PIXELS / 1e6:.0f} million pixels that pidual reads in an image; shrink it, "
-            "for example with Pillow's Image.thumbnail((4000, 4000)), or remove the file."
-        ) from None
+        what = f"{path} has more than the {MAX_PIXELS / 1e6:.0f} million pixels that pidual reads in an image"
+        raise DataError(f"{what}; shrink it, as with Pillow's Image.thumbnail((4000, 4000)), or remove it.") from None
     except FileNotFoundError:
         raise DataError(f"{path} is a link to a file that does not exist; replace or remove it.") from None
     except Exception as error:  # Pillow's decoders raise all kinds for files that are damaged

@@ -53,9 +53,7 @@ def open_source(
     if not annotators:
         return opened
     if label is not None:
-        raise UsageError(
-            "annotators= (--annotators) names the columns that hold the labels; leave label= (--label) out."
-        )
+        raise UsageError("annotators= (--annotators) names the columns with the labels; leave label= (--label) out.")
     return exports.melt(opened, annotators)
 
 
@@ -74,9 +72,8 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
         raise UsageError(
             f"{source} has the ending {path.suffix!r}, which pidual does not read; convert it to {FORMATS}."
         )
-    flat = form in (None, "table", "label-studio-min") or (
-        form == "argilla" and ending in (".parquet", ".pq", ".arrow")
-    )
+    flat = form in (None, "table", "label-studio-min")
+    flat = flat or (form == "argilla" and ending in (".parquet", ".pq", ".arrow"))
     if not flat and kind is not JsonLines and ending != ".zip":
         raise UsageError(f"{source} cannot be of the format {form}, which is JSON; leave --format out.")
     try:
@@ -86,6 +83,5 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
             return exports.hugging_face.read_arrow_file(path, label)
         return (exports.open_json(source, form, label, items) if kind is JsonLines else None) or kind(source)
     except (OSError, EOFError, zlib.error) as error:  # pa.ArrowException for a broken file is handled inside
-        raise DataError(
-            f"{source} cannot be read ({first_line(error)}); check its permissions, or write it again."
-        ) from None
+        reason = first_line(error)
+        raise DataError(f"{source} cannot be read ({reason}); check its permissions, or write it again.") from None

@@ -63,10 +63,7 @@ def check_columns(array: NDArray[Any], classes: Sequence[str | int] | int, sourc
     if array.ndim != 2 or array.shape[1] != n:
         has = f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
         named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes])})"
-        raise DataError(
-            f"{source} has {has} and the labels have {n} classes{named}; give one column of probabilities for each "
-            "class, in this order."
-        )
+        raise DataError(f"{source} has {has} and the labels have {n} classes{named}; give a column for each, in order.")
 
 
 def as_floats(block: NDArray[Any]) -> NDArray[np.float32]:
@@ -104,8 +101,9 @@ def _refuse_row(row: NDArray[np.floating[Any]], place: str) -> None:
     """Say what is wrong with a row of probabilities."""
     strange = np.flatnonzero(~np.isfinite(row))
     if len(strange):
+        value = row[strange[0]]
         raise DataError(
-            f"{place}, column {strange[0]}: the probability is {row[strange[0]]}; predict it again, or remove the item."
+            f"{place}, column {strange[0]}: the probability is {value}; predict it again or remove the item."
         )
     outside = np.flatnonzero((row < 0) | (row > 1 + _SUM_TOLERANCE))
     if len(outside):
