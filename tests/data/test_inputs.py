@@ -147,9 +147,6 @@ def test_numbers_that_are_no_names(name, values):
         ("item,a\np,1\nq,2\np,3\n", ["line 4", "column 'item'", "'p' was named before", "line 2"]),
         ("item,a\np,1\n,2\n", ["line 3", "column 'item'", "missing"]),
         ("item,c\np,x\n", ["no numeric column", "item, c", "--x-text"]),
-        ("item,a\n", ["no numeric column"]),
-        ("item,a\np,1\nq\n", ["line 3 has 1 cells"]),
-        (b"item,a\np\xe9,1\n", ["line 2", "0xe9"]),
     ],
 )
 def test_tables_that_cannot_be_inputs(tmp_path, content, parts):
