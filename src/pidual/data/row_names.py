@@ -100,10 +100,8 @@ def _first_rows(
         others = len(np.unique(codes[~same]))
         if not numbers or 2 * others > (n_rows > 1).sum():
             more = f" (so it is in {others:,} items)" if numbers else ""
-            raise DataError(
-                f"{where}: {value} differs from an earlier row of the same item{more}; what differs between answers is "
-                "no input, but may be PI (--pi)."
-            )
+            way_out = "what differs between answers may be PI (--pi), but not input"
+            raise DataError(f"{where}: {value} differs from an earlier row of the same item{more}; {way_out}.")
         differs[codes[~same]] = True
         example = example or f"{where}: {value} after {shown(column, str(values[int(rows[codes[row]])]))}"
     if example:
