@@ -147,9 +147,6 @@ def test_numbers_that_are_no_names(name, values):
         ("item,a\np,1\nq,2\np,3\n", ["line 4", "column 'item'", "'p' was named before", "line 2"]),
         ("item,a\np,1\n,2\n", ["line 3", "column 'item'", "missing"]),
         ("item,c\np,x\n", ["no numeric column", "item, c", "--x-text"]),
-        ("item,a\n", ["no numeric column"]),
-        ("item,a\np,1\nq\n", ["line 3 has 1 cells"]),
-        (b"item,a\np\xe9,1\n", ["line 2", "0xe9"]),
     ],
 )
 def test_tables_that_cannot_be_inputs(tmp_path, content, parts):
@@ -279,7 +276,9 @@ def test_missing_numbers_have_a_flag_that_prediction_has_too(tmp_path):
     assert again.array.tolist() == [[5, 2, 1, 1, 0], [3, 2, 4, 0, 1]]
     bare = load_inputs(np.array([[1, 2, np.nan]]), schema=schema)
     assert bare.array.tolist() == [[1, 2, 4, 0, 1]]
-    with pytest.raises(DataError, match=r"x, row 0, column 1 .*the value is missing, and none was when the model"):
+    with pytest.raises(
+        DataError, match=r"x, row 0, column 1 .*the value is missing, and none was in this column in training"
+    ):
         load_inputs(np.array([[1, np.nan, 3]]), schema=schema)
     with pytest.raises(DataError, match="x has 2 features per input where the model was trained with 3"):
         load_inputs(np.array([[1.0, 3]]), schema=schema)

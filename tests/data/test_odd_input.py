@@ -1,6 +1,7 @@
 """Odd input: read as it is meant where that is clear, and refused in one sentence where it is not."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -456,7 +457,10 @@ def test_json_nested_too_deeply(tmp_path):
     assert open_source(path).columns == ["item", "label", "deep"]
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8b", b"\x1f\x8b\x08\x00" + b"\x00" * 30, b"no gzip", b""])
+WHOLE = gzip.compress(b"a,b\n" + np.random.default_rng(0).bytes(3000).hex().encode() + b",1\n")
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00" + b"\x00" * 30, b"no gzip", b"", WHOLE[: len(WHOLE) // 2]])
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.jsonl.gz"])
 def test_gzip_that_is_none(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)

@@ -93,7 +93,7 @@ def test_everybody_gives_one_label_only():
 
 
 def test_ids_of_large_tables_are_found_in_a_sample(monkeypatch):
-    monkeypatch.setattr("pidual.data.pi.checks.SAMPLE", 400)
+    monkeypatch.setattr("pidual.data.pi.checks._SAMPLE", 400)
     ids = np.arange(5000.0)
     assert is_row_id(pd.Series(ids), ids)
     ids[4000] = 4500

@@ -2,6 +2,7 @@
 
 sources/        files and frames, by column
 exports/        what labelling tools write, and wide tables, as long tables
+opening         which of them reads a file         open_source
 columns         a column as categories, numbers or moments
 people          who is in a table: detect, hide, refuse, replace
 roles, build, classes, in_memory  ->  table        AnnotationTable, read_table
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from .load import load_inputs as load_inputs
     from .load import load_probabilities as load_probabilities
     from .load import table_inputs as table_inputs
+    from .opening import open_source as open_source
     from .people import KEY_NAME as KEY_NAME
     from .people import load_key as load_key
     from .people import pseudonym as pseudonym
-    from .sources import open_source as open_source
     from .table import AnnotationTable as AnnotationTable
     from .table import read_table as read_table
 
@@ -49,7 +50,7 @@ _HOMES = {
     "known_classes": ["read_truth"],
     "load": ["load_inputs", "load_probabilities", "table_inputs"],
     "people": ["KEY_NAME", "load_key", "pseudonym"],
-    "sources": ["open_source"],
+    "opening": ["open_source"],
     "table": ["AnnotationTable", "read_table"],
 }
 

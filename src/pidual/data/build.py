@@ -22,7 +22,7 @@ from .sources import Source
 from .sources.in_arrow import OnlyRows
 
 EMPTY = ["", "#N/A", "<NA>", "NaN", "nan"]  # texts that are no label for sure, of those that mean a missing value
-LOOKED_THROUGH = 1_000_000  # rows of a table that is looked at as a whole to explain an error
+_LOOKED_THROUGH = 1_000_000  # rows of a table that is looked at as a whole to explain an error
 SPLITS = ("train", "valid", "test")
 _SPLIT_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
 
@@ -90,7 +90,7 @@ def build_parts(
     if clean is not None:
         frame["y"] = clean
     if roles.split is not None:
-        frame["split"] = as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
+        frame["split"] = _as_splits(source, roles.split, keys(source, roles.split, columns.pop(roles.split)))
     frame["item"] = pd.Categorical.from_codes(np.arange(n, dtype=np.int32), pd.Index(rows_read(n, skipped)))
     if roles.item is not None:
         pa.default_memory_pool().release_unused()
@@ -144,7 +144,7 @@ def find_unanswered(source: Source, name: str, column: Any, *, warn: bool = True
     if warn:
         rows = "1 row without a label is" if len(skipped) == 1 else f"{len(skipped):,} rows without a label are"
         first = source.place(int(skipped[0])).removeprefix(f"{source.name}, ")
-        wide = hint(source, name) if len(column) <= LOOKED_THROUGH else ""
+        wide = hint(source, name) if len(column) <= _LOOKED_THROUGH else ""
         text = f"{source.name}: {rows} skipped (first: {first}, column {name!r}){wide or '.'}"
         warnings.warn(text, DataWarning, stacklevel=4)
     return skipped
@@ -164,13 +164,13 @@ def complete(source: Source, name: str, column: Any, what: str) -> Keys:
             how += f" is read as missing; rename the {what} if it is a real one"
         more = f" (and in {len(missing) - 1} more rows)" if len(missing) > 1 else ""
         other = ", or rename the column if it does not say who gave the label" if what == "annotator" else ""
-        wide = hint(source, name) if what == "label" and len(column) <= LOOKED_THROUGH else ""
+        wide = hint(source, name) if what == "label" and len(column) <= _LOOKED_THROUGH else ""
         way_out = f"{wide.removesuffix('.')}; else fill it in." if wide else f"; fill it in or delete the row{other}."
         raise DataError(f"{source.place(row)}, column {name!r}: the {what} is missing ({how}){more}{way_out}")
     return found
 
 
-def as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:
+def _as_splits(source: Source, name: str, found: Keys) -> pd.Categorical:
     """Return splits as categories: train, valid, test."""
     known = [_SPLIT_NAMES.get(str(value).lower(), -1) for value in found.names.to_pylist()]
     codes = np.array([*known, -1], np.int8)[found.codes]

@@ -22,7 +22,7 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _WHOLE = r"0|-?[1-9]\d{0,17}"
 _SIGNS = r"(?<!\d)[.,]|[.,](?!\d)|[;:!?'’\"()_/\s]|(?<=\w)-(?=\w)"  # that do not make another class; 1.5 is not 15
 _LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o"})
-MOST_LISTED = 10  # classes whose spellings are listed
+_MOST_LISTED = 10  # classes whose spellings are listed
 
 
 def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, str], exact: bool) -> Keys:
@@ -37,7 +37,7 @@ def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, s
         if form(old) not in map(form, renamed):
             raise UsageError(
                 f"{source.name}, column {name!r} has no label {shown(name, old)} (same, --same); its labels: "
-                f"{listed([shown(name, one) for one in names[:MOST_LISTED]])}."
+                f"{listed([shown(name, one) for one in names[:_MOST_LISTED]])}."
             )
         renamed = [new if form(one) == form(old) else one for one in renamed]
     counts = np.bincount(label.codes[label.codes >= 0], minlength=len(names))
@@ -59,19 +59,20 @@ def merge_spellings(source: Source, name: str, label: Keys, same: Mapping[str, s
 
 def _warn_of_merged(source: Source, name: str, names: list[str], merged: list[str], counts: Any, exact: bool) -> None:
     """Warn of spellings that are read as another class."""
-    merges = []
-    for one in dict.fromkeys(merged):
-        others = [
-            f"{shown(name, old)} ({n:,}{', other Unicode form' if unicodedata.normalize('NFKC', old) == one else ''})"
-            for old, new, n in zip(names, merged, counts.tolist(), strict=True)
-            if new == one != old
-        ]
-        if others:
-            merges.append(f"{listed(others)} {'is' if len(others) == 1 else 'are'} read as {shown(name, one)}")
-    more = f", and so on for {len(merges) - MOST_LISTED} more classes" if len(merges) > MOST_LISTED else ""
+    others: dict[str, list[str]] = {}
+    for old, new, n in zip(names, merged, counts.tolist(), strict=True):
+        if old != new:
+            form = ", other Unicode form" if unicodedata.normalize("NFKC", old) == new else ""
+            others.setdefault(new, []).append(f"{shown(name, old)} ({n:,}{form})")
+    merges = [
+        f"{listed(others[one])} {'is' if len(others[one]) == 1 else 'are'} read as {shown(name, one)}"
+        for one in dict.fromkeys(merged)
+        if one in others
+    ]
+    more = f", and so on for {len(merges) - _MOST_LISTED} more classes" if len(merges) > _MOST_LISTED else ""
     apart = "" if exact else "; exact_labels=True (--exact-labels) keeps spellings apart"
     warnings.warn(
-        f"{source.name}, column {name!r}: {'; '.join(merges[:MOST_LISTED])}{more}{apart}.", DataWarning, stacklevel=4
+        f"{source.name}, column {name!r}: {'; '.join(merges[:_MOST_LISTED])}{more}{apart}.", DataWarning, stacklevel=4
     )
 
 
@@ -118,7 +119,7 @@ def check_classes(source: Source, name: str, label: pd.Categorical, *, can_merge
         way_out = f"add rows of the class, merge it into another{f' ({option})' if option else ''} or delete the row"
         raise DataError(f"{source.place(row)}, column {name!r}: {what}; {way_out}.")
     if alike:
-        pairs = "; ".join(f"{shown(name, old)} and {shown(name, new)}" for old, new in alike[:MOST_LISTED])
+        pairs = "; ".join(f"{shown(name, old)} and {shown(name, new)}" for old, new in alike[:_MOST_LISTED])
         way_out = f"merge them with {option} (same= in Python)" if option else "write them the same way"
         warnings.warn(
             f"{source.name}, column {name!r}: classes that look the same: {pairs}; {way_out} if they mean the same.",
@@ -137,7 +138,7 @@ def _alike(classes: list[str], counts: Any) -> list[tuple[str, str]]:
 
 def _as_option(name: str, alike: list[tuple[str, str]]) -> str:
     """Return what to add to the command line to merge pairs of classes, none of which it must hide."""
-    pairs = [f"{old}={new}" for old, new in alike[:MOST_LISTED] if "=" not in old and not hides(name, old + new)]
+    pairs = [f"{old}={new}" for old, new in alike[:_MOST_LISTED] if "=" not in old and not hides(name, old + new)]
     return " ".join(f"--same {shlex.quote(pair)}" for pair in pairs)
 
 

@@ -19,11 +19,11 @@ from ..errors.messages import listed, quoted
 from .build import complete
 from .columns import as_text
 from .load import load_numpy
+from .opening import open_source
 from .probabilities import check_columns
-from .sources import open_source
 
 MISSING = -1
-NUMPY = (".npy", ".npz")
+_NUMPY = (".npy", ".npz")
 USUAL = {
     "labels": ("label", "labels", "given_label"),
     "annotator": ("annotator", "worker", "annotator_id"),
@@ -119,7 +119,7 @@ def read_given(
 def _probabilities(given: Any) -> tuple[NDArray[Any], list[Any] | None, str]:
     """Return the array, names of its columns where it has any, and what to call it."""
     if isinstance(given, str | Path):
-        if Path(given).suffix.lower() not in NUMPY:
+        if Path(given).suffix.lower() not in _NUMPY:
             raise UsageError(f"{given} is not a .npy or .npz file; save the probabilities with numpy.save.")
         array, columns, name = load_numpy(given, ("pred_probs", "x"), mode="r")[0], None, str(given)
     elif isinstance(given, pd.DataFrame):
@@ -247,10 +247,10 @@ def read_values(place: str, role: str, table: str | None = None) -> NDArray[Any]
     """
     path, column = _split(place)
     if path is None:
-        if table is None or (own := _split(table)[0]) is None or own.suffix.lower() in NUMPY:
+        if table is None or (own := _split(table)[0]) is None or own.suffix.lower() in _NUMPY:
             raise UsageError(f"{place} does not exist; give --{role} as a file, or as FILE:COLUMN of a table.")
         path, column = own, place
-    if path.suffix.lower() in NUMPY:
+    if path.suffix.lower() in _NUMPY:
         if column is not None:
             raise UsageError(f"{path} has no columns; give --{role} without ':{column}'.")
         array = load_numpy(path, (role, *USUAL[role]))[0]
@@ -271,7 +271,7 @@ def _split(place: str) -> tuple[Path | None, str | None]:
     whole, (front, colon, column) = Path(place), place.rpartition(":")
     if not _exists(whole) and colon and _exists(Path(front)):
         return Path(front), column
-    looks_like_a_file = whole.suffix.lower() in (*NUMPY, ".csv", ".tsv", ".parquet", ".jsonl", ".gz")
+    looks_like_a_file = whole.suffix.lower() in (*_NUMPY, ".csv", ".tsv", ".parquet", ".jsonl", ".gz")
     return (whole, None) if _exists(whole) or looks_like_a_file else (None, None)
 
 

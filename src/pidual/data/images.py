@@ -19,17 +19,17 @@ from ..errors import DataError, UsageError
 from ..errors.messages import first_line, quoted
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
-IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # by content; Pillow would start other programs for some others
+_IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # by content; Pillow would start other programs for some others
 MAX_PIXELS = 50_000_000  # of an image: 200 MB while it is decoded
-LARGE_PIXELS = 15_000_000  # from here on few images are decoded at a time
+_LARGE_PIXELS = 15_000_000  # from here on few images are decoded at a time
 MAX_BYTES = 2 << 30  # decoded images beyond this are read from disk batch by batch
-CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 224 of 256 pixels
-CROP_AREA, CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
+_CENTRE = 7 / 8  # of the short side, where the centre of images is asked for: 224 of 256 pixels
+_CROP_AREA, _CROP_ASPECT = 0.08, (3 / 4, 4 / 3)  # of random crops: least share of the image, range of width / height
 _LARGE = threading.Semaphore(4)
 _FILTERS = threading.Lock()  # filters of warnings belong to all threads
 
 MAX_SIDE = 96  # pixels of a picture that a run keeps
-FEWEST_PIXELS = 6  # a side, of an array that is taken for a picture
+_FEWEST_PIXELS = 6  # a side, of an array that is taken for a picture
 
 
 class LazyImages:
@@ -125,9 +125,9 @@ def random_boxes(height: int, width: int, draws: NDArray[np.floating[Any]]) -> N
     numpy.ndarray of int64, shape (n, 4)
         Top, left, height, width.
     """
-    aspect = CROP_ASPECT[0] + draws[:, 0] * (CROP_ASPECT[1] - CROP_ASPECT[0])
+    aspect = _CROP_ASPECT[0] + draws[:, 0] * (_CROP_ASPECT[1] - _CROP_ASPECT[0])
     greatest = np.minimum(np.minimum(np.sqrt(height * width / aspect), height), width / aspect)
-    least = np.minimum(np.sqrt(CROP_AREA * height * width / aspect), greatest)
+    least = np.minimum(np.sqrt(_CROP_AREA * height * width / aspect), greatest)
     high = least + draws[:, 1] * (greatest - least)
     size = np.stack([high, high * aspect], 1).round().clip(1, [height, width])
     place = np.floor(draws[:, 2:] * ([height, width] - size + 1)).clip(0, [height, width] - size)
@@ -157,10 +157,10 @@ def read_folder(
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
         size = (int(height), int(width))
         if math.prod(size) > MAX_PIXELS:
-            raise UsageError(
-                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million "
-                "pixels); choose a smaller image_size= (--image-size), such as 224."
+            what = (
+                f"images of {height}x{width} pixels are larger than pidual works with ({MAX_PIXELS / 1e6:.0f} million)"
             )
+            raise UsageError(f"{what}; choose a smaller image_size= (--image-size), such as 224.")
     shown = size or _decode(folder / files[0], None, None).shape[1:]
     images = LazyImages(folder, files, (shown[0], shown[1]), resize=size is not None, centre=centre)
     if np.prod(images.shape, dtype=float) <= max_bytes:
@@ -186,14 +186,12 @@ def _decode(
         image = _upright(opened)
         if size is not None:
             method = Image.Resampling.BICUBIC if centre else Image.Resampling.BILINEAR
-            border = (1 - CENTRE) / 2 if centre else 0.0
+            border = (1 - _CENTRE) / 2 if centre else 0.0
             image = ImageOps.fit(image, (size[1], size[0]), method, border)
         pixels = np.asarray(image).transpose(2, 0, 1)
     if expected is not None and (image.height, image.width) != expected:
-        raise DataError(
-            f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}; "
-            "choose one size for all with image_size= (--image-size)."
-        )
+        what = f"{path} is {image.height}x{image.width} pixels and the first image {expected[0]}x{expected[1]}"
+        raise DataError(f"{what}; choose one size for all with image_size= (--image-size).")
     return pixels
 
 
@@ -217,20 +215,18 @@ def _opened(path: Path) -> Iterator[Image.Image]:
             raise OSError("it is not a regular file")
         with _FILTERS, warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            opened = Image.open(path, formats=IMAGE_FORMATS)
+            opened = Image.open(path, formats=_IMAGE_FORMATS)
         with opened:
             pixels = opened.width * opened.height
             if pixels > MAX_PIXELS:
                 raise Image.DecompressionBombError
-            with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
+            with _LARGE if pixels > _LARGE_PIXELS else contextlib.nullcontext():
                 yield opened
     except (DataError, MemoryError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise DataError(
-            f"{path} has more than the {MAX_PIXELS / 1e6:.0f} million pixels that pidual reads in an image; shrink it, "
-            "for example with Pillow's Image.thumbnail((4000, 4000)), or remove the file."
-        ) from None
+        what = f"{path} has more than the {MAX_PIXELS / 1e6:.0f} million pixels that pidual reads in an image"
+        raise DataError(f"{what}; shrink it, as with Pillow's Image.thumbnail((4000, 4000)), or remove it.") from None
     except FileNotFoundError:
         raise DataError(f"{path} is a link to a file that does not exist; replace or remove it.") from None
     except Exception as error:  # Pillow's decoders raise all kinds for files that are damaged
@@ -269,7 +265,7 @@ def encoded(image: Any, form: str) -> bytes:
 def is_picture(shape: tuple[int, ...]) -> bool:
     """Return whether inputs of this shape are pictures: (H, W), (C, H, W) or (H, W, C) with one channel or three."""
     sides = _sides(shape)
-    return sides is not None and min(sides) >= FEWEST_PIXELS
+    return sides is not None and min(sides) >= _FEWEST_PIXELS
 
 
 def as_pixels(x: NDArray[Any]) -> NDArray[np.uint8]:

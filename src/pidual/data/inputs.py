@@ -212,7 +212,7 @@ def fill_missing(
         if len(new):
             row = int(np.flatnonzero(np.isnan(x[:, new[0]]))[0])
             where = place(row, (int(new[0]),))
-            raise DataError(f"{where}: the value is missing, and none was when the model was trained; fill it in.")
+            raise DataError(f"{where}: the value is missing, and none was in this column in training; fill it in.")
     if not known["columns"]:
         return x, {}
     columns = np.array(known["columns"])

@@ -12,8 +12,9 @@ from ..errors import DataError, DataWarning, UsageError
 from ..errors.messages import quoted
 from .columns import as_text, keys, spelled_like
 from .join import rows_by_name
+from .opening import open_source
 from .people import listed
-from .sources import Source, open_source
+from .sources import Source
 from .table import AnnotationTable
 
 if TYPE_CHECKING:

@@ -18,11 +18,12 @@ from ..errors.messages import first_line
 from .features import inputs_from_source
 from .images import MAX_BYTES, read_folder
 from .inputs import Inputs, schema_of, shape_as_given
+from .opening import open_source
 from .paths import check_file, is_folder
 from .people import listed
 from .probabilities import check_probabilities, columns_of
 from .roles import find_item
-from .sources import Source, open_source
+from .sources import Source
 
 
 def load_inputs(
@@ -80,7 +81,7 @@ def load_inputs(
         inputs = Inputs.from_array(*load_numpy(source), source=str(source), schema=schema)
     else:
         opened = open_source(source, items=True)
-        inputs = inputs_from_source(opened, names_of_rows(opened, item), False, columns, text, schema, tensors)
+        inputs = inputs_from_source(opened, _names_of_rows(opened, item), False, columns, text, schema, tensors)
     if schema is None:
         _check_options_used(inputs, columns, text, image_size, centre_crop)
     return _like_schema(inputs, schema)
@@ -142,7 +143,7 @@ def load_probabilities(
         read = Inputs.from_array(array, names, kind="probabilities", source=str(source))
     else:
         opened = open_source(source)
-        columns, named = columns_of(opened, classes), names_of_rows(opened, item)
+        columns, named = columns_of(opened, classes), _names_of_rows(opened, item)
         read = inputs_from_source(opened, named, False, columns, None, None, None, finite=False)
         assert isinstance(read.array, np.ndarray)
         read = Inputs.from_array(read.array, read.names, kind="probabilities", source=read.source)
@@ -151,7 +152,7 @@ def load_probabilities(
     return read
 
 
-def names_of_rows(opened: Source, item: str | None) -> str | None:
+def _names_of_rows(opened: Source, item: str | None) -> str | None:
     """Return the column that names the rows: `item` if there is one of that name, else a usual one."""
     return item if item is not None and item in opened else opened.find("item", "task")
 

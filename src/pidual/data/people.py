@@ -81,7 +81,7 @@ _ADDRESS = re.compile(  # not icon@2x.png, package@1.2.rc, git@github.com or sit
 MAYBE_ADDRESS = (
     r"[^@\s/]@[^@\s/]+\.\pL\pL"  # what Arrow looks for in many texts: in all that have an address, and few more
 )
-MOST_SIGNS = 100
+_MOST_SIGNS = 100
 HIDDEN = "the value (not shown: personal data)"
 
 
@@ -152,7 +152,7 @@ def has_address(text: object) -> bool:
 
 def _finds_address(text: str) -> bool:
     """Return whether there is an e-mail address about one of the first @; the rest of a long text takes no time."""
-    signs = itertools.islice(re.finditer("@", text), MOST_SIGNS)
+    signs = itertools.islice(re.finditer("@", text), _MOST_SIGNS)
     return any(_ADDRESS.search(text[max(0, sign.start() - 64) : sign.start() + 256]) for sign in signs)
 
 
@@ -267,7 +267,7 @@ def refuse_people_as_inputs(source: str, people: list[str]) -> None:
 # --- pseudonyms, and the secret key they are made with ---
 
 KEY_NAME = ".pidual.key"
-LONGEST_KEY = 200  # bytes of a file that are read
+_LONGEST_KEY = 200  # bytes of a file that are read
 _MADE = re.compile("a-[0-9a-f]{12}")
 
 
@@ -308,7 +308,7 @@ def load_key(path: Path, *, make: bool = True) -> bytes:
             _make_key(path)
         check_file(path)
         with path.open("rb") as file:
-            text = file.read(LONGEST_KEY)
+            text = file.read(_LONGEST_KEY)
         others = _others_can_read(path)
     except OSError as error:
         raise UsageError(

@@ -14,7 +14,7 @@ from .sources import Source
 
 _CHECKED = 1 << 18  # probabilities looked at in one go
 _SAMPLED = 64  # rows sampled in one go
-SUM_TOLERANCE = 0.01  # by which probabilities may sum to more or less than 1: they may be rounded
+_SUM_TOLERANCE = 0.01  # by which probabilities may sum to more or less than 1: they may be rounded
 
 
 def columns_of(source: Source, classes: Sequence[str | int] | int) -> list[str] | None:
@@ -40,7 +40,7 @@ def checked_parts(array: NDArray[Any], source: str) -> Iterator[tuple[slice, NDA
         part = slice(start, start + step)
         block = np.asarray(array[part])
         p = as_floats(block)
-        check_rows(p, start, source)
+        _check_rows(p, start, source)
         yield part, block, p
         if (start // step) % 64 == 63:
             release(array)
@@ -53,7 +53,7 @@ def spaced_rows(array: NDArray[Any], n: int) -> tuple[NDArray[np.int64], NDArray
     for start in range(0, len(rows), _SAMPLED):  # a page of a map may bring many others along
         p[start : start + _SAMPLED] = as_floats(array[rows[start : start + _SAMPLED]])
         release(array)
-    usable = is_distribution(p)
+    usable = _is_distribution(p)
     return rows[usable], p[usable]
 
 
@@ -63,10 +63,7 @@ def check_columns(array: NDArray[Any], classes: Sequence[str | int] | int, sourc
     if array.ndim != 2 or array.shape[1] != n:
         has = f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
         named = "" if isinstance(classes, int) else f" ({listed([str(one) for one in classes])})"
-        raise DataError(
-            f"{source} has {has} and the labels have {n} classes{named}; give one column of probabilities for each "
-            "class, in this order."
-        )
+        raise DataError(f"{source} has {has} and the labels have {n} classes{named}; give a column for each, in order.")
 
 
 def as_floats(block: NDArray[Any]) -> NDArray[np.float32]:
@@ -84,17 +81,17 @@ def _halves() -> NDArray[np.float32]:
     return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
-def is_distribution(block: NDArray[np.float32]) -> NDArray[np.bool_]:
+def _is_distribution(block: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return which rows are probabilities that sum to one."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = block @ np.ones(block.shape[1], np.float32)
-        fine: NDArray[np.bool_] = (np.abs(total - 1) <= SUM_TOLERANCE) & (block.min(1) >= 0)
+        fine: NDArray[np.bool_] = (np.abs(total - 1) <= _SUM_TOLERANCE) & (block.min(1) >= 0)
     return fine
 
 
-def check_rows(block: NDArray[np.float32], start: int, source: str) -> None:
+def _check_rows(block: NDArray[np.float32], start: int, source: str) -> None:
     """Raise for the first of some rows that is not a distribution; `start` is where they begin."""
-    fine = is_distribution(block)
+    fine = _is_distribution(block)
     if not fine.all():
         row = int(np.argmin(fine))
         _refuse_row(block[row], f"{source}, row {start + row} (counted from 0)")
@@ -104,10 +101,11 @@ def _refuse_row(row: NDArray[np.floating[Any]], place: str) -> None:
     """Say what is wrong with a row of probabilities."""
     strange = np.flatnonzero(~np.isfinite(row))
     if len(strange):
+        value = row[strange[0]]
         raise DataError(
-            f"{place}, column {strange[0]}: the probability is {row[strange[0]]}; predict it again, or remove the item."
+            f"{place}, column {strange[0]}: the probability is {value}; predict it again or remove the item."
         )
-    outside = np.flatnonzero((row < 0) | (row > 1 + SUM_TOLERANCE))
+    outside = np.flatnonzero((row < 0) | (row > 1 + _SUM_TOLERANCE))
     if len(outside):
         raise DataError(
             f"{place}, column {outside[0]}: {row[outside[0]]:.4g} is not a probability; for logits, give their softmax."

@@ -15,12 +15,13 @@ from ..errors import DataWarning
 from .build import find_unanswered
 from .columns import keys, spelled_like
 from .exports import melt
+from .opening import open_source
 from .people import names_people
 from .roles import Roles, find_roles
-from .sources import Source, open_source
+from .sources import Source
 from .sources.in_arrow import Long, OnlyRows
 
-HASHED = 1 << 14  # values of a column that are in Python at a time
+_HASHED = 1 << 14  # values of a column that are in Python at a time
 
 
 def reopen_table(
@@ -100,6 +101,6 @@ def _column(source: Source, column: str) -> Any:
 
 def _hashes(batches: Iterable[Any]) -> NDArray[np.uint64]:
     """Return a number for every value, a few values at a time: equal ones have equal numbers."""
-    parts = (batch.slice(start, HASHED) for batch in batches for start in range(0, len(batch), HASHED))
+    parts = (batch.slice(start, _HASHED) for batch in batches for start in range(0, len(batch), _HASHED))
     found = [pd.util.hash_array(np.asarray(part.to_pandas()), categorize=False) for part in parts]
     return np.concatenate([np.empty(0, np.uint64), *found])

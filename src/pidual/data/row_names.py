@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, DataWarning
 from ..errors.messages import quoted
-from .columns import Keys, as_text, keys
+from .build import complete
+from .columns import Keys, as_text
 from .people import listed, shown
 from .sources import Source
 from .sources.arrow_types import native
@@ -27,7 +28,7 @@ def row_names(item: NDArray[Any], n: int, source: str) -> NDArray[np.str_]:
         what = f"{source} has an 'item' of shape {item.shape} and type {listed([str(item.dtype)])}"
         raise DataError(f"{what}; give one number or text for each row of 'x'.")
     frame = Frame(pd.DataFrame({"item": _decoded(item, source)}), source)
-    found = _complete_names(frame, "item", frame.read(["item"])["item"])
+    found = complete(frame, "item", frame.read(["item"])["item"], "item")
     if len(found.codes) != n:
         raise DataError(f"{source} has {n} rows in 'x' and {len(item)} in 'item'; there must be as many.")
     _check_repeated(frame, "item", found)
@@ -50,7 +51,7 @@ def read_rows(
     rows = dict.fromkeys(columns, np.arange(n))
     if item is None:
         return data, None, rows
-    found = _complete_names(source, item, source.read([item])[item] if items is None else items)
+    found = complete(source, item, source.read([item])[item] if items is None else items, "item")
     if repeats:
         rows = _first_rows(source, found.codes, data, numbers=numbers)
         data = {column: values.take(pa.array(rows[column])) for column, values in data.items()}
@@ -62,15 +63,6 @@ def read_rows(
 def _as_strings(found: Keys) -> NDArray[np.str_]:
     """Return the names as text, in order of first appearance."""
     return np.asarray(as_text(found.names).to_pylist(), dtype=np.str_)
-
-
-def _complete_names(source: Source, item: str, column: Any) -> Keys:
-    """Return the items in a column of a table, none of them missing."""
-    found = keys(source, item, column)
-    missing = np.flatnonzero(found.codes < 0)
-    if len(missing):
-        raise DataError(f"{source.place(int(missing[0]))}, column {quoted(item)}: the item is missing; fill it in.")
-    return found
 
 
 def _check_repeated(source: Source, item: str, found: Keys) -> None:
@@ -108,10 +100,8 @@ def _first_rows(
         others = len(np.unique(codes[~same]))
         if not numbers or 2 * others > (n_rows > 1).sum():
             more = f" (so it is in {others:,} items)" if numbers else ""
-            raise DataError(
-                f"{where}: {value} differs from an earlier row of the same item{more}; what differs between answers is "
-                "no input, but may be PI (--pi)."
-            )
+            way_out = "what differs between answers may be PI (--pi), but not input"
+            raise DataError(f"{where}: {value} differs from an earlier row of the same item{more}; {way_out}.")
         differs[codes[~same]] = True
         example = example or f"{where}: {value} after {shown(column, str(values[int(rows[codes[row]])]))}"
     if example:

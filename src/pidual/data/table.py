@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from ..files import fingerprint
 from .build import build_parts, rows_read
 from .in_memory import read_arrays
+from .opening import open_source
 from .people import KEY_NAME, load_key
 from .roles import find_roles
-from .sources import Source, open_source
+from .sources import Source
 
-MANY_VALUES = 20  # of a PI column that tells answers apart where annotators are not known
+_MANY_VALUES = 20  # of a PI column that tells answers apart where annotators are not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +105,8 @@ class AnnotationTable:
 
     @functools.cached_property
     def answer_codes(self) -> NDArray[np.int64] | None:
-        """Number of the answer that each row belongs to (`number_answers`); None if each is an answer of its own."""
-        return number_answers(self.frame, self.pi_columns)
+        """Number of the answer that each row belongs to (`_number_answers`); None if each is an answer of its own."""
+        return _number_answers(self.frame, self.pi_columns)
 
     @property
     def n_answers(self) -> int:
@@ -281,7 +282,7 @@ def _codes(column: "pd.Series[Any]") -> NDArray[np.integer[Any]]:
 # --- rows that are one answer ---
 
 
-def number_answers(frame: pd.DataFrame, pi: list[str]) -> NDArray[np.int64] | None:
+def _number_answers(frame: pd.DataFrame, pi: list[str]) -> NDArray[np.int64] | None:
     """Return the number of the answer that each row belongs to, None where every row is an answer of its own.
 
     Rows of one annotator about one item are one answer, whatever their other columns hold: a second submission, or rows
@@ -299,7 +300,7 @@ def number_answers(frame: pd.DataFrame, pi: list[str]) -> NDArray[np.int64] | No
         return pd.factorize(key)[0].astype(np.int64)
     compared = frame.drop(columns=[name for name in pi if frame[name].is_unique])
     repeated = compared.duplicated().to_numpy()
-    least = max(MANY_VALUES, np.count_nonzero(~repeated) / 2)
+    least = max(_MANY_VALUES, np.count_nonzero(~repeated) / 2)
     rare = [name for name in pi if name in compared and compared[name].nunique() >= least]
     same = compared.duplicated(keep=False).to_numpy() & compared[rare].notna().any(axis=1).to_numpy()
     if not same.any():

@@ -14,8 +14,8 @@ from .columns import as_text
 from .row_names import read_rows
 from .sources import Source
 
-N_TERMS, N_TEXT_FEATURES = 20_000, 256
-NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
+_N_TERMS, N_TEXT_FEATURES = 20_000, 256
+_NO_DIRECTION = 1e-3  # part of the largest singular value below which one counts as zero
 
 
 def encode_text(
@@ -44,7 +44,7 @@ def encode_text(
         components = tensors["components"]
         weights = vectoriser.transform(texts)
     else:
-        vectoriser = TfidfVectorizer(max_features=N_TERMS, **options)
+        vectoriser = TfidfVectorizer(max_features=_N_TERMS, **options)
         try:
             weights = vectoriser.fit_transform(texts)
         except ValueError:
@@ -55,7 +55,7 @@ def encode_text(
             with threadpool_limits(1):  # so that the features do not depend on the number of threads
                 svd = TruncatedSVD(min(N_TEXT_FEATURES, *weights.shape), random_state=0).fit(weights)
             # Directions texts do not have hold rounding errors, which standardising would make as large as the rest.
-            real = svd.singular_values_ > NO_DIRECTION * svd.singular_values_.max()
+            real = svd.singular_values_ > _NO_DIRECTION * svd.singular_values_.max()
             components = svd.components_[real].astype(np.float32)
         terms = vectoriser.get_feature_names_out().tolist()
     fitted = {"text": column, "vocabulary": terms}

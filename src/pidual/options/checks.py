@@ -82,25 +82,25 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def is_table(value: Any) -> bool:
+def _is_table(value: Any) -> bool:
     """Return whether it is a list of lists of numbers."""
     return isinstance(value, list | tuple) and all(
         isinstance(part, list | tuple) and all(map(is_number, part)) for part in value
     )
 
 
-def is_count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     """Return whether it is a whole number of at least 0."""
     return is_number(value) and isinstance(value, int) and value >= 0
 
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    int: (is_count, "a whole number of at least 0"),
-    int | None: (lambda value: value is None or is_count(value), "a whole number of at least 0, or none"),
+    int: (_is_count, "a whole number of at least 0"),
+    int | None: (lambda value: value is None or _is_count(value), "a whole number of at least 0, or none"),
     float: (is_number, "a number"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
     bool | None: (lambda value: value is None or isinstance(value, bool), "true, false or none"),
-    Sequence[Sequence[float]]: (is_table, "a list of lists of numbers"),
+    Sequence[Sequence[float]]: (_is_table, "a list of lists of numbers"),
 }
 
 
@@ -124,9 +124,9 @@ def one_of(*names: str) -> Range:
     return Range(lambda value: value in names, " or ".join(names))
 
 
-def is_span(value: Any) -> bool:
+def _is_span(value: Any) -> bool:
     """Return whether it is a pair of shares in ascending order."""
-    return isinstance(value, list | tuple) and len(value) == 2 and is_table([value]) and 0 <= value[0] <= value[1] <= 1
+    return isinstance(value, list | tuple) and len(value) == 2 and _is_table([value]) and 0 <= value[0] <= value[1] <= 1
 
 
 Share = Annotated[float, Range(lambda value: 0 <= value <= 1, "at least 0 and at most 1")]
@@ -135,4 +135,4 @@ ShareAboveZero = Annotated[float, Range(lambda value: 0 < value <= 1, "above 0 a
 Positive = Annotated[float, Range(lambda value: value > 0, "above 0")]
 NotNegative = Annotated[float, at_least(0)]
 Count = Annotated[int, at_least(1)]
-Span = Annotated[Sequence[float], Range(is_span, "two shares from 0 to 1 in ascending order")]
+Span = Annotated[Sequence[float], Range(_is_span, "two shares from 0 to 1 in ascending order")]

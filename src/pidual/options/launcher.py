@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError
 
-NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Place(NamedTuple):
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 def place_among_processes() -> Place:
     """Return where this process stands; Place() if it is the only one."""
-    if any(not os.environ.get(name) for name in NEEDED):
+    if any(not os.environ.get(name) for name in _NEEDED):
         return Place()
     place = Place(*(_number(name, default) for name, default in _DEFAULTS.items()))
     if not (place.rank < place.world and place.local_rank < place.local_world <= place.world):

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-SCHEDULES = ("cosine", "steps", "constant")
-SELECTIONS = ("best", "lowest_loss", "last")
-GUARDS = ("recover", "watch", "off")
+_SCHEDULES = ("cosine", "steps", "constant")
+_SELECTIONS = ("best", "lowest_loss", "last")
+_GUARDS = ("recover", "watch", "off")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Training:
             raise UsageError("resized_crop and crop_pad are two kinds of random crop; give one of them.")
         if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
             raise UsageError(f"clip must be above 0 or none, not {quoted(self.clip)}.")
-        choices: dict[str, tuple[str, ...]] = {"schedule": SCHEDULES, "select": SELECTIONS, "guard": GUARDS}
+        choices: dict[str, tuple[str, ...]] = {"schedule": _SCHEDULES, "select": _SELECTIONS, "guard": _GUARDS}
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}, not {quoted(getattr(self, name))}.")

@@ -148,9 +148,6 @@ def _flat(records: list[dict[str, Any]], name: str, form: str | None, label: str
     if source is not whole:
         return source
     if found.nested:
-        warnings.warn(
-            f"{name}: the columns {listed(sorted(found.nested), 5)} hold lists or objects and are not used.",
-            DataWarning,
-            stacklevel=4,
-        )
+        text = f"{name}: the columns {listed(sorted(found.nested), 5)} hold lists or objects and are not used."
+        warnings.warn(text, DataWarning, stacklevel=4)
     return InArrow(name, found.flat(), place)

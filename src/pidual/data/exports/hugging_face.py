@@ -32,18 +32,15 @@ def read_saved_dataset(path: Path, label: str | None = None) -> Source:
     try:
         from datasets import DatasetDict, load_from_disk
     except ImportError:
-        raise UsageError(
-            f"{path} is a dataset of Hugging Face, which needs the package datasets: install pidual[hf], or give one "
-            "of its .arrow files, or a Parquet file of it."
-        ) from None
+        what = f"{path} is a dataset of Hugging Face, which needs the package datasets"
+        raise UsageError(f"{what}: install pidual[hf], or give one of its .arrow files.") from None
     try:
         loaded = load_from_disk(str(path))
         parts = loaded if isinstance(loaded, DatasetDict) else {"": loaded}
         tables = {name: part.with_format("arrow")[:] for name, part in parts.items()}
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise DataError(
-            f"{path} cannot be read as a dataset of Hugging Face ({first_line(error)}); save it again."
-        ) from None
+        what = f"{path} cannot be read as a dataset of Hugging Face ({first_line(error)})"
+        raise DataError(f"{what}; save it again.") from None
     if len(tables) > 1:
         tables = {name: table.append_column("split", pa.array([name] * len(table))) for name, table in tables.items()}
     table = pa.concat_tables(tables.values(), promote_options="permissive")
@@ -86,9 +83,8 @@ def as_source(name: str, table: Any, classes: Mapping[str, list[str]], label: st
         else:
             left.append(column)
     if left:
-        warnings.warn(
-            f"{name}: the columns {listed(left, 5)} hold lists or objects and are not used.", DataWarning, stacklevel=4
-        )
+        text = f"{name}: the columns {listed(left, 5)} hold lists or objects and are not used."
+        warnings.warn(text, DataWarning, stacklevel=4)
     source = InArrow(name, data)
     source.vectors = vectors
     source.guess = Guess(None, *guess_inputs(source))

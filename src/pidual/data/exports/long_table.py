@@ -83,11 +83,8 @@ def _times(scratch: Source, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the place of every answer among those of its annotator, and the hour of the day."""
     moments = values(scratch, "created_at", own["created_at"])
     if not isinstance(moments, np.ndarray) or moments.dtype.kind != "M":
-        warnings.warn(
-            f"{scratch.name}: created_at has values that are not dates, so order and time of day are unknown.",
-            DataWarning,
-            stacklevel=5,
-        )
+        text = f"{scratch.name}: created_at has values that are not dates, so order and time of day are unknown."
+        warnings.warn(text, DataWarning, stacklevel=5)
         return {}
     known = ~np.isnat(moments)
     micro = moments.astype("datetime64[us]").astype(np.int64)

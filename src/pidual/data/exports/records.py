@@ -18,7 +18,7 @@ from ...errors.messages import first_line, quoted
 from ..sources.base import BLOCK, TextFile
 from ..sources.json_lines import JSON_KINDS
 
-LONGEST = 20_000  # numbers of a vector that become columns
+_LONGEST = 20_000  # numbers of a vector that become columns
 _VECTOR = pa.list_(pa.float32())
 
 
@@ -132,7 +132,7 @@ def vector_columns(name: str, column: Any) -> dict[str, Any] | None:
     if not is_list or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
         return None
     lengths = pc.unique(pc.list_value_length(column).drop_null()).to_pylist()
-    if len(lengths) != 1 or not 0 < lengths[0] <= LONGEST:
+    if len(lengths) != 1 or not 0 < lengths[0] <= _LONGEST:
         return None
     values = np.full((len(column), lengths[0]), np.nan, np.float32)
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

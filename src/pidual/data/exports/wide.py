@@ -15,6 +15,9 @@ from ..people import listed
 from ..sources.base import Source
 from ..sources.in_arrow import Long
 
+_NAMED = ("item", "task", "label", "y", "gold", "split")  # columns that say themselves what they are
+_LOOKED_AT, _MOST = 200, 50  # columns that are looked at, and different values of one
+
 
 def melt(source: Source, annotators: Sequence[str]) -> Source:
     """Make a row of every cell that is not empty in the columns of annotators; a column's name says who gave it.
@@ -80,48 +83,32 @@ def _columns(source: Source, annotators: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def alike(source: Source, label: str | None) -> list[str]:
-    """Find columns that seem to hold the answers of one annotator each: they share most of their few values.
-
-    These are the columns like `label`, the one used as the labels, or the largest group of similar columns without it.
-    """
-    sets: dict[str, set[str]] = {}
-    known = [name for name in source.columns if name.casefold() not in _NAMED]
-    names = [name for name in dict.fromkeys(known) if source.columns.count(name) == 1][:_LOOKED_AT]
-    for name, column in source.read(names).items():
-        if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
-            continue
-        found = keys(source, name, column[:10_000]).names
-        if 1 < len(found) <= _MOST:
-            sets[name] = set(pc.cast(found, pa.large_string()).to_pylist())
-    groups = []
-    for name in [label] if label in sets else [] if label else sets:
-        assert name is not None
-        groups.append([other for other in sets if _same(sets[name], sets[other])])
-    largest = max(groups, key=len, default=[])
-    return largest if len(largest) > 1 else []
-
-
 def hint(source: Source, label: str | None) -> str:
     """Return what an error says to a user whose table may be a wide one, without names of columns, which may be people.
 
-    Nothing if it does not look like that.
+    It looks like one if columns share most of their few values: with `label`, the one used as the labels, or without
+    it with each other. Nothing if it does not look like that.
     """
+    values: dict[str, set[str]] = {}
+    known = [name for name in source.columns if name.casefold() not in _NAMED]
+    names = [name for name in dict.fromkeys(known) if source.columns.count(name) == 1][:_LOOKED_AT]
     try:
-        columns = alike(source, label)
+        for name, column in source.read(names).items():
+            if not pa.types.is_nested(column.type) and not pa.types.is_floating(column.type):
+                found = keys(source, name, column[:10_000]).names
+                if 1 < len(found) <= _MOST:
+                    values[name] = set(pc.cast(found, pa.large_string()).to_pylist())
     except DataError:  # of a column that nobody asked for
         return ""
-    if not columns:
+    compared = [values[label]] if label in values else [] if label else list(values.values())
+    n = max((sum(_same(one, other) for other in values.values()) for one in compared), default=0)
+    if n < 2:
         return ""
     return (
-        f". {len(columns)} columns of {source.name} have similar values; if each holds the answers of one annotator, "
+        f". {n} columns of {source.name} have similar values; if each holds the answers of one annotator, "
         "list them with annotators= (--annotators A,B,... or a pattern such as 'rater_*')."
     )
 
 
 def _same(one: set[str], other: set[str]) -> bool:
     return 2 * len(one & other) >= max(len(one), len(other))
-
-
-_NAMED = ("item", "task", "label", "y", "gold", "split")  # columns that say themselves what they are
-_LOOKED_AT, _MOST = 200, 50  # columns that are looked at, and different values of one

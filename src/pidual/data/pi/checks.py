@@ -36,21 +36,24 @@ from .. import AnnotationTable, Inputs
 from .encoder import PIColumn
 from .kinds import ORDER, is_moment, is_number, numbers, value_text, words
 
-HELD = 0.75
-DETERMINED, BEYOND_COMMONEST = 0.995, 0.95  # least shares: of the rows, and of those of other than the commonest label
-NEARLY, NEARLY_BEYOND = 0.98, 0.9  # the same of numbers that are warned of
-CHANCE = 1e-6
-MANY = 20  # different numbers, from which on neighbours count, unless there are as many classes
-SAMPLE = 200_000  # rows, evenly spaced, of which neighbours are looked at
-X_FEWEST, X_ROWS, X_COLUMNS = 30, 2_000, 4_096  # of x that are looked at
-NAMED = 3  # columns
-MOSTLY = 0.5  # share of missing values
-FEWEST = 50  # rows that show an id, or a sentinel
-SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
-MOMENTS = tuple(pd.Timestamp(day).timestamp() for day in ("1970-01-01", "1900-01-01", "2099-12-31"))
-OFTEN = 5  # rows with a sentinel, at least
-FAR = 2.0  # times as far as nearly all other values
-DAY = 86400.0
+_HELD = 0.75
+_DETERMINED, _BEYOND_COMMONEST = (
+    0.995,
+    0.95,
+)  # least shares: of the rows, and of those of other than the commonest label
+_NEARLY, _NEARLY_BEYOND = 0.98, 0.9  # the same of numbers that are warned of
+_CHANCE = 1e-6
+_MANY = 20  # different numbers, from which on neighbours count, unless there are as many classes
+_SAMPLE = 200_000  # rows, evenly spaced, of which neighbours are looked at
+_X_FEWEST, _X_ROWS, _X_COLUMNS = 30, 2_000, 4_096  # of x that are looked at
+_NAMED = 3  # columns
+_MOSTLY = 0.5  # share of missing values
+_FEWEST = 50  # rows that show an id, or a sentinel
+_SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+_MOMENTS = tuple(pd.Timestamp(day).timestamp() for day in ("1970-01-01", "1900-01-01", "2099-12-31"))
+_OFTEN = 5  # rows with a sentinel, at least
+_FAR = 2.0  # times as far as nearly all other values
+_DAY = 86400.0
 
 Codes = NDArray[np.integer[Any]]
 
@@ -104,12 +107,12 @@ def check_pi(
             found.append(problem(*_why_left_out(values)))
             warned.add(found[-1])
             continue
-        if (missing := float(values.isna().mean())) > MOSTLY:
+        if (missing := float(values.isna().mean())) > _MOSTLY:
             text = f"is missing in {missing:.0%} of the rows; its effect is estimated from few rows."
             found.append(problem("missing", text))
         if name != "annotator" and name not in table.people:
             found += [problem(*each) for each in _problems(name, values, labels, items[rows])]
-        elif determined_share(value_codes(encoded[name], values, len(table.classes)), labels) is not None:
+        elif determined_share(_value_codes(encoded[name], values, len(table.classes)), labels) is not None:
             found.append(problem("leaks", "determines the label: everybody gives one label only."))
             warned.add(found[-1])
     return found, [one.text for one in found if one not in warned]
@@ -120,10 +123,10 @@ def _refuse_giveaway(
 ) -> None:
     """Raise for a PI column that determines the label; warn of one that says who gave it."""
     people = column.name == "annotator" or column.name in table.people
-    codes = value_codes(column, values, len(table.classes))
+    codes = _value_codes(column, values, len(table.classes))
     shares = [determined_share(codes, labels), determined_share(np.where(values.isna(), -1, codes), labels)]
     share, how = next((share for share in shares if share is not None), None), "its value has one label"
-    if share is None and not people and (is_number(values) or is_moment(values)) and values.notna().mean() >= HELD:
+    if share is None and not people and (is_number(values) or is_moment(values)) and values.notna().mean() >= _HELD:
         share, how = neighbour_share(numbers(values), labels, items), "the nearest value has the same label"
     if share is None:
         return
@@ -157,7 +160,7 @@ def _problems(name: str, values: "pd.Series[Any]", labels: Codes, items: Codes) 
     if not is_number(values) and not is_moment(values):
         return []
     number, found = numbers(values), []
-    share = neighbour_share(number, labels, items, ties=True, least=NEARLY, beyond=NEARLY_BEYOND)
+    share = neighbour_share(number, labels, items, ties=True, least=_NEARLY, beyond=_NEARLY_BEYOND)
     if share is not None:
         text = f"gives the label away: rows with the next value have the same label in {share:.1%}. "
         found.append(
@@ -182,9 +185,9 @@ def _problems(name: str, values: "pd.Series[Any]", labels: Codes, items: Codes) 
 
 def is_row_id(values: "pd.Series[Any]", number: NDArray[np.float64]) -> bool:
     """Return whether a column of whole numbers has another one in every row."""
-    if is_moment(values) or len(number) < FEWEST or not np.isfinite(number).all():
+    if is_moment(values) or len(number) < _FEWEST or not np.isfinite(number).all():
         return False
-    some = number[:SAMPLE]
+    some = number[:_SAMPLE]
     if len(np.unique(some)) < len(some) or not (number == np.rint(number)).all():
         return False
     return len(np.unique(number)) == len(number)
@@ -197,33 +200,33 @@ def find_sentinel(number: NDArray[np.float64], *, moment: bool) -> tuple[float, 
     be the one value below 0.
     """
     number = number[np.isfinite(number)]
-    for value in MOMENTS if moment else SENTINELS:
-        is_it = np.abs(number - value) < DAY if moment else number == value
+    for value in _MOMENTS if moment else _SENTINELS:
+        is_it = np.abs(number - value) < _DAY if moment else number == value
         n, rest = int(np.count_nonzero(is_it)), number[~is_it]
-        if n < (1 if moment else OFTEN) or len(rest) < FEWEST:
+        if n < (1 if moment else _OFTEN) or len(rest) < _FEWEST:
             continue
         lowest, middle, highest = np.quantile(rest, [0.01, 0.5, 0.99])
-        reach = FAR * max(highest - middle if value > middle else middle - lowest, 1e-9)
+        reach = _FAR * max(highest - middle if value > middle else middle - lowest, 1e-9)
         outside = value < rest.min() or value > rest.max()
         if outside and (abs(value - middle) > reach or (value == -1 and rest.min() >= 0)):
             return (float(np.median(number[is_it])), n)
     return None
 
 
-def value_codes(column: PIColumn, values: pd.Series, n_classes: int) -> NDArray[np.int64]:
+def _value_codes(column: PIColumn, values: pd.Series, n_classes: int) -> NDArray[np.int64]:
     """Return the number of the value of every row, also a missing one; -1 where it is rare, or one of many numbers."""
     if column.kind == "category":
         codes = column.codes(values).astype(np.int64)
         return np.where(codes == len(column.categories), -1, codes) if column.other else codes
     numbers, found = pd.factorize(values, use_na_sentinel=False)
-    few = len(found) <= max(MANY, 2 * n_classes)
+    few = len(found) <= max(_MANY, 2 * n_classes)
     return np.asarray(numbers, np.int64) if few else np.full(len(values), -1)
 
 
 def determined_share(codes: NDArray[np.int64], labels: Codes) -> float | None:
     """Return the share of rows whose label is that of their value, where the value determines the label; else None."""
     held = codes >= 0
-    if held.mean() < HELD:
+    if held.mean() < _HELD:
         return None
     codes, labels = codes[held], labels[held].astype(np.int64)
     n, per_label = len(codes), np.bincount(labels)
@@ -231,12 +234,12 @@ def determined_share(codes: NDArray[np.int64], labels: Codes) -> float | None:
     commonest = np.zeros(int(codes.max()) + 1, np.int64)  # rows of the most frequent label of each value
     np.maximum.at(commonest, together.index.to_numpy() // len(per_label), together.to_numpy())
     wrong = n - int(commonest.sum())
-    if wrong > (1 - DETERMINED) * n or wrong > (1 - BEYOND_COMMONEST) * (n - int(per_label.max())):
+    if wrong > (1 - _DETERMINED) * n or wrong > (1 - _BEYOND_COMMONEST) * (n - int(per_label.max())):
         return None
     share = np.log(per_label[per_label > 0] / n)
     sizes, times = np.unique(commonest, return_counts=True)
     chance = sum(float(np.logaddexp.reduce(size * share)) * count for size, count in zip(sizes, times, strict=True))
-    return 1 - wrong / n if chance < np.log(CHANCE) else None
+    return 1 - wrong / n if chance < np.log(_CHANCE) else None
 
 
 def neighbour_share(
@@ -245,8 +248,8 @@ def neighbour_share(
     item: Codes,
     *,
     ties: bool = False,
-    least: float = DETERMINED,
-    beyond: float = BEYOND_COMMONEST,
+    least: float = _DETERMINED,
+    beyond: float = _BEYOND_COMMONEST,
 ) -> float | None:
     """Return the share of rows that have the label of their neighbour, where it is that of so many; else None.
 
@@ -260,7 +263,7 @@ def neighbour_share(
         Share of the rows that must have it, and of those whose label is not the most frequent one.
     """
     known = np.flatnonzero(np.isfinite(number))
-    row, other = neighbours(number, item, known[:: max(1, len(known) // SAMPLE)], ties=ties)
+    row, other = neighbours(number, item, known[:: max(1, len(known) // _SAMPLE)], ties=ties)
     n, per_label = len(row), np.bincount(labels[row], minlength=1)
     differs, rare = labels[row] != labels[other], labels[row] != per_label.argmax()
     wrong = int(differs.sum())
@@ -268,7 +271,7 @@ def neighbour_share(
         return None
     by_chance, same = float(np.square(per_label / n).sum()), 1 - wrong / n
     chance = same * np.log(by_chance / same) + (wrong / n * np.log((1 - by_chance) / (wrong / n)) if wrong else 0.0)
-    return same if n / 2 * chance < np.log(CHANCE) else None  # two rows may be each other's neighbour
+    return same if n / 2 * chance < np.log(_CHANCE) else None  # two rows may be each other's neighbour
 
 
 def neighbours(
@@ -300,14 +303,14 @@ def find_label_columns(inputs: Inputs, x_row: NDArray[np.int64], labels: Codes) 
         Row of x and given label of every item.
     """
     x = inputs.array
-    if inputs.kind not in ("array", "columns") or len(x_row) < X_FEWEST:
+    if inputs.kind not in ("array", "columns") or len(x_row) < _X_FEWEST:
         return []
     if not isinstance(x, np.ndarray) or x.ndim != 2:
         return []
     names = inputs.schema.get("columns", ())
-    some = np.arange(0, len(x_row), max(1, len(x_row) // X_ROWS))
-    labels, x = labels[some], np.asarray(x[x_row[some], :X_COLUMNS], np.float64)
-    found = [at for at in range(x.shape[1]) if neighbour_share(x[:, at], labels, some, ties=True) is not None][:NAMED]
+    some = np.arange(0, len(x_row), max(1, len(x_row) // _X_ROWS))
+    labels, x = labels[some], np.asarray(x[x_row[some], :_X_COLUMNS], np.float64)
+    found = [at for at in range(x.shape[1]) if neighbour_share(x[:, at], labels, some, ties=True) is not None][:_NAMED]
     if not found:
         high = x == x.max(0)
         two = np.flatnonzero((high | (x == x.min(0))).all(0))
@@ -315,7 +318,7 @@ def find_label_columns(inputs: Inputs, x_row: NDArray[np.int64], labels: Codes) 
         for code in np.unique(labels):
             differs = (high[:, two] != (labels == code)[:, None]).sum(0)
             off, n = np.minimum(differs, len(some) - differs), int((labels == code).sum())
-            most = min((1 - DETERMINED) * len(some), (1 - BEYOND_COMMONEST) * min(n, len(some) - n))
+            most = min((1 - _DETERMINED) * len(some), (1 - _BEYOND_COMMONEST) * min(n, len(some) - n))
             if len(two) and off.min() <= most:
                 of_class[code] = int(two[off.argmin()])
         found = [*of_class.values()] if len(of_class) >= len(np.unique(labels)) - 1 > 1 else []

@@ -32,18 +32,18 @@ from .. import AnnotationTable
 from ..people import shown
 
 KINDS = ("category", "number", "duration", "raw")
-CLIP = 5.0
-FAR = 10.0  # times the distance of the quartiles: beyond this, a number is a sentinel or a slip
-RARE, FEW = 0.01, 3  # share of the rows, and number of them, that may be moved
-LARGEST = 1e100  # of which the square is still a number
-MANY = 20  # categories from which text that looks like quantities is asked about
-DURATION = re.compile(
+_CLIP = 5.0
+_FAR = 10.0  # times the distance of the quartiles: beyond this, a number is a sentinel or a slip
+_RARE, _FEW = 0.01, 3  # share of the rows, and number of them, that may be moved
+_LARGEST = 1e100  # of which the square is still a number
+_MANY = 20  # categories from which text that looks like quantities is asked about
+_DURATION = re.compile(
     r"(^|_|\b)(rt|reaction_?time|response_?time|duration|seconds?|secs?|millis(econds)?|ms|elapsed|time_?taken|work_?time|time)(_|\b|$)",
     re.IGNORECASE,
 )
-UNITS = "%|[mµu]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|[kM]|€|\\$|£"
-DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})\b.*"  # 29.06.2026 16:00, 6/29/2026
-QUANTITY = rf"[+-]?\d[\d.,:' ]*({UNITS})?( ?[\d:.]+)?"  # 85%, 7.3s, 1,234, 0:45, 0 days 00:01:10
+_UNITS = "%|[mµu]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|[kM]|€|\\$|£"
+_DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})\b.*"  # 29.06.2026 16:00, 6/29/2026
+_QUANTITY = rf"[+-]?\d[\d.,:' ]*({_UNITS})?( ?[\d:.]+)?"  # 85%, 7.3s, 1,234, 0:45, 0 days 00:01:10
 
 
 class EncodedPI(NamedTuple):
@@ -66,7 +66,7 @@ class PIColumn:
     std: float = 1.0
     low: float = -np.inf
     high: float = np.inf
-    clip: float | None = CLIP  # of standardised values; None leaves it to low and high
+    clip: float | None = _CLIP  # of standardised values; None leaves it to low and high
 
     @property
     def n_codes(self) -> int:
@@ -119,7 +119,7 @@ class PIEncoder:
         self.kinds = dict(kinds or {})
         self.min_count, self.raw = min_count, raw
         for name, kind in self.kinds.items():
-            parse_kind(name, kind)
+            _parse_kind(name, kind)
 
     def fit(self, table: AnnotationTable, rows: NDArray[np.int64] | None = None) -> "PIEncoder":
         """Learn categories, means and spreads from the given rows (all by default)."""
@@ -203,12 +203,12 @@ class PIEncoder:
                     f"{name}:category (pi_kinds in Python), else subtract the smallest"
                 )
             else:
-                column = fit_number(name, kind, values, source)
+                column = _fit_number(name, kind, values, source)
         else:
             if name not in self.kinds and name != "annotator":
-                warn_of_numbers(name, values, source)
+                _warn_of_numbers(name, values, source)
             min_count = self.min_count or (2 if name == "annotator" else min(max(2, len(values) // 50), 10))
-            column = fit_category(name, values, min_count)
+            column = _fit_category(name, values, min_count)
             if column.n_codes < 2:
                 why = f"has no value that {min_count} rows share and is left out"
         if why is None:
@@ -217,7 +217,7 @@ class PIEncoder:
         return None
 
 
-def parse_kind(name: str, kind: str) -> tuple[str, tuple[float, float] | None]:
+def _parse_kind(name: str, kind: str) -> tuple[str, tuple[float, float] | None]:
     """Return the kind of a column, and the mean and standard deviation that raw:MEAN:STD gives."""
     word, *constants = kind.split(":")
     if word not in KINDS or (constants and word != "raw"):
@@ -239,10 +239,10 @@ def guess_kind(name: str, values: pd.Series) -> str:
     moment = pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values)
     if name == "annotator" or not (numeric or moment):
         return "category"
-    return "duration" if numeric and DURATION.search(name) else "number"
+    return "duration" if numeric and _DURATION.search(name) else "number"
 
 
-def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
+def _warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
     """Warn when a column treated as categories looks like numbers: one stray text makes it that, or a unit."""
     values = values.dropna().astype("category")
     names = values.cat.categories.astype(str)
@@ -252,14 +252,14 @@ def warn_of_numbers(name: str, values: pd.Series, source: str) -> None:
         return
     first = names[values.cat.codes[stray].iloc[0]]
     if stray.mean() <= 0.5:
-        kind = "duration" if DURATION.search(name) else "number"
+        kind = "duration" if _DURATION.search(name) else "number"
         text = (
             f"is treated as categorical because {stray.sum()} of {len(values)} values are not numbers (first: "
             f"{shown(name, first)}); to treat those as missing, pass {name}:{kind} (pi_kinds in Python)."
         )
-    elif len(names) > MANY and names.str.fullmatch(f"{DATE}|{QUANTITY}")[values.cat.codes].mean() > 0.5:
+    elif len(names) > _MANY and names.str.fullmatch(f"{_DATE}|{_QUANTITY}")[values.cat.codes].mean() > 0.5:
         way_out = "if these are quantities, write plain numbers"
-        if names.str.fullmatch(DATE)[values.cat.codes].mean() > 0.5:
+        if names.str.fullmatch(_DATE)[values.cat.codes].mean() > 0.5:
             way_out = "write dates as 2026-12-31 16:00, because 03/04/2026 may be a day of March or of April"
         text = f"is treated as {len(names)} categories, such as {shown(name, first)}; {way_out}."
     else:
@@ -273,13 +273,13 @@ def quantity(values: pd.Series, kind: str) -> NDArray[np.float64]:
         raw = np.where(values.isna(), np.nan, values.dt.as_unit("us").astype("int64").to_numpy() / 1e6)
     else:
         raw = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    raw = np.where(np.abs(raw) < LARGEST, raw, np.nan)
+    raw = np.where(np.abs(raw) < _LARGEST, raw, np.nan)
     if kind == "duration":
         raw = np.log1p(np.where(raw < 0, np.nan, raw))
     return np.asarray(raw)
 
 
-def fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
+def _fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
     """Fit codes of the values that at least `min_count` rows have."""
     values = values.astype("category")
     codes = values.cat.codes.to_numpy()
@@ -290,9 +290,9 @@ def fit_category(name: str, values: pd.Series, min_count: int) -> PIColumn:
     return PIColumn(name, "category", categories=frequent, other=rare, missing=bool((codes < 0).any()))
 
 
-def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:
+def _fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn:
     """Fit the mean, spread and limits of a numeric PI column."""
-    kind, constants = parse_kind(name, kind)
+    kind, constants = _parse_kind(name, kind)
     number = quantity(values, "number")
     raw = quantity(values, kind) if kind == "duration" else number
     present = raw[~np.isnan(raw)]
@@ -316,7 +316,7 @@ def fit_number(name: str, kind: str, values: pd.Series, source: str) -> PIColumn
     present = np.clip(present, column.low, column.high)
     column.mean, column.std = float(present.mean()), float(present.std()) or 1.0
     if kind != "raw" and not bounded:
-        low, high = rare_limits(present, column.mean - CLIP * column.std, column.mean + CLIP * column.std)
+        low, high = _rare_limits(present, column.mean - _CLIP * column.std, column.mean + _CLIP * column.std)
         column.low, column.high = max(column.low, low), min(column.high, high)
     return column
 
@@ -327,13 +327,13 @@ def limits(values: NDArray[np.float64], kind: str) -> tuple[float, float]:
         low, high = np.quantile(values, [0.005, 0.995])
         return float(low), float(high)
     low, high = np.quantile(values, [0.25, 0.75])
-    far = FAR * (high - low) or np.inf  # most values are equal: the others may be what matters
-    return rare_limits(values, low - far, high + far)
+    far = _FAR * (high - low) or np.inf  # most values are equal: the others may be what matters
+    return _rare_limits(values, low - far, high + far)
 
 
-def rare_limits(values: NDArray[np.float64], low: float, high: float) -> tuple[float, float]:
+def _rare_limits(values: NDArray[np.float64], low: float, high: float) -> tuple[float, float]:
     """Move each limit outwards until what lies beyond it is rare, or a single value."""
-    n = max(FEW, int(RARE * len(values)))  # this many values may be clipped
+    n = max(_FEW, int(_RARE * len(values)))  # this many values may be clipped
     below, above = values[values < low], values[values > high]
     if len(below) > n and below.min() < below.max():
         low = np.partition(below, n)[n]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-MAX_LENGTH = 4096
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MAX_LENGTH = 4096
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def random_pi(seed: int, rows: ArrayLike, length: int) -> NDArray[np.float32]:
@@ -31,17 +31,17 @@ def random_pi(seed: int, rows: ArrayLike, length: int) -> NDArray[np.float32]:
     -------
     array of float32, shape (n, length)
     """
-    if not 0 <= length <= MAX_LENGTH:
-        raise ValueError(f"random PI length must be between 0 and {MAX_LENGTH}, not {length}")
+    if not 0 <= length <= _MAX_LENGTH:
+        raise ValueError(f"random PI length must be between 0 and {_MAX_LENGTH}, not {length}")
     ids = np.asarray(rows, dtype=np.uint64)
-    key = scramble(scramble(np.array([seed % 2**64], dtype=np.uint64)) ^ np.uint64(GOLDEN))
-    counter = np.add.outer(ids * np.uint64(MAX_LENGTH), np.arange(1, length + 1, dtype=np.uint64))
-    bits = scramble(key + counter * GOLDEN)
+    key = _scramble(_scramble(np.array([seed % 2**64], dtype=np.uint64)) ^ np.uint64(_GOLDEN))
+    counter = np.add.outer(ids * np.uint64(_MAX_LENGTH), np.arange(1, length + 1, dtype=np.uint64))
+    bits = _scramble(key + counter * _GOLDEN)
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return np.asarray(ndtri(uniform), dtype=np.float32)
 
 
-def scramble(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _scramble(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Apply SplitMix64's output function, a bijection of the 64-bit integers."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

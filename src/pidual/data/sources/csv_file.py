@@ -17,7 +17,7 @@ from ...files.spreadsheet import FORMULA_MARK
 from ..people import shown
 from .base import BLOCK, DECIMAL_COMMA, MISSING, TextFile, arrow_message, is_float
 
-SMALL_BLOCK = 1 << 20  # bytes, where a column is read a part at a time
+_SMALL_BLOCK = 1 << 20  # bytes, where a column is read a part at a time
 csv.field_size_limit(max(csv.field_size_limit(), BLOCK))  # of Python's reader, which has 131,072 for all programs
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
@@ -51,7 +51,7 @@ class CsvFile(TextFile):
 
     def batches(self, column: str) -> Iterator[Any]:
         given = 0
-        for block in (SMALL_BLOCK, BLOCK):  # the second from where a record was longer than a small block
+        for block in (_SMALL_BLOCK, BLOCK):  # the second from where a record was longer than a small block
             read = 0
             options = self._options([column], (), block)
             try:
