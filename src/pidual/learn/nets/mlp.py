@@ -20,9 +20,10 @@ def mlp(in_dim: int, out_dim: int, *, width: int, depth: int, last_bias: float =
 
 
 def _hidden_layers(in_dim: int, width: int, depth: int, dropout: float = 0.0) -> list[nn.Module]:
-    drop = [nn.Dropout(dropout)] if dropout else []
-    sizes = [in_dim, *[width] * depth]
-    return [part for a, b in itertools.pairwise(sizes) for part in (glorot_linear(a, b), nn.ReLU(), *drop)]
+    layers: list[nn.Module] = []
+    for a, b in itertools.pairwise([in_dim, *[width] * depth]):
+        layers += [glorot_linear(a, b), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
+    return layers
 
 
 class MLP(Network):
