@@ -31,14 +31,10 @@ class MLP(Network):
 
     Parameters
     ----------
-    in_dim, n_classes : int
-        Numbers per input; classes.
     width, depth : int
         `depth` hidden layers of `width` units each; depth 0 is a linear classifier.
     dropout : float
         Share of the units of each hidden layer that is dropped at random while training; 0 drops none.
-    standardize : Standardize, optional
-        Applied to the input first.
     """
 
     def __init__(
