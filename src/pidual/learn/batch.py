@@ -139,12 +139,7 @@ class LazyCrops(Lazy, Protocol):
 
 
 class Mapped:
-    """Rows of a memory map that is only read.
-
-    Parameters
-    ----------
-    array : numpy.memmap
-    """
+    """Rows of a memory map that is only read."""
 
     def __init__(self, array: np.memmap):
         self._array = array

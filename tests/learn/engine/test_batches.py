@@ -4,12 +4,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from lazy_inputs import Photos
 
 from pidual.learn.batch import Rows
 from pidual.learn.engine import Training
 from pidual.learn.engine.batches import Batches
 from pidual.learn.nets import augment
-from pidual.learn.nets.augment import STRONG_POLICIES, resized_crop
+from pidual.learn.nets.augment import STRONG_POLICIES
 
 
 def test_an_epoch_is_a_permutation_and_epochs_differ(rows):
@@ -40,29 +41,6 @@ def test_batch_is_at_most_the_training_set_and_the_last_partial_one_is_dropped(r
     assert Batches(rows, Training(batch_size=1000)).batch_size == 240
     assert Batches(rows, Training(batch_size=100)).steps == 2
     assert Batches(rows, Training(batch_size=101), world_size=2).batch_size == 100
-
-
-class Squares:
-    """Inputs that are made when asked for."""
-
-    shape = (80, 5)
-
-    def __len__(self):
-        return 80
-
-    def take(self, rows):
-        return np.repeat(rows[:, None].astype(np.float32) ** 2, 5, axis=1)
-
-
-def test_lazy_inputs_come_through_a_loader_in_the_same_order(rows):
-    lazy = replace(rows, x=Squares())
-    for workers in (0, 1):
-        batches = Batches(lazy, Training(batch_size=60, loader_workers=workers), random_pi=2)
-        memory = Batches(rows, Training(batch_size=60), random_pi=2)
-        for one, two in zip(batches.epoch(batches.order(0)), memory.epoch(memory.order(0)), strict=True):
-            assert torch.equal(one.index, two.index)
-            assert torch.equal(one.a.numbers, two.a.numbers)
-            assert torch.equal(one.x[:, 0], lazy.x_row[one.index].float() ** 2)
 
 
 def images(n=64):
@@ -168,21 +146,9 @@ def test_resized_crops_of_images_in_memory():
     assert 0 < sum(mirrored) < 16
 
 
-class Photos(Squares):
-    """Images that are read in parts when asked for."""
-
-    shape = (80, 3, 8, 8)
-
-    def take(self, rows):
-        return np.stack([np.random.default_rng(row).integers(0, 256, (3, 8, 8), np.uint8) for row in rows])
-
-    def crops(self, rows, draws):
-        return np.stack([resized_crop(torch.from_numpy(self.take(rows)), torch.from_numpy(view)) for view in draws])
-
-
 def test_lazy_images_are_cropped_as_they_are_read(rows):
-    lazy = replace(rows, x=Photos())
-    memory = replace(rows, x=torch.from_numpy(Photos().take(np.arange(80))))
+    lazy = replace(rows, x=Photos(80))
+    memory = replace(rows, x=torch.from_numpy(Photos(80).take(np.arange(80))))
 
     def epoch(rows, first=0, workers=0, **process):
         training = Training(batch_size=60, resized_crop=True, flip=True, loader_workers=workers)

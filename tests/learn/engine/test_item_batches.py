@@ -8,6 +8,7 @@ import pytest
 import torch
 from by_item import TRAINING, ByItem, crowd
 from contract import spec_of
+from lazy_inputs import Photos, Squares
 from torch import nn
 
 from pidual.data.pi.random_pi import derive_seed
@@ -16,7 +17,6 @@ from pidual.learn.engine import Session, Training, fit, make_fabric
 from pidual.learn.engine.batches import Batches
 from pidual.learn.methods import CE
 from pidual.learn.nets import MLP
-from pidual.learn.nets.augment import resized_crop
 
 
 def by_loops(codes):
@@ -153,25 +153,9 @@ def test_an_epoch_can_start_in_the_middle_and_random_pi_follows_the_annotation(m
                 assert torch.equal(one.a.numbers[:, 2:], rows.random_pi(one.index, 2))
 
 
-class Squares:
-    """Inputs that are made when asked for, and counted."""
-
-    shape = (120, 5)
-
-    def __init__(self):
-        self.taken = []
-
-    def __len__(self):
-        return 120
-
-    def take(self, rows):
-        self.taken += rows.tolist()
-        return np.repeat(rows[:, None].astype(np.float32) ** 2, 5, axis=1)
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_lazy_inputs_are_read_once_an_item_and_come_in_the_same_order(workers):
-    rows, squares = crowd(), Squares()
+    rows, squares = crowd(), Squares(120)
     lazy, training = replace(rows, x=squares), replace(TRAINING, loader_workers=workers)
     memory = epoch(replace(rows, x=torch.arange(120.0)[:, None].expand(-1, 5) ** 2), 1, random_pi=2)
     for first in (0, 5):
@@ -199,22 +183,10 @@ def test_a_memory_map_is_not_read_as_a_whole(tmp_path):
         assert torch.equal(one.item, two.item)
 
 
-class Photos(Squares):
-    """Images that are read in parts when asked for."""
-
-    shape = (120, 3, 8, 8)
-
-    def take(self, rows):
-        return np.stack([np.random.default_rng(row).integers(0, 256, (3, 8, 8), np.uint8) for row in rows])
-
-    def crops(self, rows, draws):
-        return np.stack([resized_crop(torch.from_numpy(self.take(rows)), torch.from_numpy(view)) for view in draws])
-
-
 @pytest.mark.parametrize("options", [{"crop_pad": 2, "flip": True}, {"resized_crop": True, "flip": True}])
 def test_augmentation_is_drawn_by_item_whatever_the_number_of_processes(options):
     rows = crowd()
-    lazy, memory = replace(rows, x=Photos()), replace(rows, x=torch.from_numpy(Photos().take(np.arange(120))))
+    lazy, memory = replace(rows, x=Photos(120)), replace(rows, x=torch.from_numpy(Photos(120).take(np.arange(120))))
     how = {"training": replace(TRAINING, **options), "n_views": 2, "augmented": True}
     plain, whole = epoch(memory, 1), epoch(memory, 1, **how)
     assert len(whole[0].views[0]) == 14 < len(whole[0].index)

@@ -5,14 +5,13 @@ import math
 
 import pytest
 import torch
-from contract import make_rows
 from torch import nn
 from torch.nn import functional as F
 from toy import batch_of_views, softmax
 
 from pidual.errors import UsageError
 from pidual.learn.batch import Spec
-from pidual.learn.engine import Training, fit
+from pidual.learn.engine import Training
 from pidual.learn.engine.optim import make_optimizers
 from pidual.learn.methods.parts.networks import classifier, last_stage
 from pidual.learn.methods.pes import PES
@@ -202,12 +201,3 @@ def test_native_score_is_disagreement():
     assert columns["disagreement"].tolist() == [
         float(f.index(max(f)) != k) for f, k in zip(logits.tolist(), y.tolist(), strict=True)
     ]
-
-
-def test_learns_and_names_its_phases():
-    rows = make_rows()
-    training = Training(epochs=30, batch_size=40, lr=0.05, seed=0, select="last")
-    fitted = fit(lambda: PES(MLP(5, 3, width=16, depth=1), Spec(240, 3, epochs=30)), rows, rows, training)
-    assert [record["stage"] for record in fitted.history] == [PHASES[min(3, max(0, e - 3))] for e in range(30)]
-    assert fitted.history[-1]["valid_accuracy"] > 0.7  # three quarters of the labels are right
-    assert fitted.history[-1]["confident"] > 0.7

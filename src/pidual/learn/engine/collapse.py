@@ -44,14 +44,8 @@ def is_due(epoch: int, epochs: int, steps_done: int) -> bool:
 def find_collapse(record: Record, majority: float, answers: Answers) -> str | None:
     """Return the reason to call this fit collapsed, or None.
 
-    Parameters
-    ----------
-    record : dict
-        The epoch's metrics.
-    majority : float
-        Share of the most frequent class among the validation labels.
-    answers : callable
-        Gives f's logits and the given labels on a fixed selection of training rows; called on suspicion only.
+    `record` has the epoch's metrics, `majority` is the share of the most frequent class among the validation labels,
+    and `answers` gives f's logits and the given labels on a fixed selection of training rows, on suspicion only.
     """
     if not math.isfinite(record["loss"]):
         return f"the loss is {record['loss']}"
@@ -98,14 +92,8 @@ def agreement_z(answers: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
 def find_memorised(knows: NDArray[np.bool_], gate: NDArray[np.float32], trained: NDArray[np.bool_]) -> str | None:
     """Return the reason to say that the noise network has memorised labels at the cost of f, or None.
 
-    Parameters
-    ----------
-    knows : array of bool
-        Whether the noise network answers with the given label, for every row.
-    gate : array
-        The gate of every row; what the noise network says counts by it.
-    trained : array of bool
-        Which rows were trained on; the others are held out.
+    Of every row: whether the noise network answers with the given label, the gate, by which that counts, and whether it
+    was trained on; the others are held out.
     """
     if (~trained).sum() < MIN_HELD_OUT or gate[trained].mean() < MEMORISED_GATE:
         return None

@@ -18,13 +18,7 @@ CHOSEN_OUTSIDE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "LOCAL_WORLD_SIZE")  # b
 def choose_threads(method: Method, batch_size: int, asked: int | None = None) -> int:
     """Return the threads asked for; else one where a step of training is small, and as many as torch has where not.
 
-    Parameters
-    ----------
-    method : Method
-    batch_size : int
-        Rows of a step.
-    asked : int, optional
-        The user's choice; without one, environment variables and torchrun decide.
+    `batch_size` rows are a step. Where nobody asks, environment variables and torchrun come first.
     """
     cores = os.cpu_count() or 1
     if asked is not None:
@@ -44,14 +38,8 @@ def _is_small(method: Method, batch_size: int) -> bool:
 
 
 def threads_on_resume(recorded: int, chosen: int) -> int:
-    """Return the threads of a resumed fit: those it was started with, if possible, so that it ends in the same bits.
-
-    Parameters
-    ----------
-    recorded : int
-        Of the fit when it was started.
-    chosen : int
-        Of a fit that would start now.
+    """Return the threads of a resumed fit: those recorded when it was started, if possible, so that it ends in the same
+    bits; else those chosen for one that would start now.
     """
     possible = 1 <= recorded <= (os.cpu_count() or 1) and "LOCAL_WORLD_SIZE" not in os.environ
     return recorded if possible else chosen

@@ -54,6 +54,9 @@ class Standardize(nn.Module):
 class Network(nn.Module):
     """Base of the prediction networks: standardise, `features`, `head`.
 
+    Each takes `n_classes`, the numbers (`in_dim`) or colour channels (`in_channels`) of an input, `standardize`, which
+    is applied to the input first, and options of its own.
+
     Attributes
     ----------
     n_features : int

@@ -11,10 +11,6 @@ class Recalibrated(nn.Module):
     """Probabilities that are given, as sure of themselves as answers ask for: softmax(temperature * log p + bias).
 
     It begins with the probabilities as they are.
-
-    Parameters
-    ----------
-    n_classes : int
     """
 
     def __init__(self, n_classes: int) -> None:
@@ -28,12 +24,7 @@ class Recalibrated(nn.Module):
 
 
 class Prior(nn.Module):
-    """How frequent each class is, whatever the input: what is left of a network where there is no x.
-
-    Parameters
-    ----------
-    n_classes : int
-    """
+    """How frequent each class is, whatever the input: what is left of a network where there is no x."""
 
     def __init__(self, n_classes: int) -> None:
         super().__init__()

@@ -21,10 +21,8 @@ class Backbone(Network):
     ----------
     body : nn.Module
         Images to features of shape (B, D).
-    n_features, n_classes : int
-        D; classes.
-    standardize : Standardize, optional
-        Applied to the input first.
+    n_features : int
+        D.
     """
 
     def __init__(self, body: nn.Module, n_features: int, n_classes: int, standardize: Standardize | None) -> None:

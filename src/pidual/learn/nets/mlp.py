@@ -13,11 +13,17 @@ def mlp(in_dim: int, out_dim: int, *, width: int, depth: int, last_bias: float =
 
     depth=0 is one linear layer; depth=1 is linear, ReLU, linear. The biases of the last one may begin elsewhere.
     """
-    sizes = [in_dim, *[width] * depth]
-    hidden = [part for a, b in itertools.pairwise(sizes) for part in (glorot_linear(a, b), nn.ReLU())]
-    last = glorot_linear(sizes[-1], out_dim)
+    hidden = _hidden_layers(in_dim, width, depth)
+    last = glorot_linear(width if depth else in_dim, out_dim)
     nn.init.constant_(last.bias, last_bias)
     return nn.Sequential(*hidden, last)
+
+
+def _hidden_layers(in_dim: int, width: int, depth: int, dropout: float = 0.0) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for a, b in itertools.pairwise([in_dim, *[width] * depth]):
+        layers += [glorot_linear(a, b), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
+    return layers
 
 
 class MLP(Network):
@@ -25,14 +31,10 @@ class MLP(Network):
 
     Parameters
     ----------
-    in_dim, n_classes : int
-        Numbers per input; classes.
     width, depth : int
         `depth` hidden layers of `width` units each; depth 0 is a linear classifier.
     dropout : float
         Share of the units of each hidden layer that is dropped at random while training; 0 drops none.
-    standardize : Standardize, optional
-        Applied to the input first.
     """
 
     def __init__(
@@ -47,11 +49,7 @@ class MLP(Network):
     ) -> None:
         super().__init__(width if depth else in_dim, n_classes, standardize)
         self.head = glorot_linear(self.n_features, n_classes)
-        sizes = [in_dim, *[width] * depth]
-        layers: list[nn.Module] = []
-        for a, b in itertools.pairwise(sizes):
-            layers += [glorot_linear(a, b), nn.ReLU()] + ([nn.Dropout(dropout)] if dropout else [])
-        self.hidden = nn.Sequential(*layers)
+        self.hidden = nn.Sequential(*_hidden_layers(in_dim, width, depth, dropout))
 
     def features(self, x: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B D"]:
         """Return the last hidden layer."""

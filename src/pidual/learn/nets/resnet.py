@@ -74,15 +74,7 @@ class WideBlock(PreActBlock):
 
 
 class ResNet(Network):
-    """A stem, blocks, and the average over the image.
-
-    Parameters
-    ----------
-    n_features, n_classes : int
-        Channels of the last block; classes.
-    standardize : Standardize, optional
-        Applied to the input first.
-    """
+    """A stem, blocks, and the average over the image."""
 
     stem: nn.Module
     blocks: nn.Sequential
@@ -162,14 +154,10 @@ class WideResNet(ResNet):
 
     Parameters
     ----------
-    n_classes, in_channels : int
-        Classes; colour channels.
     depth : int
         Number of layers, which must be 6 n + 4: the convolutions on the main path and the head.
     widen : int
         Factor of the width: the three groups have 16, 32 and 64 times this many channels.
-    standardize : Standardize, optional
-        Applied to the input first.
     """
 
     def __init__(

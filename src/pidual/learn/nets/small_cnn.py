@@ -12,15 +12,11 @@ class SmallCNN(Network):
 
     Parameters
     ----------
-    n_classes, in_channels : int
-        Classes; colour channels.
     width : int
         Channels of the first block; the second has twice, the third four times as many.
     convs : int
         Number of 3 x 3 convolutions per block, each with batch normalisation and ReLU. A block ends in 2 x 2 max
         pooling, the last in global average pooling.
-    standardize : Standardize, optional
-        Applied to the input first.
     """
 
     def __init__(
