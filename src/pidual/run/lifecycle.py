@@ -14,8 +14,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..errors import RunError, UsageError
@@ -28,47 +27,15 @@ RUN_FILES = (
     *("thumbnails.parquet", "previews.parquet", "report.html"),
     "summary.json",  # marks a finished run: the last to be moved
 )
-SWEEP_FILES = (
-    *("sweep.json", "trials.csv", "best.json", "trials.svg"),
-    *(f"study.sqlite{ending}" for ending in ("", "-journal", "-wal", "-shm")),
-)
 LOCK, NEW, COMPLETE, MOVING = ".lock", ".new", ".complete", ".moving"
 STATE = "state"
+DAMAGED = ("model.json", "metrics.jsonl", STATE)  # without a config.json in a damaged run alone
 _STATE_FILE = re.compile(r"state\.safetensors|\w+-[ab]\.rows|\w+\.memory|[0-9a-f]{32}\.lock")
 _STATE_FOLDER = re.compile(r"before|merged|point-\d+|group-\d+-of-\d+")
 _CONFIG_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "training": dict}
-_SWEEP_PARTS = {"pidual": str, "created": str, "method": str, "data": dict, "search": dict}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What a directory is of, in the words of messages.
-
-    Parameters
-    ----------
-    noun, place : str
-        What is in it, and what it is called.
-    go_on : str
-        What resuming does.
-    files : tuple of str
-        What is written there.
-    holds : callable
-        Whether a path is such a directory.
-    damaged : tuple of str
-        Files that are there without `holds` only where it is damaged.
-    """
-
-    noun: str
-    place: str
-    go_on: str
-    files: tuple[str, ...]
-    holds: Callable[[Path], bool]
-    damaged: tuple[str, ...] = ()
-
-
-def check_directory(
-    out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = (), kind: Kind | None = None
-) -> None:
+def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a directory that must not be written to.
 
     Parameters
@@ -78,26 +45,23 @@ def check_directory(
         Whether what is there may be replaced, or continued.
     inputs : paths
         Files and folders that it is made from; a directory that holds one of them is not replaced.
-    kind : Kind, optional
-        What is to be written; by default a run.
     """
-    kind = kind or RUN_KIND
     if force and resume:
         raise UsageError(
             "--force (force=True in Python) starts over and --resume (resume=True) continues; give one of them."
         )
-    if is_empty(out, kind.files):
+    if is_empty(out):
         return
-    if not kind.holds(out):
-        if any((out / name).exists() for name in kind.damaged):
+    if not is_run(out):
+        if any((out / name).exists() for name in DAMAGED):
             raise RunError(
-                f"{out / kind.files[0]} is damaged or missing, so that the {kind.noun} in {out} can be neither "
+                f"{out / RUN_FILES[0]} is damaged or missing, so that the run in {out} can be neither "
                 "continued nor replaced; choose another directory (--out)."
             )
-        raise RunError(f"{out} exists and is not {kind.place}; choose another directory (--out).")
+        raise RunError(f"{out} exists and is not a run directory; choose another directory (--out).")
     if not (force or resume):
         raise RunError(
-            f"{out} already holds a {kind.noun}; {kind.go_on} with --resume, replace it with --force (resume=True or "
+            f"{out} already holds a run; continue it with --resume, replace it with --force (resume=True or "
             "force=True in Python), or choose another directory (--out)."
         )
     if force:
@@ -125,17 +89,6 @@ def is_run(out: Path) -> bool:
     """Whether this is the directory of a run, finished or not, by what its config.json holds."""
     folders = (out, out / COMPLETE, out / MOVING)  # the config is in one of these while runs are exchanged
     return any(_has_parts(folder / "config.json", _CONFIG_PARTS) for folder in folders)
-
-
-def is_sweep(out: Path) -> bool:
-    """Whether this is the directory of a sweep, by what its sweep.json holds."""
-    return _has_parts(out / "sweep.json", _SWEEP_PARTS)
-
-
-RUN_KIND = Kind(
-    "run", "a run directory", "continue it", RUN_FILES, is_run, damaged=("model.json", "metrics.jsonl", STATE)
-)
-SWEEP_KIND = Kind("sweep", "the directory of a sweep", "continue or join it", SWEEP_FILES, is_sweep)
 
 
 @contextlib.contextmanager
@@ -220,11 +173,6 @@ def remove_run(folder: Path) -> None:
         _remove_files(folder, RUN_FILES)
         with contextlib.suppress(OSError):  # not empty: what else is there is not ours
             folder.rmdir()
-
-
-def remove_sweep(folder: Path) -> None:
-    """Remove the files of a sweep but sweep.json, which says what the directory is; it is replaced in one step."""
-    _remove_files(folder, SWEEP_FILES[1:])
 
 
 def remove_left_over(folder: Path, names: Iterable[str] = RUN_FILES) -> None:
