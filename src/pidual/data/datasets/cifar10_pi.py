@@ -23,6 +23,7 @@ from . import cifar
 from .base import NoisyDataset
 from .cifar import CLASSES_10, Images, load_cifar10
 from .imagenet_pi_files import read_imagenet_pi
+from .locate import MissingError
 
 NOISE = {"low": 0.50, "high": 0.72}
 LEAST_ACCURACY = 0.75
@@ -43,10 +44,6 @@ def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_pe
     answers_per_item : int or None
         How many of the 16 annotators' answers to keep per image; None: all.
     """
-    if not (data / FOLDER / ABOUT).is_file():
-        raise DataError(
-            f"{data / FOLDER} has no {ABOUT}, which is written last; make the annotations first with {_relabel(data)}."
-        )
     about = read_about(data)
     train, test = training_images(data), load_cifar10(data, "test")
     frame = read_level(data, noise, answers_per_item=answers_per_item, seed=seed)
@@ -65,6 +62,10 @@ def item_names(rows: NDArray[np.int64]) -> NDArray[np.str_]:
 def read_about(data: Path) -> dict[str, Any]:
     """What was written when the annotations were made."""
     path = data / FOLDER / ABOUT
+    if not path.is_file():
+        raise MissingError(
+            f"{path.parent} has no {ABOUT}, which is written last; make the annotations first with {_relabel(data)}."
+        )
     try:
         about: dict[str, Any] = read_json(path)
         accuracies = [row["accuracy"] for row in about["annotators"]]

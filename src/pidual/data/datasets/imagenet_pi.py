@@ -24,7 +24,7 @@ from ...errors import DataError, UsageError
 from .. import Inputs, LazyImages
 from .base import NoisyDataset
 from .imagenet_pi_files import read_imagenet_pi
-from .locate import read_columns
+from .locate import MissingError, read_columns
 
 SOURCE = "https://github.com/google-research-datasets/imagenet_pi (with `git lfs pull`)"
 IMAGES_SOURCE = "https://www.image-net.org"
@@ -88,7 +88,7 @@ def read_annotations(data: Path, noise: str, *, answers_per_item: int | None, se
     """The annotations of one noise level as `read_imagenet_pi` gives them; 16 annotators get the networks' names."""
     folder = data / FOLDER / f"{noise}_noise"
     if not folder.is_dir():
-        raise DataError(f"{folder} is missing; get ImageNet-PI from {SOURCE}.")
+        raise MissingError(f"{folder} is missing; get ImageNet-PI from {SOURCE}.")
     frame = read_imagenet_pi(folder, answers_per_item=answers_per_item, seed=seed)
     if len(frame["annotator"].cat.categories) == len(ANNOTATORS):
         frame["annotator"] = frame["annotator"].cat.rename_categories(list(ANNOTATORS))
@@ -100,7 +100,7 @@ def image_folder(data: Path) -> Path:
     found = next((data / name for name in IMAGE_FOLDERS if (data / name / "train").is_dir()), None)
     if found is None:
         names = " or ".join(f"{name}/train" for name in IMAGE_FOLDERS)
-        raise DataError(f"{data} has no folder {names}; get ILSVRC-2012 from {IMAGES_SOURCE}.")
+        raise MissingError(f"{data} has no folder {names}; get ILSVRC-2012 from {IMAGES_SOURCE}.")
     return found
 
 
@@ -108,7 +108,7 @@ def val_folder(folder: Path) -> Path:
     """Where the validation images are."""
     found = next((folder / name for name in ("val", "validation") if (folder / name).is_dir()), None)
     if found is None:
-        raise DataError(f"{folder} has no folder val; get ILSVRC-2012's validation images from {IMAGES_SOURCE}.")
+        raise MissingError(f"{folder} has no folder val; get ILSVRC-2012's validation images from {IMAGES_SOURCE}.")
     return found
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ...files import replacing
+from .locate import MissingError
 from .relabel import annotation_frame, annotator_names, choose_annotators
 
 Split = Literal["train", "validation"]
@@ -130,7 +131,7 @@ def _found(folder: Path, *names: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise DataError(f"{folder} has no {names[0]}; give ImageNet-PI's folder low_noise or high_noise")
+    raise MissingError(f"{folder} has no {names[0]}; give ImageNet-PI's folder low_noise or high_noise")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

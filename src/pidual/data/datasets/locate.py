@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from ...errors import DataError
 
 
+class MissingError(DataError):
+    """Files that the authors publish are not there."""
+
+
 def find_file(folder: Path, *names: str) -> Path | None:
     """The first of these files in `folder`, or in its folder `data` as in a clone of the authors' repository."""
     places = [place / name for name in names for place in (folder, folder / "data")]
@@ -22,7 +26,7 @@ def need_file(folder: Path, *names: str, source: str) -> Path:
     """As `find_file`; an error that says where the authors publish the file if it is missing."""
     path = find_file(folder, *names)
     if path is None:
-        raise DataError(f"{folder} has no {' or '.join(names)}; get it from {source}.")
+        raise MissingError(f"{folder} has no {' or '.join(names)}; get it from {source}.")
     return path
 
 
