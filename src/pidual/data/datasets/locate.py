@@ -13,7 +13,7 @@ from ...errors import DataError
 
 
 class MissingError(DataError):
-    """Files that the authors publish are not there."""
+    """Files that the authors publish are missing."""
 
 
 def find_file(folder: Path, *names: str) -> Path | None:
