@@ -408,7 +408,7 @@ class Worker:
         return float(result["valid_accuracy"])
 
     def fit(self, point: int) -> dict[str, Any]:
-        """Fit, and return what is known of the selected epoch."""
+        """Fit, and return the scores of the selected epoch."""
         job = prepare(self.table, self.inputs, self.space.options(point))
         fabric = make_fabric(job.options.accelerator, job.training.precision)
         fitted = train(job, Session(fabric, self.store(point), [self.progress], self.stop))

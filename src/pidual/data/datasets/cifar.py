@@ -142,7 +142,7 @@ def _read(path: Path, n: int, label: str, n_classes: int) -> tuple[NDArray[np.ui
 
 
 def _read_binary(path: Path, n: int, label: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Records of label bytes (CIFAR-10: the label; CIFAR-100: coarse, fine) and pixels."""
+    """Read records of label bytes (CIFAR-10: the label; CIFAR-100: coarse, fine) and pixels."""
     columns = {"labels": ["labels"]}.get(label, ["coarse_labels", "fine_labels"])
     size = len(columns) + PIXELS
     found = path.stat().st_size
@@ -153,7 +153,7 @@ def _read_binary(path: Path, n: int, label: str) -> tuple[NDArray[np.uint8], NDA
 
 
 def _read_python(path: Path, label: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """A pickled dict with the array `data` and a list of labels."""
+    """Read a pickled dict with the array `data` and a list of labels."""
     content: Any = read_pickle(path)
     if not isinstance(content, dict) or "data" not in content or label not in content:
         raise DataError(f"{path} has no 'data' and '{label}' in it; get CIFAR's python version from {SOURCE}.")

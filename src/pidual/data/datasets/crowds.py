@@ -237,7 +237,7 @@ def text_dataset(name: str, data: Path, crowd: Crowd, seed: int, held_out: float
 
 
 def draw_held_out(items: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int64]:
-    """A share of the items, drawn by the seed."""
+    """Draw a share of the items, drawn by the seed."""
     if not 0 <= share < 1:
         raise UsageError(f"held_out is a share of at least 0 and below 1, not {share}.")
     return np.sort(np.random.default_rng(seed).permutation(items)[: round(share * len(items))])

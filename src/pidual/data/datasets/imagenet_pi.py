@@ -85,7 +85,7 @@ def load_imagenet_pi(
 
 
 def read_annotations(data: Path, noise: str, *, answers_per_item: int | None, seed: int) -> pd.DataFrame:
-    """The annotations of one noise level as `read_imagenet_pi` gives them; 16 annotators get the networks' names."""
+    """Read the annotations of one noise level with `read_imagenet_pi`; 16 annotators get the networks' names."""
     folder = data / FOLDER / f"{noise}_noise"
     if not folder.is_dir():
         raise MissingError(f"{folder} is missing; get ImageNet-PI from {SOURCE}.")
@@ -113,7 +113,7 @@ def val_folder(folder: Path) -> Path:
 
 
 def synsets(folder: Path) -> list[str]:
-    """The classes: names of the folders of training images, sorted."""
+    """Return the classes: names of the folders of training images, sorted."""
     found = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())
     if not found:
         raise DataError(f"{folder / 'train'} has no folders in it; it must have one per class, such as n01440764.")
@@ -173,7 +173,7 @@ def validation_classes(folder: Path) -> dict[str, str]:
 
 
 def _codes(names: list[str], classes: list[str], place: Path) -> NDArray[np.int64]:
-    """Number of each class by its name."""
+    """Return number of each class by its name."""
     code = {name: number for number, name in enumerate(classes)}
     unknown = sorted(set(names) - set(classes))
     if unknown:
