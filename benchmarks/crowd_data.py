@@ -54,20 +54,20 @@ def load_images(name):
 def medical_treat(seed):
     """Medical relations: the sentence, the words between its two terms, and the terms themselves."""
     data = load_dataset("medical_treat", data_folder(), seed=seed)
-    texts = read_texts(crowd_files.MEDICAL_TEXTS, crowd_files.SENTENCE_COLUMNS, crowd_files.MEDICAL_SOURCE)
+    texts = read_texts(crowd_files.MEDICAL)
     return with_texts(data, texts.apply(lambda row: relation_views(*row), axis=1))
 
 
 def llm_emotion(seed):
     """Emotions: words and word pairs, and pieces of words."""
     data = load_dataset("llm_emotion", data_folder(), seed=seed)
-    texts = read_texts(crowd_files.EMOTION_TEXTS, ("text",), crowd_files.EMOTION_SOURCE)["text"]
+    texts = read_texts(crowd_files.EMOTION)["text"]
     return with_texts(data, texts.map(lambda text: (text,)))
 
 
-def read_texts(name, columns, source):
+def read_texts(crowd):
     """Texts by item."""
-    return crowd_files.read_texts(data_folder(), name, columns, source)
+    return crowd_files.read_texts(data_folder(), crowd)
 
 
 def digits(level, answers, seed):

@@ -379,7 +379,7 @@ TARGETS = {  # run -> file -> the commands that read it
     "elr": {"model.json": ("predict",), "model.safetensors": ("predict",)},
     "unfinished": {"config.json": ("resume",), "state/state.safetensors": ("resume",)},
     "elr-unfinished": {"state/state.safetensors": ("resume-elr",), "state/targets-*.rows": ("resume-elr",)},
-    "sweep": {"sweep.json": ("sweep",), "study.sqlite": ("sweep",), "best.json": ("sweep",)},
+    "sweep": {"study.sqlite": ("sweep",), "best.json": ("sweep",)},
 }
 
 

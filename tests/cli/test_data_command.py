@@ -12,10 +12,11 @@ def test_a_folder_without_files_fails_with_a_line_per_check(tmp_path):
     code, out, err = run_cli(["data", "check", "cifar10n", "--data", tmp_path])
     assert code == 1
     lines = out.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert all(line.startswith("missing cifar10n: ") for line in lines)
     assert "https://github.com/UCSC-REAL/cifar-10-100n" in lines[2]
-    assert err == f"Error: missing or wrong in {tmp_path}: cifar10n (3 of 3 checks).\n"
+    assert "https://github.com/UCSC-REAL/cifar-10-100n" in lines[3]
+    assert err == f"Error: missing or wrong in {tmp_path}: cifar10n (4 of 4 checks).\n"
 
 
 def test_json(tmp_path):

@@ -2,20 +2,18 @@
 
 import contextlib
 import json
-import re
 import shlex
 import sys
 import threading
 import time
 from itertools import count
-from unittest import mock
+from types import SimpleNamespace
 
 import numpy as np
 import optuna
 import pandas as pd
 import pytest
 from command_line import run_cli, start_cli, write_crowd
-from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from pidual.cli.options import parse_value
@@ -27,24 +25,14 @@ from pidual.fit.options import FitOptions
 from pidual.learn.engine import Interrupted, Progress
 from pidual.paper.recipes import load_recipe
 from pidual.paper.runs import load_data
-from pidual.paper.sweep import choose_search, plain, recipe_search, run_sweep
-from pidual.paper.sweep.results import Sweep
-from pidual.paper.sweep.space import Space
-from pidual.paper.sweep.study import opened
-from pidual.paper.sweep.worker import Worker
-from pidual.run.lifecycle import remove_sweep
+from pidual.paper.search import Space, choose_search, plain, recipe_search
+from pidual.paper.sweep import Sweep, Worker, enqueue, opened, put_back, run_sweep
 
-pytestmark = [pytest.mark.runs_first, pytest.mark.draws_figures, pytest.mark.shapes_unchecked]
+pytestmark = [pytest.mark.runs_first, pytest.mark.shapes_unchecked]
 
-FILES = {"best.json", "state", "study.sqlite", "sweep.json", "trials.csv"}
+FILES = {"best.json", "state", "study.sqlite", "trials.csv"}
 CE = FitOptions(method="ce", options={"epochs": 2}, accelerator="cpu")
 LRS = {"lr": [0.01, 0.03, 0.1]}
-
-
-@pytest.fixture(autouse=True)
-def _no_plots(monkeypatch):
-    """Drawing takes longer than these fits."""
-    monkeypatch.setattr("pidual.paper.sweep.results.draw_trials", lambda *args: None)
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +57,16 @@ def search(**values):
     return [word for name, options in values.items() for word in ("--search", f"{name}={options}")]
 
 
-def trials_of(out, study="labels-ce"):
-    """All trials of the study as Optuna has them, those that were put back among them."""
-    storage = RDBStorage(f"sqlite:///{out / 'study.sqlite'}", skip_compatibility_check=True)
-    try:
-        return optuna.load_study(study_name=study, storage=storage).get_trials()
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
+def study_of(out):
+    """The study as Optuna has it; the connections are closed."""
+    with opened(f"sqlite:///{out / 'study.sqlite'}") as storage:
+        study = optuna.load_study(study_name="sweep", storage=storage)
+        return SimpleNamespace(trials=study.get_trials(), user_attrs=study.user_attrs)
+
+
+def trials_of(out):
+    """All trials of the study, those that were put back among them."""
+    return study_of(out).trials
 
 
 def each_point_is_complete_once(trials, n_points):
@@ -117,17 +107,6 @@ def test_a_grid_is_tried_in_full_and_the_best_can_be_fitted(folder, tmp_path):
     summary = json.loads(stdout)
     assert summary["valid_accuracy"] == best["valid_accuracy"]
     assert summary["selected_epoch"] == best["selected_epoch"]
-
-
-def test_the_plot_stands_alone_and_has_a_panel_for_every_option(folder, tmp_path, monkeypatch):
-    monkeypatch.undo()
-    code, _, err = sweep(folder, tmp_path / "s", "-q", *search(lr="0.01,0.1", select="best,last"))
-    assert (code, err) == (0, "")
-    svg = (tmp_path / "s" / "trials.svg").read_text()
-    assert svg.count(">lr<") == svg.count(">select<") == 1
-    assert all(f">{value}<" in svg for value in ("0.01", "0.1", "best", "last"))
-    assert "http://www.w3.org" in svg
-    assert "<image" not in svg
 
 
 def test_as_json(folder, tmp_path):
@@ -188,7 +167,7 @@ def test_values_that_look_alike_are_different_points():
 
 @pytest.mark.parametrize(
     ("accuracy", "said"),
-    [([0.8, 0.85], "Best of 2: trial 1, 85.0% of 20"), ([0.85, 0.85], "All 2 trials are equal: 85.0%")],
+    [([0.8, 0.85], "Best of 2: trial 1, 85.0% of 20"), ([0.85, 0.85], "2 trials are equal")],
 )
 def test_a_tie_is_called_one(accuracy, said, tmp_path, capsys):
     trials = pd.DataFrame({"trial": [0, 1], "state": "complete", "lr": [0.1, 0.2], "valid_accuracy": accuracy})
@@ -205,15 +184,12 @@ def test_a_finished_sweep_is_not_repeated(folder, tmp_path, monkeypatch):
     code, _, err = sweep(folder, out, "-q", *choices)
     assert (code, err.count("\n")) == (1, 1)
     assert "already holds a sweep; continue or join it with --resume" in err
-    monkeypatch.setattr("pidual.paper.sweep.worker.train", fails)
+    monkeypatch.setattr("pidual.paper.sweep.train", fails)
     code, stdout, err = sweep(folder, out, "--resume", *choices)
     assert code == 0, err
-    assert "2 points of lr; taken before: 2\n" in err
-    assert re.search("Best of 2|All 2 trials are equal", stdout)
+    assert "2 of 2 points of lr; done before: 2\n" in err
+    assert "Best of 2" in stdout
     assert (out / "trials.csv").read_text() == before
-    monkeypatch.undo()
-    assert sweep(folder, out, "-q", "--force", *search(lr="0.2"))[0] == 0
-    assert pd.read_csv(out / "trials.csv")["lr"].tolist() == [0.2]
 
 
 def test_more_trials_later(data, tmp_path):
@@ -238,39 +214,41 @@ def test_tpe_tries_no_point_twice(data, tmp_path):
 @pytest.fixture
 def soon_silent(monkeypatch):
     """Workers that are given up after two seconds without a sign of life."""
-    monkeypatch.setattr("pidual.paper.sweep.study.HEARTBEAT_SECONDS", 1)
-    for module in ("study", "worker"):
-        monkeypatch.setattr(f"pidual.paper.sweep.{module}.GRACE_SECONDS", 2)
+    monkeypatch.setattr("pidual.paper.sweep.HEARTBEAT_SECONDS", 1)
+    monkeypatch.setattr("pidual.paper.sweep.GRACE_SECONDS", 2)
+
+
+def quick_fit(worker, point):
+    time.sleep(0.05)
+    return {"selected_epoch": 0, "valid_accuracy": 0.5, "valid_loss": 1.0, "seconds": 0.1}
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")  # threads share what is ignored
-@pytest.mark.parametrize("sampler", ["grid", "tpe"])
-def test_workers_at_once_try_each_point_once(sampler, data, tmp_path, monkeypatch):
-    """Four workers on one SQLite file, each with connections of its own, that take and end trials at once."""
+@pytest.mark.parametrize("begun", [False, True])
+def test_workers_at_once_try_each_point_once(begun, data, tmp_path, monkeypatch):
+    """Four workers on one SQLite file, each with connections of its own, that start, take and end trials at once."""
     choices, errors = {"lr": [0.1, 0.2, 0.3, 0.4], "momentum": [0.0, 0.5, 0.9]}, []
-    monkeypatch.setattr("pidual.paper.sweep.worker.Worker.fit", lambda self, trial, point: record_fit(trial))
+    monkeypatch.setattr(Worker, "fit", quick_fit)
+    (tmp_path / "s").mkdir()
 
-    def record_fit(trial):
-        time.sleep(0.05)
-        for name, value in {"selected_epoch": 0, "valid_loss": 1.0, "seconds": 0.1}.items():
-            trial.set_user_attr(name, value)
-        return 0.5
-
-    def work(number):
+    def work():
         try:
-            run_sweep(*data, tmp_path / "s", CE, choices, sampler=sampler, trials=10, resume=True)
+            run_sweep(*data, tmp_path / "s", CE, choices, trials=10, resume=True)
         except BaseException as error:
             errors.append(error)
             raise
 
-    run_sweep(*data, tmp_path / "s", CE, choices, sampler=sampler, trials=1)
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    if begun:
+        run_sweep(*data, tmp_path / "s", CE, choices, trials=1)
+    else:  # as from directories of their own
+        monkeypatch.setattr("pidual.paper.sweep.locked", lambda *args, **kwargs: contextlib.nullcontext())
+    threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert errors == []
-    assert each_point_is_complete_once(trials_of(tmp_path / "s", "sweep"), 10)
+    assert each_point_is_complete_once(trials_of(tmp_path / "s"), 10)
     assert len(pd.read_csv(tmp_path / "s" / "trials.csv")) == 10
 
 
@@ -283,7 +261,7 @@ def test_the_trial_of_a_killed_worker_is_done_again(folder, tmp_path, soon_silen
             break
     worker.kill()
     worker.communicate(timeout=60)
-    assert [trial.state for trial in trials_of(out)] == [TrialState.RUNNING]
+    assert [trial.state for trial in trials_of(out)].count(TrialState.RUNNING) == 1
     code, _, err = sweep(folder, out, "--resume", *choices, epochs=60)
     assert code == 0, err
     trials = trials_of(out)
@@ -294,13 +272,15 @@ def test_the_trial_of_a_killed_worker_is_done_again(folder, tmp_path, soon_silen
 
 
 @pytest.mark.filterwarnings("ignore:Heartbeat of storage is supposed")
-def test_a_worker_that_shows_signs_of_life_keeps_its_trial_and_its_sweep(data, tmp_path, soon_silent):
+def test_a_worker_that_shows_signs_of_life_keeps_its_trial(data, tmp_path, soon_silent):
     run_sweep(*data, tmp_path / "s", CE, {"lr": [0.1, 0.2]}, trials=1)
     with opened(f"sqlite:///{tmp_path / 's' / 'study.sqlite'}") as storage:
         study = optuna.load_study(study_name="sweep", storage=storage)
-        point = 1 - study.trials[0].user_attrs["point"]
-        study.enqueue_trial({"lr": ["0.1", "0.2"][point]}, user_attrs={"point": point})
+        params = {"lr": {"0.1": "0.2", "0.2": "0.1"}[study.trials[0].params["lr"]]}
+        enqueue(study, params)
+        study.set_user_attr("points", 2)
         trial, ended = study.ask(), threading.Event()
+        trial.suggest_categorical("lr", ["0.1", "0.2"])
 
         def beat():
             while not ended.wait(0.3):
@@ -311,8 +291,6 @@ def test_a_worker_that_shows_signs_of_life_keeps_its_trial_and_its_sweep(data, t
         thread.start()
         try:
             found = run_sweep(*data, tmp_path / "s", CE, {"lr": [0.1, 0.2]}, resume=True)
-            with pytest.raises(RunError, match="still busy"):
-                run_sweep(*data, tmp_path / "s", CE, {"lr": [0.1]}, force=True)
         finally:
             ended.set()
             thread.join()
@@ -322,11 +300,13 @@ def test_a_worker_that_shows_signs_of_life_keeps_its_trial_and_its_sweep(data, t
 def test_a_worker_that_was_given_up_says_so_and_goes_on(data, tmp_path, monkeypatch):
     said, taken = [], []
 
-    def given_up(self, trial, point):
+    def given_up(self, point):
         if not taken:
             taken.append(point)
+            (trial,) = self.trials(TrialState.RUNNING)
             self.study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-        return real(self, trial, point)
+            put_back(self.study, trial)
+        return real(self, point)
 
     real = Worker.fit
     monkeypatch.setattr(Worker, "fit", given_up)
@@ -341,10 +321,10 @@ def test_a_full_disk_frees_the_point(data, tmp_path, monkeypatch):
         raise RunError("cannot write")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pidual.paper.sweep.worker.train", full)
+        patch.setattr("pidual.paper.sweep.train", full)
         with pytest.raises(RunError, match="cannot write"):
             run_sweep(*data, tmp_path / "s", CE, LRS)
-    assert [trial.state for trial in trials_of(tmp_path / "s", "sweep")] == [TrialState.FAIL]
+    assert trials_of(tmp_path / "s")[0].state == TrialState.FAIL
     found = run_sweep(*data, tmp_path / "s", CE, LRS, resume=True)
     assert len(found.trials) == found.best["n_trials"] == 3
 
@@ -382,15 +362,16 @@ def test_an_interrupted_trial_goes_on_where_it_was(data, tmp_path):
     with pytest.raises(Interrupted):
         run_sweep(table, inputs, tmp_path / "s", CE, LRS, stop=lambda: next(calls) > 18, progress=starts)
     assert len(starts.done) == 2  # the first trial ended, the second did not
-    states = [trial.state for trial in trials_of(tmp_path / "s", "sweep")]
-    assert states == [TrialState.COMPLETE, TrialState.FAIL]
+    states = [trial.state for trial in trials_of(tmp_path / "s")]
+    assert states == [TrialState.COMPLETE, TrialState.FAIL, TrialState.WAITING, TrialState.WAITING]
     resumed = Starts()
     found = run_sweep(table, inputs, tmp_path / "s", CE, LRS, resume=True, progress=resumed)
     assert len(resumed.done) == 2
-    assert resumed.done[0] > 0 == resumed.done[1]
+    assert resumed.done[0] == 0 < resumed.done[1]  # the interrupted one comes last
     whole = run_sweep(table, inputs, tmp_path / "whole", CE, LRS)
     same = ["lr", "valid_accuracy", "valid_loss", "selected_epoch"]
-    pd.testing.assert_frame_equal(found.trials[same], whole.trials[same])
+    found, whole = (each.trials[same].sort_values("lr", ignore_index=True) for each in (found, whole))
+    pd.testing.assert_frame_equal(found, whole)
 
 
 def test_ctrl_c_is_exit_code_130(folder, tmp_path, monkeypatch):
@@ -413,35 +394,8 @@ def test_ctrl_c_is_exit_code_130(folder, tmp_path, monkeypatch):
 # --- trials that do not end well ---
 
 
-def test_hopeless_trials_are_pruned(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("pidual.paper.sweep.run.STARTUP_TRIALS", 2)
-    table, inputs = data
-    options = FitOptions(method="ce", options={"epochs": 6, "guard": "off"}, accelerator="cpu")
-    choices = {"lr": [0.0, 0.1], "momentum": [0.7, 0.8, 0.9]}
-    found = run_sweep(table, inputs, tmp_path / "s", options, choices, prune=True)
-    pruned = found.trials[found.trials["state"] == "pruned"]
-    assert len(pruned) > 0
-    assert (pruned["lr"] == 0).all()
-    assert pruned["valid_accuracy"].isna().all()
-    assert found.best["options"]["lr"] == 0.1
-    assert found.best["n_trials"] == 6 - len(pruned)
-    trials = [trial for trial in trials_of(tmp_path / "s", "sweep") if trial.state == TrialState.PRUNED]
-    assert all(2 <= len(trial.intermediate_values) < 6 for trial in trials)
-
-
-def test_an_interrupted_trial_is_pruned_by_all_its_epochs(data, tmp_path):
-    table, inputs = data
-    calls = count()
-    with pytest.raises(Interrupted):
-        run_sweep(table, inputs, tmp_path / "s", CE, LRS, prune=True, stop=lambda: next(calls) > 8)
-    found = run_sweep(table, inputs, tmp_path / "s", CE, LRS, prune=True, resume=True)
-    assert (found.trials["state"] == "complete").all()
-    trials = [trial for trial in trials_of(tmp_path / "s", "sweep") if trial.state == TrialState.COMPLETE]
-    assert [list(trial.intermediate_values) for trial in trials] == [[0, 1]] * 3
-
-
 def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch):
-    from pidual.paper.sweep import worker
+    from pidual.paper import sweep as worker
 
     def train(job, session):
         if job.training.lr == 0.03:
@@ -479,7 +433,6 @@ def test_a_trial_that_fails_does_not_end_the_sweep(folder, tmp_path, monkeypatch
         (["--lr", "0.1", "--set", "weight_decay=0"], "There is nothing to search"),
         (["--search", "lr=0.1,0.2", "--valid-fraction", "0"], "no noisy validation rows"),
         (["--search", "lr=0.1,0.2", "--storage", "study.sqlite"], "'study.sqlite' is not the URL of a database"),
-        (["--search", "lr=0.1,0.2", "--resume", "--force"], "give one of them"),
         (["--grid", "svhn"], "svhn"),
         (["--method", "cee"], "'cee'"),
         (["--trials", "0"], "--trials"),
@@ -502,68 +455,42 @@ def test_other_data_or_options_cannot_join(folder, tmp_path):
         ((folder, out, *search(lr="0.1,0.3")), "lr = [0.1, 0.2], and now it is [0.1, 0.3]"),
         ((folder, out, *choices, "--set", "momentum=0.5"), "momentum = 0.9, and now it is 0.5"),
         ((folder, out, *choices, "--seed", "1"), "seed = 0, and now it is 1"),
-        ((folder, out, *choices, "--prune"), "prune = False, and now it is True"),
+        ((folder, out, *choices, "--sampler", "tpe"), "sampler = 'grid', and now it is 'tpe'"),
         ((other, out, *choices), "other contents of the table"),
     ]:
         code, _, err = sweep(*args, "--resume")
         assert code == 1
-        assert err.startswith(f"Error: The sweep in {out} was started with ")
+        assert err.startswith("Error: The sweep 'sweep' was started with ")
         assert words in err
-    url = f"sqlite:///{out / 'study.sqlite'}"
-    code, _, err = sweep(folder, tmp_path / "two", *choices, "--storage", url)
-    assert code == 1
-    assert "There is a study 'labels-ce' in the storage; join it with --resume" in err
-    code, _, err = sweep(other, tmp_path / "three", *choices, "--storage", url, "--resume")
-    assert code == 1
-    assert "The study 'labels-ce' was started with other contents of the table" in err
     assert (out / "trials.csv").read_text() == before
 
 
 def test_a_sweep_is_joined_from_another_directory(folder, tmp_path):
     choices, url = search(lr="0.1,0.2,0.3"), f"sqlite:///{tmp_path / 'shared.sqlite'}"
-    assert sweep(folder, tmp_path / "one", "-q", *choices, "--storage", url, "--trials", "1")[0] == 0
-    code, _, err = sweep(folder, tmp_path / "two", *choices, "--storage", url, "--resume")
+    assert sweep(folder, tmp_path / "one" / "s", "-q", *choices, "--storage", url, "--trials", "1")[0] == 0
+    code, _, err = sweep(folder, tmp_path / "two" / "s", *choices, "--storage", url)
+    assert (code, "There is a study 's' in the storage; join it with --resume" in err) == (1, True)
+    code, _, err = sweep(folder, tmp_path / "two" / "s", *choices, "--storage", url, "--resume")
     assert code == 0
-    assert "taken before: 1\n" in err
-    assert len(pd.read_csv(tmp_path / "two" / "trials.csv")) == 3
-    assert not (tmp_path / "two" / "study.sqlite").exists()
+    assert "done before: 1\n" in err
+    assert len(pd.read_csv(tmp_path / "two" / "s" / "trials.csv")) == 3
+    assert not (tmp_path / "two" / "s" / "study.sqlite").exists()
 
 
-def test_passwords_are_not_written(data, tmp_path, monkeypatch):
+def test_passwords_are_not_shown(data, tmp_path):
     table, inputs = data
     url = "postgresql://me:secret@nowhere.invalid/db"
     with pytest.raises((RunError, UsageError)) as error:
         run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=url)
     assert "secret" not in str(error.value)
-    monkeypatch.setattr("pidual.paper.sweep.run.opened", lambda url: contextlib.nullcontext())
-    monkeypatch.setattr("pidual.paper.sweep.run.open_study", mock.Mock(side_effect=RunError("no study")))
-    with pytest.raises(RunError, match="no study"):
-        run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=url)
-    assert "me:***@" in (tmp_path / "s" / "sweep.json").read_text()
-    assert "secret" not in (tmp_path / "s" / "sweep.json").read_text()
 
 
 def test_a_database_that_cannot_be_used_is_a_sentence(data, tmp_path, monkeypatch):
     table, inputs = data
-    monkeypatch.setattr("pidual.paper.sweep.study.OPEN_TRIES", 1)
+    monkeypatch.setattr("pidual.paper.sweep.OPEN_TRIES", 1)
     (tmp_path / "file").write_text("no database, but longer than the first bytes of one" * 10)
     with pytest.raises(RunError, match="not a database"):
         run_sweep(table, inputs, tmp_path / "s", CE, LRS, storage=f"sqlite:///{tmp_path / 'file'}")
-
-
-def test_a_sweep_is_replaced_only_where_the_new_one_can_start(data, tmp_path, monkeypatch):
-    table, inputs = data
-    monkeypatch.setattr("pidual.paper.sweep.study.OPEN_TRIES", 1)
-    run_sweep(table, inputs, tmp_path / "s", CE, {"lr": [0.1]})
-    before = {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir() if path.is_file()}
-    with pytest.raises(RunError, match="unable to open"):
-        run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True, storage="sqlite:////nowhere/at/all.sqlite")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir() if path.is_file()} == before
-    (tmp_path / "s" / "mine.txt").write_text("mine")
-    remove_sweep(tmp_path / "s")  # and a kill
-    assert {path.name for path in (tmp_path / "s").iterdir()} == {"sweep.json", "mine.txt"}
-    run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True)
-    assert (tmp_path / "s" / "mine.txt").exists()
 
 
 def test_someone_else_s_directory_and_study_are_left_alone(data, tmp_path):
@@ -571,13 +498,13 @@ def test_someone_else_s_directory_and_study_are_left_alone(data, tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "thesis.tex").write_text("")
     with pytest.raises(RunError, match="is not the directory of a sweep"):
-        run_sweep(table, inputs, tmp_path / "s", CE, LRS, force=True)
+        run_sweep(table, inputs, tmp_path / "s", CE, LRS, resume=True)
     url = f"sqlite:///{tmp_path / 'other.sqlite'}"
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with opened(url) as storage:
         optuna.create_study(storage=storage, study_name="mine").enqueue_trial({})
     with pytest.raises(RunError, match="was not made by `pidual sweep`"):
-        run_sweep(table, inputs, tmp_path / "new", CE, LRS, storage=url, study="mine", resume=True)
+        run_sweep(table, inputs, tmp_path / "mine", CE, LRS, storage=url, resume=True)
 
 
 def test_several_processes_for_one_trial_are_refused(data, tmp_path, monkeypatch):
@@ -607,7 +534,7 @@ def test_a_dataset_is_searched_in_the_settings_of_its_recipe(tmp_path):
     assert code == 0, err
     assert run_cli([*args, "--resume"])[:2] == (0, out)
     best = json.loads(out)["best"]
-    about = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    about = study_of(tmp_path / "s").user_attrs["pidual"]
     assert about["training"]["batch_size"] == 64  # the recipe's
     assert about["method_options"]["beta"] == 0.7
     words = shlex.split(best["command"])
@@ -625,11 +552,11 @@ def test_the_grid_of_a_dataset_takes_the_place_of_the_recipes_values(tmp_path):
     args = ["sweep", "digits_pi:low", "--data", tmp_path, "--epochs", 1, "--trials", 1, "--out", tmp_path / "s"]
     code, _, err = run_cli([*args, "--method", "co_teaching", "--quiet"])
     assert code == 0, err
-    about = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    about = study_of(tmp_path / "s").user_attrs["pidual"]
     assert set(about["search"]) == {"lr", "weight_decay"}  # the share of wrong labels is known
     code, _, err = run_cli([*args[:-2], "--out", tmp_path / "t", "--method", "pi_dual", "--quiet"])
     assert code == 0, err
-    about = json.loads((tmp_path / "t" / "sweep.json").read_text())
+    about = study_of(tmp_path / "t").user_attrs["pidual"]
     assert set(about["search"]) == {"lr", "weight_decay", "random_pi"}
     assert about["method_options"]["width"] == 256  # the recipe's, not the only one of the grid
 

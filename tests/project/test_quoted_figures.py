@@ -230,7 +230,7 @@ def test_theory():
         *(f"{ols[n]['bias']:.3f} at {n}" for n in (40, 80, 160)),
         f"to {kept[40]['total']:.3f}, dropping 40 clean rows to {dropped[40]['total']:.3f}",
     ]
-    assert missing("paper/theory.md", phrases) == []
+    assert missing("paper/reproduce.md", phrases) == []
 
 
 def test_review():

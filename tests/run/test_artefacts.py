@@ -55,8 +55,7 @@ def _quick(monkeypatch):
 def be_quick(monkeypatch):
     """Charts take most of the time of a report, and waiting for a silent worker most of that of a sweep."""
     monkeypatch.setattr("pidual.show.report.figures._svg", lambda name, label, draw, size: "<svg></svg>")
-    monkeypatch.setattr("pidual.paper.sweep.results.draw_trials", lambda *args: None)
-    monkeypatch.setattr("pidual.paper.sweep.worker.GRACE_SECONDS", 1)
+    monkeypatch.setattr("pidual.paper.sweep.GRACE_SECONDS", 1)
 
 
 def refused(answer, *parts):
@@ -106,15 +105,13 @@ def test_all_damaged_and_forged_files(targets, tmp_path):
 # --- formats ---
 
 
-def test_every_file_has_a_format(targets, run):
+def test_every_file_has_a_format(run):
     for name in ("config.json", "summary.json", "model.json"):
         assert json.loads((run.path / name).read_text())["format"] == FORMAT
     for line in (run.path / "metrics.jsonl").read_text().splitlines():
         assert json.loads(line)["format"] == FORMAT
     for path in run.path.glob("*.parquet"):
         assert json.loads(pq.read_schema(path).metadata[b"pidual"])["format"] == FORMAT
-    for name in ("sweep.json", "best.json"):
-        assert json.loads((targets.folder / "sweep" / name).read_text())["format"] == FORMAT
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from ..errors import UsageError
 from ..paper.grids import GRID_NAMES
-from .common import command_line, name_of, say, stop_signals, terminal_progress, writing
+from .common import name_of, say, stop_signals, terminal_progress, writing
 from .job import NAMED, check_given_once, check_method_name, load_job
 from .options import (
     PATH,
@@ -25,6 +25,7 @@ from .options import (
 )
 
 SHOWN_TRIALS = 20  # of a sweep, on the terminal
+IN_RECIPES = ("network", *NAMED)  # settings that a recipe has too
 
 
 def parse_search(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, list[Any]]:
@@ -45,10 +46,7 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
 @table_argument
 @data_options
 @click.option(
-    "--out",
-    type=PATH,
-    metavar="DIR",
-    help="Directory of the sweep.  [default: sweeps/<name of the study>]",
+    "--out", type=PATH, metavar="DIR", help="Directory of the sweep.  [default: sweeps/<name of TABLE>-<method>]"
 )
 @training_options
 @click.option(
@@ -85,13 +83,10 @@ def parse_search(context: click.Context, parameter: click.Parameter, value: tupl
     metavar="N",
     help="Points to try, over all workers and restarts.  [default: all; with tpe at most 30]",
 )
-@click.option("--prune", is_flag=True, help="Stop trials that are below the median of the others at the same epoch.")
 @click.option(
     "--storage", metavar="URL", help="Database that workers share.  [default: the SQLite file study.sqlite in --out]"
 )
-@click.option("--study", metavar="NAME", help="Name of the study in the database.  [default: <name of TABLE>-<method>]")
 @click.option("--resume", is_flag=True, help="Continue or join the sweep in --out or --storage if there is one.")
-@click.option("--force", is_flag=True, help="Replace the sweep in --out and --storage; other files in --out stay.")
 @json_option("Print the best options and all trials as JSON.")
 @quiet_option
 def sweep(
@@ -101,15 +96,12 @@ def sweep(
     scale: str,
     grid: str | None,
     search: dict[str, list[Any]],
-    study: str | None,
     as_json: bool,
     quiet: bool,
     sampler: str,
     trials: int | None,
-    prune: bool,
     storage: str | None,
     resume: bool,
-    force: bool,
     **options: Any,
 ) -> None:
     """Find the options that do best on noisy validation rows.
@@ -119,33 +111,32 @@ def sweep(
     several times, on any machines that reach --storage.
     """
     name = name_of(table) if data is None else f"{table.name.replace(':', '-')}-{scale}"
-    options["method"] = options["method"] or "pi_dual"  # latent truth chooses among its settings itself
-    study = study or f"{name}-{options['method']}"
-    out = out or Path("sweeps") / study
+    options["method"] = method = options["method"] or "pi_dual"  # latent truth chooses among its settings itself
+    out = out or Path("sweeps") / f"{name}-{method}"
     if data is None:
-        job, command = table_sweep(table, grid, search, options)
+        if given_on_command_line("scale"):
+            raise UsageError("--scale chooses a recipe; use it with --data.")
+        read, inputs, fixed, _ = load_job(table, options)
+        from ..paper.search import choose_search
+
+        chosen = choose_search(fixed, grid, search)
+        words = ["pidual", "fit", str(table)] + ([] if given_on_command_line("method") else ["--method", method])
+        command = fit_command(words, options)
     else:
-        job, command = recipe_sweep(str(table), scale, data, grid, search, options)
-    from ..data import KEY_NAME
+        read, inputs, fixed, chosen, command = recipe_sweep(str(table), scale, data, grid, search, options)
     from ..paper.sweep import run_sweep
 
-    command += ["--out", f"runs/{study}"]
     with terminal_progress(quiet) as progress, stop_signals() as stop, writing(out):
         found = run_sweep(
-            job.table,
-            job.inputs,
+            read,
+            inputs,
             out,
-            job.fixed,
-            job.search,
+            fixed,
+            chosen,
             sampler=sampler,
             trials=trials,
-            prune=prune,
             storage=storage,
-            study=study,
-            source=job.source,
-            reads=[options["key_file"] or table.parent / KEY_NAME],
-            fit_command=command,
-            force=force,
+            fit_command=[*command, "--out", f"runs/{name}-{method}"],
             resume=resume,
             progress=progress,
             say=(lambda text: None) if quiet else say,
@@ -158,91 +149,46 @@ def sweep(
         print_sweep(found)
 
 
-class SweepJob(NamedTuple):
-    """What is searched, on what."""
-
-    table: Any
-    inputs: Any
-    fixed: Any
-    search: dict[str, Any]
-    source: dict[str, Any]
-
-
-def table_sweep(
-    table: Path, grid: str | None, search: dict[str, list[Any]], options: dict[str, Any]
-) -> tuple[SweepJob, list[str]]:
-    """Return a search on a table, and the words of a command that fits as it does."""
-    if given_on_command_line("scale"):
-        raise UsageError("--scale chooses a recipe; use it with --data.")
-    read, inputs, fixed, source = load_job(table, options)
-    from ..paper.sweep import choose_search
-
-    job = SweepJob(read, inputs, fixed, choose_search(fixed, grid, search), source)
-    words = ["pidual", "fit", str(table)] + ([] if given_on_command_line("method") else ["--method", fixed.method])
-    return job, fit_command(words, options)
-
-
 def recipe_sweep(
-    name: str,
-    scale: str,
-    data: Path,
-    grid: str | None,
-    search: dict[str, list[Any]],
-    options: dict[str, Any],
-) -> tuple[SweepJob, list[str]]:
-    """Return a search on a dataset of the benchmarks, and the words of a command that fits as it does."""
+    name: str, scale: str, data: Path, grid: str | None, own: dict[str, list[Any]], options: dict[str, Any]
+) -> tuple[Any, Any, Any, dict[str, Any], list[str]]:
+    """Return a dataset's table and inputs, what all fits have in common, the search, and the words of such a fit."""
     from ..paper.recipes import load_recipe
 
-    changes, method, seed = recipe_changes(options), options["method"], options["seed"]
+    for parameter in click.get_current_context().command.params:
+        left = parameter.name in set(options) - {*IN_RECIPES, "method", "settings", "seed", "threads"}
+        if left and given_on_command_line(parameter.name or ""):
+            raise UsageError(f"{parameter.opts[0]} cannot be combined with --data; the dataset and its recipe decide.")
+    check_given_once(options, IN_RECIPES)
+    changes = {**options["settings"], **{key: options[key] for key in IN_RECIPES if options[key] is not None}}
+    method, seed, threads = (options[key] for key in ("method", "seed", "threads"))
     check_method_name(method)
     recipe = load_recipe(name, scale)
-    from ..learn.methods import check_method
     from ..paper.runs import load_data
     from ..paper.score import table_and_inputs
-    from ..paper.sweep import recipe_search
+    from ..paper.search import recipe_search
 
-    check_method(method)  # before data is read
     loaded = load_data(recipe, data)
-    fixed, chosen = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=search, seed=seed)
-    fixed = replace(fixed, threads=options["threads"])
-    source = {"table": recipe.dataset, "x": str(data), "command": command_line()}
+    fixed, search = recipe_search(recipe, loaded, method, changes=changes, grid=grid, own=own, seed=seed)
     words = ["pidual", "benchmark", name, "--scale", scale, "--data", str(data), "--methods", method]
     if given_on_command_line("seed"):
         words += ["--seeds", str(seed + 1)]  # a benchmark's seeds begin with 0
-    command = fit_command(words, {"settings": changes, "threads": options["threads"]})
-    return SweepJob(*table_and_inputs(loaded), fixed, chosen, source), command
-
-
-def recipe_changes(options: dict[str, Any]) -> dict[str, Any]:
-    """Return settings in place of a recipe's; refuse options that a recipe has no place for."""
-    named = ("network", *NAMED)
-    for parameter in click.get_current_context().command.params:
-        name = parameter.name or ""
-        if (
-            name in options
-            and name not in (*named, "table", "method", "settings", "seed", "threads")
-            and given_on_command_line(name)
-        ):
-            raise UsageError(f"{parameter.opts[0]} cannot be combined with --data; the dataset and its recipe decide.")
-    check_given_once(options, named)
-    return {**options["settings"], **{name: options[name] for name in named if options[name] is not None}}
+    words = fit_command(words, {"settings": changes, "threads": threads})
+    return *table_and_inputs(loaded), replace(fixed, threads=threads), search, words
 
 
 def fit_command(words: list[str], options: dict[str, Any]) -> list[str]:
     """Return the `pidual fit` command for these options as words; options left at their default are not named."""
-    from ..paper.sweep import plain
+    from ..paper.search import plain
 
     flags = {parameter.name: parameter.opts[0] for parameter in click.get_current_context().command.params}
     words = list(words)
     for name, value in options.items():
-        if name != "settings" and not given_on_command_line(name):
-            continue
         if name == "settings":
             words += [word for key in value for word in ("--set", f"{key}={plain(value[key])}")]
-        elif isinstance(value, bool):
-            words.append(flags[name])
-        else:
-            words += [flags[name], ",".join(value) if isinstance(value, list) else str(value)]
+        elif given_on_command_line(name):
+            flag = [] if isinstance(value, bool) else [",".join(value) if isinstance(value, list) else str(value)]
+            words += [flags[name], *flag]
     return words
 
 
@@ -260,8 +206,6 @@ def print_sweep(found: Any) -> None:
     for row in shown.astype(object).where(shown.notna(), "").itertuples(index=False):
         view.add_row(*map(str, row))
     Console(width=None if sys.stdout.isatty() else 200).print(view)
-    if len(trials) > len(shown):
-        click.echo(f"{len(trials) - len(shown):,} more are in {found.out / 'trials.csv'}.")
     counts = trials["state"].value_counts()
     if counts.get("running"):
         say(f"Still running in other workers: {counts['running']}; the last of them writes the final results.")
@@ -269,15 +213,9 @@ def print_sweep(found: Any) -> None:
         say(f"Failed: {counts['failed']}; {found.out / 'trials.csv'} says why.")
     if best is None:
         return
-    n, share = best["n_valid"], best["valid_accuracy"]
-    equal = int((trials["valid_accuracy"] == share).sum())
-    found_best = f"Best of {best['n_trials']}: trial {best['trial']}, {share:.1%} of {n:,} noisy validation rows."
-    if equal > 1:
-        all_ = f"All {equal}" if equal == best["n_trials"] else f"The best {equal} of {best['n_trials']}"
-        found_best = (
-            f"{all_} trials are equal: {share:.1%} of {n:,} noisy validation rows. Trial {best['trial']} is chosen by "
-            "its loss there, and if that is equal too, by its place."
-        )
-    click.echo(found_best)
-    click.echo(f"Plot: {found.out / 'trials.svg'}")
-    click.echo(f"Fit with it:\n{best['command']}")
+    equal = int((trials["valid_accuracy"] == best["valid_accuracy"]).sum())
+    tie = f" {equal} trials are equal in this; the loss on the same rows decides." if equal > 1 else ""
+    click.echo(
+        f"Best of {best['n_trials']}: trial {best['trial']}, {best['valid_accuracy']:.1%} of {best['n_valid']:,} noisy "
+        f"validation rows.{tie}\nAll trials: {found.out / 'trials.csv'}\nFit with it:\n{best['command']}"
+    )

@@ -192,7 +192,7 @@ class PIEdits:
         self.drops = bool(left_out) or only_random_pi
 
     def __call__(self, a: PI, index: Tensor) -> PI:
-        """The changed PI of the training rows at these positions (-1: not trained on, never corrupted)."""
+        """Return the changed PI of the training rows at these positions (-1: not trained on, never corrupted)."""
         codes, numbers, random = a.codes, a.numbers[:, : self.all_numbers], a.numbers[:, self.all_numbers :]
         if self.corrupt:
             codes, numbers = self.corrupted(codes, numbers, index)
@@ -201,7 +201,7 @@ class PIEdits:
         return PI(codes, torch.cat([numbers, random], 1)) if self.corrupt or self.drops else a
 
     def corrupted(self, codes: Tensor, numbers: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """The PI with a share of the rows replaced: which ones, and by what, is a function of seed and position."""
+        """Replace the PI of a share of the rows: which ones, and by what, is a function of seed and position."""
         n_codes = codes.shape[1]
         draws = random_pi(self.seed, index.clamp(min=0).numpy(), 1 + n_codes + numbers.shape[1])
         draws_ = torch.from_numpy(draws).to(numbers)
@@ -226,7 +226,7 @@ ABLATIONS = (*OF_THE_METHOD, *OF_THE_DATA)
 
 
 def ablate(job: Job, changes: Mapping[str, Any]) -> Job:
-    """The job with an ablation: another method, or other PI, in place of its own."""
+    """Return the job with an ablation: another method, or other PI, in place of its own."""
     if job.options.method not in ABLATED:
         raise UsageError(f"There are ablations of {' and '.join(ABLATED)}, not of '{job.options.method}'.")
     if changes.get("only_random_pi") and not job.method_options["random_pi"]:

@@ -77,7 +77,7 @@ def dynamics(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd.Data
 
 
 def draw_dynamics(path: Path, table: pd.DataFrame) -> None:
-    """A panel for every network: on correct rows, on wrong rows, and on the test set."""
+    """Draw a panel for every network: on correct rows, on wrong rows, and on the test set."""
     panels = [(method, "f", rows) for method, rows in table.groupby("method", sort=False)]
     panels += [(method, "noise", rows) for method, _, rows in panels if rows["noise_correct"].notna().any()]
     names = {"f": "prediction network", "noise": "noise network"}
@@ -110,7 +110,7 @@ def distributions(recipe: Recipe, run: Run, methods: Sequence[str] = PAIR) -> pd
 
 
 def draw_distributions(path: Path, table: pd.DataFrame) -> None:
-    """A panel for every method and score, each group as shares of itself."""
+    """Draw a panel for every method and score, each group as shares of itself."""
     groups = list(table.groupby(["method", "score"], sort=False))
 
     def draw(axes: Sequence[Any]) -> None:
@@ -127,7 +127,7 @@ def draw_distributions(path: Path, table: pd.DataFrame) -> None:
 
 
 def examples(recipe: Recipe, run: Run, methods: Sequence[str] = ("pi_dual",)) -> pd.DataFrame:
-    """The rows that look most wrong, by the gate where there is one: labels that are wrong, and labels that are not."""
+    """Return the rows that look most wrong, by the gate if there is one: wrong labels, and labels that are right."""
     rows = [
         {"method": result["method"], "label_is": kind, **row}
         for result in run(plan(recipe, methods, 1))
@@ -164,7 +164,7 @@ def check_images(data: NoisyDataset) -> None:
 
 
 def image_of(data: NoisyDataset, item: int) -> np.ndarray:
-    """An image as (H, W, C), or (H, W) where it is grey."""
+    """Return an image as (H, W, C), or (H, W) where it is grey."""
     x = data.x.array if isinstance(data.x, Inputs) else data.x
     image = x[item] if isinstance(x, np.ndarray) else x.take(np.array([item]))[0]
     return np.asarray(image.transpose(1, 2, 0).squeeze())
@@ -209,7 +209,7 @@ def size(recipe: Recipe, run: Run, seeds: int, methods: Sequence[str] = PAIR) ->
 
 
 def network_words(settings: Mapping[str, Any]) -> str:
-    """Settings of a network in a few words: "resnet34", "network convs 2"."""
+    """Return settings of a network in a few words: "resnet34", "network convs 2"."""
     return " ".join(
         str(value) if key == "network" else f"{key.replace('.', ' ')} {value}" for key, value in settings.items()
     )

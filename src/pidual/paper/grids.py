@@ -69,7 +69,7 @@ GRID_NAMES = ("paper", *DIFFERENCES)  # "paper" is that of CIFAR-10H
 
 
 def paper_grid(method: str, name: str = "paper") -> dict[str, list[Any]]:
-    """What the paper searched for a method.
+    """Return what the paper searched for a method.
 
     Parameters
     ----------

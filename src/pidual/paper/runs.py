@@ -74,7 +74,7 @@ class Fit:
         return out / self.recipe.scale / folder / "-".join([self.method, *words_of(self.variant), f"{self.seed}.json"])
 
     def identity(self) -> Result:
-        """What makes it this fit and no other."""
+        """Return what makes it this fit and no other."""
         recipe = self.recipe
         identity = {
             "dataset": recipe.dataset,
@@ -122,7 +122,7 @@ class Fit:
 
 
 def words_of(variant: str) -> list[str]:
-    """A variant in the name of a result file."""
+    """Return a variant in the name of a result file."""
     return variant.replace("%", "").replace(",", "").split()
 
 
@@ -149,13 +149,13 @@ def plan(recipe: Recipe, methods: Sequence[str], seeds: int, changes: Mapping[st
 
 
 def load_data(recipe: Recipe, folder: Path) -> NoisyDataset:
-    """The dataset of a recipe, or the part of it that the recipe draws."""
+    """Load the dataset of a recipe, or the part of it that the recipe draws."""
     data = load_dataset(recipe.dataset, folder, seed=DATA_SEED, **recipe.dataset_options)
     return draw_items(data, recipe.n_train, recipe.n_test)
 
 
 def draw_items(data: NoisyDataset, n_train: int | None, n_test: int | None) -> NoisyDataset:
-    """A dataset of this many training and test items, drawn once for all; None or more than there are: all."""
+    """Draw a dataset of this many training and test items, drawn once for all; None or more than there are: all."""
     rng = np.random.default_rng(DATA_SEED)
     changes: dict[str, Any] = {}
     items = np.unique(data.frame["item"])
@@ -294,7 +294,7 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def read_result(path: Path) -> Result:
-    """A result file."""
+    """Read a result file."""
     try:
         result: Result = read_json(path)
     except ValueError as error:

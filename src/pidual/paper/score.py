@@ -40,13 +40,13 @@ Result = dict[str, Any]
 
 
 def prepare_data(data: NoisyDataset, options: FitOptions) -> Job:
-    """The job of fitting a dataset; kinds of PI columns that the options do not give are the dataset's."""
+    """Return the job of fitting a dataset; kinds of PI columns that the options do not give are the dataset's."""
     table, inputs = table_and_inputs(data)
     return prepare(table, inputs, dataclasses.replace(options, pi_kinds={**data.pi, **options.pi_kinds}))
 
 
 def table_and_inputs(data: NoisyDataset) -> tuple[AnnotationTable, Inputs]:
-    """The annotations and the training inputs of a dataset as `pidual fit` has them."""
+    """Return the annotations and the training inputs of a dataset as `pidual fit` has them."""
     table = AnnotationTable.from_frame(data.frame, pi=list(data.pi), keep_ids=True)  # ids that are public already
     items = np.arange(len(data.x))  # which are rows of x
     if isinstance(data.x, Inputs):
@@ -117,7 +117,7 @@ def fit_and_score(
 
 
 def try_out(data: NoisyDataset, options: FitOptions, *, steps: int = 3, batch_size: int = 4) -> Result:
-    """A few steps on a few rows with the real networks: mean loss, seconds per step, parameters.
+    """Take a few steps on a few rows with the real networks: mean loss, seconds per step, parameters.
 
     Of a method with several stages each takes these steps, and the mean counts; phases that begin in a later epoch are
     not reached.
@@ -154,7 +154,7 @@ def score(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> tuple[Re
 
 
 def score_last(job: Job, fitted: Fitted, data: NoisyDataset, fabric: Any) -> Result:
-    """The same of the last epoch's weights; where they have diverged, of the first class as every answer."""
+    """Score the last epoch's weights; where they have diverged, of the first class as every answer."""
     fitted.method.load_state_dict(fitted.last)
     try:
         return score(job, fitted, data, fabric)[0]
@@ -225,7 +225,7 @@ class Watch(Callback):
 
 
 def histograms(predictions: Predictions, rows: NDArray[np.bool_]) -> Result:
-    """Counts of the confidence in the given label, and of the gate, of those rows that are right and that are wrong."""
+    """Count the confidence in the given label, and of the gate, of those rows that are right and that are wrong."""
     wrong = wrong_rows(predictions)
     scores = {"confidence": predictions.label_quality}
     if predictions.gate is not None:
@@ -267,7 +267,7 @@ def wrong_rows(predictions: Predictions) -> NDArray[np.bool_]:
 
 
 def finite(record: Record) -> Record:
-    """A record that JSON can hold, rounded: what is not finite becomes None."""
+    """Return a record that JSON can hold, rounded: what is not finite becomes None."""
     return {
         key: (round(value, 4) if np.isfinite(value) else None) if isinstance(value, float) else value
         for key, value in record.items()

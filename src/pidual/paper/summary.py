@@ -40,7 +40,7 @@ def read_results(out: Path) -> list[Result]:
 
 
 def summarise(results: Sequence[Result]) -> pd.DataFrame:
-    """A row per dataset, method and variant: mean and standard deviation over seeds of every value.
+    """Return a row per dataset, method and variant: mean and standard deviation over seeds of every value.
 
     At the paper's scale `paper_VALUE` is the paper's mean and `gap_VALUE` ours minus the paper's.
     """
@@ -94,7 +94,7 @@ def check_same_settings(results: Sequence[Result]) -> None:
 
 
 def number_beside(row: Any, column: str) -> Number | None:
-    """The paper's number for a row of the summary; only the paper's scale on all its data may be compared with it.
+    """Return the paper's number for a row of the summary; it is compared only with the paper's scale on all its data.
 
     The paper's analyses are of Pi-DUAL; where they have another method too, its name stands before the variant's.
     """
@@ -129,7 +129,7 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
 
 
 def summary_json(summary: pd.DataFrame, results: Sequence[Result]) -> Result:
-    """The summary as JSON values, with where and when its fits were made."""
+    """Return the summary as JSON values, with where and when its fits were made."""
     made = [result["about"] for result in results]
     about = {name: sorted({str(one[name]) for one in made}) for name in ("commit", "date", "torch", "hardware")}
     rows = summary.astype(object).where(summary.notna(), None).to_dict("records")
@@ -137,7 +137,7 @@ def summary_json(summary: pd.DataFrame, results: Sequence[Result]) -> Result:
 
 
 def labels(rows: pd.DataFrame) -> "pd.Series[str]":
-    """What a row of the summary is of: the method and, where there is one, the variant."""
+    """Return what a row of the summary is of: the method and, where there is one, the variant."""
     return rows["method"] + rows["variant"].map(lambda variant: f", {variant}" if variant else "")
 
 
@@ -165,7 +165,7 @@ def draw_rows(path: Path, rows: pd.DataFrame) -> None:
 
 
 def show(value: float | None, std: float | None, column: str) -> str:
-    """A number with its standard deviation, in the paper's digits; "" where there is none."""
+    """Return a number with its standard deviation, in the paper's digits; "" where there is none."""
     digits = 3 if "auc" in column else 1
     if value is None or pd.isna(value):
         return ""
@@ -173,7 +173,7 @@ def show(value: float | None, std: float | None, column: str) -> str:
 
 
 def summary_cells(rows: pd.DataFrame) -> pd.DataFrame:
-    """The summary of one dataset as text, beside each value the paper's and the gap where there are any."""
+    """Return the summary of one dataset as text, beside each value the paper's and the gap where there are any."""
     cells = {"method": labels(rows)}
     for name in MAIN_VALUES:
         pairs = zip(rows[name], rows[f"{name}_std"], strict=True)

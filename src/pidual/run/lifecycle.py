@@ -15,7 +15,6 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import RunError, UsageError
@@ -28,60 +27,14 @@ RUN_FILES = (
     *("thumbnails.parquet", "previews.parquet", "report.html"),
     "summary.json",  # marks a finished run: the last to be moved
 )
-SWEEP_FILES = (
-    *("sweep.json", "trials.csv", "best.json", "trials.svg"),
-    *(f"study.sqlite{ending}" for ending in ("", "-journal", "-wal", "-shm")),
-)
 LOCK, NEW, COMPLETE, MOVING = ".lock", ".new", ".complete", ".moving"
 STATE = "state"
 _STATE_FILE = re.compile(r"state\.safetensors|\w+-[ab]\.rows|\w+\.memory|[0-9a-f]{32}\.lock")
 _STATE_FOLDER = re.compile(r"before|merged|point-\d+|group-\d+-of-\d+")
+CONFIG_PARTS = ("pidual", "created", "method", "data", "training")  # which no other file has together
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A directory that pidual writes, in the words of messages.
-
-    Parameters
-    ----------
-    noun, place, go_on : str
-        What is in it, what it is called, and what resuming does.
-    files : tuple of str
-        What is written there; the first one says what the directory is.
-    parts : tuple of str
-        Fields of that one which no other file has together.
-    places : tuple of str
-        Folders in which it may be.
-    """
-
-    noun: str
-    place: str
-    go_on: str
-    files: tuple[str, ...]
-    parts: tuple[str, ...]
-    places: tuple[str, ...] = (".",)
-
-    def holds(self, out: Path) -> bool:
-        """Return whether this is such a directory, by what its first file holds."""
-        return any(self._is_written(out / place / self.files[0]) for place in self.places)
-
-    def _is_written(self, path: Path) -> bool:
-        try:
-            values = read_json(path)
-        except (OSError, ValueError, RecursionError):
-            return False
-        return isinstance(values, dict) and all(values.get(name) for name in ("pidual", "created", *self.parts))
-
-
-RUN_KIND = Kind(
-    "run", "a run directory", "continue it", RUN_FILES, ("method", "data", "training"), (".", COMPLETE, MOVING)
-)
-SWEEP_KIND = Kind("sweep", "the directory of a sweep", "continue or join it", SWEEP_FILES, ("method", "data", "search"))
-
-
-def check_directory(
-    out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = (), kind: Kind = RUN_KIND
-) -> None:
+def check_directory(out: Path, *, force: bool, resume: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a directory that must not be written to.
 
     Parameters
@@ -91,23 +44,21 @@ def check_directory(
         Whether what is there may be replaced, or continued.
     inputs : paths
         Files and folders that it is made from; a directory that holds one of them is not replaced.
-    kind : Kind
-        What is to be written.
     """
     if force and resume:
         raise UsageError(
             "--force (force=True in Python) starts over and --resume (resume=True) continues; give one of them."
         )
-    if _is_empty(out, kind.files):
+    if _is_empty(out):
         return
-    if not kind.holds(out):
+    if not is_run(out):
         raise RunError(
-            f"{out} exists and is not {kind.place}, or its {kind.files[0]} is damaged or missing; choose another "
+            f"{out} exists and is not a run directory, or its {RUN_FILES[0]} is damaged or missing; choose another "
             "directory (--out)."
         )
     if not (force or resume):
         raise RunError(
-            f"{out} already holds a {kind.noun}; {kind.go_on} with --resume, replace it with --force (resume=True or "
+            f"{out} already holds a run; continue it with --resume, replace it with --force (resume=True or "
             "force=True in Python), or choose another directory (--out)."
         )
     place = out.resolve()
@@ -118,11 +69,25 @@ def check_directory(
             )
 
 
-def _is_empty(out: Path, names: Iterable[str]) -> bool:
-    """Return whether nothing is there, or only what a kill before the first of these files was complete has left."""
+def _is_empty(out: Path) -> bool:
+    """Return whether nothing is there, or only what a kill before the first file was complete has left."""
     if not out.is_dir():
         return not (out.exists() or out.is_symlink())
-    return all(path.name == LOCK or _is_left_over(path.name, names) for path in out.iterdir())
+    return all(path.name == LOCK or _is_left_over(path.name) for path in out.iterdir())
+
+
+def is_run(out: Path) -> bool:
+    """Return whether this is the directory of a run, finished or not, by what its config.json holds."""
+    folders = (out, out / COMPLETE, out / MOVING)  # the config is in one of these while runs are exchanged
+    return any(_is_config(folder / RUN_FILES[0]) for folder in folders)
+
+
+def _is_config(path: Path) -> bool:
+    try:
+        values = read_json(path)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and all(values.get(name) for name in CONFIG_PARTS)
 
 
 @contextlib.contextmanager
@@ -188,7 +153,7 @@ def finish_exchange(out: Path) -> None:
     if _is_own(complete) and not (complete / "summary.json").exists():
         _remove_run(complete)  # no run that `promote` has put there
     elif _is_own(complete):
-        _remove_files(out, RUN_FILES)
+        _remove_files(out)
         complete.rename(moving)
     if _is_own(moving):
         _move_files(moving, out)
@@ -204,20 +169,15 @@ def settle(out: Path) -> None:
 def _remove_run(folder: Path) -> None:
     """Remove the files of a run, and the folder if nothing else is in it."""
     if _is_own(folder):
-        _remove_files(folder, RUN_FILES)
+        _remove_files(folder)
         with contextlib.suppress(OSError):  # not empty: what else is there is not ours
             folder.rmdir()
 
 
-def remove_sweep(folder: Path) -> None:
-    """Remove the files of a sweep but sweep.json, which says what the directory is; it is replaced in one step."""
-    _remove_files(folder, SWEEP_FILES[1:])
-
-
-def _remove_left_over(folder: Path, names: Iterable[str] = RUN_FILES) -> None:
+def _remove_left_over(folder: Path) -> None:
     """Remove what a kill has left of files that were being written."""
     for path in folder.iterdir():
-        if _is_left_over(path.name, names):
+        if _is_left_over(path.name):
             path.unlink(missing_ok=True)
 
 
@@ -246,9 +206,9 @@ def _remove_link(path: Path) -> None:
         path.unlink()
 
 
-def _is_left_over(name: str, names: Iterable[str]) -> bool:
-    """Return whether this is the name of a temporary file of one of `names`; see `files.replacing`."""
-    return name.endswith(".tmp") and any(name.startswith(f".{of}.") for of in names)
+def _is_left_over(name: str) -> bool:
+    """Return whether this is the name of a temporary file of one of a run; see `files.replacing`."""
+    return name.endswith(".tmp") and any(name.startswith(f".{of}.") for of in RUN_FILES)
 
 
 def _open_lock(path: Path, until: float) -> int:
@@ -272,10 +232,10 @@ def _open_lock(path: Path, until: float) -> int:
         os.close(handle)
 
 
-def _remove_files(folder: Path, names: Iterable[str]) -> None:
-    for name in names:
+def _remove_files(folder: Path) -> None:
+    for name in RUN_FILES:
         (folder / name).unlink(missing_ok=True)
-    _remove_left_over(folder, names)
+    _remove_left_over(folder)
     remove_state(folder / STATE)
 
 

@@ -116,7 +116,7 @@ def test_cifar10_pi(small_cifar, tmp_path, monkeypatch):
     labels.write_text(labels.read_text().replace(",0", ",77"))
     assert "the label 77, not a class of CIFAR-10" in found("cifar10_pi", tmp_path)["low noise"][1]
     (tmp_path / "cifar-10-pi" / "low_noise" / "annotator_features.csv").unlink()
-    assert found("cifar10_pi", tmp_path)["low noise"][0] == "wrong"
+    assert found("cifar10_pi", tmp_path)["low noise"][0] == "missing"
     for broken in (
         "{",
         "{}",
@@ -144,7 +144,7 @@ def test_cifar10h_says_that_the_raw_table_is_missing(real_data):
     ).exists():
         pytest.skip("the raw table is there")
     checks = found("cifar10h", real_data)
-    status, detail = checks.pop("cifar-10h files")
+    status, detail = checks.pop("raw table")
     assert status == "missing"
     assert "https://github.com/jcpeterson/cifar-10h" in detail
     assert {status for status, _ in checks.values()} <= {"ok", "note"}

@@ -45,11 +45,11 @@ def write_medical(data):
 def write_emotion(data):
     rng = np.random.default_rng(1)
     item = np.repeat(np.arange(20), 3)
-    gold = np.asarray(crowds.EMOTIONS)[np.arange(20) % 6]
+    gold = np.asarray(crowds.EMOTION.classes)[np.arange(20) % 6]
     frame = pd.DataFrame(
         {
             "item": item,
-            "label": rng.choice(crowds.EMOTIONS, 60),
+            "label": rng.choice(crowds.EMOTION.classes, 60),
             "annotator": np.tile(["chatgpt", "roberta", "flan-ul2"], 20),
             "gold": gold[item],
         }
@@ -75,7 +75,7 @@ def mammals(tmp_path, small_cifar):
     frame = pd.DataFrame(
         {
             "item": image,
-            "label": rng.choice(crowds.MAMMALS, 10),
+            "label": rng.choice(crowds.SM500.classes, 10),
             "annotator": np.tile(["a0", "a1"], 5),
             "trial": np.arange(10),
             "gold": np.asarray(animals)[fine[image]],

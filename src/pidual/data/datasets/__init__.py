@@ -6,6 +6,7 @@ A dataset is named by its key of DATASETS; a variant goes behind a colon, and th
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,33 +18,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset that can be loaded; `loaders.LOADERS` has its function.
+    """A dataset that can be loaded.
 
     Attributes
     ----------
     title : str
+    loader : str
+        Module and function, called with the folder, the variant if there are any, and the seed if it counts.
     variants : tuple of str
     random : bool
         Whether the seed decides which annotations there are.
     """
 
     title: str
+    loader: str
     variants: tuple[str, ...] = ()
     random: bool = False
 
 
 DATASETS = {
-    "cifar10h": Entry("CIFAR-10H, worst labels"),
-    "cifar10n": Entry("CIFAR-10N", ("worst", "worst-official", "aggregate", "random1", "random2", "random3")),
-    "cifar100n": Entry("CIFAR-100N", ("fine", "coarse")),
-    "imagenet_pi": Entry("ImageNet-PI", ("low", "high"), random=True),
-    "cifar10s": Entry("CIFAR-10S"),
-    "labelme": Entry("LabelMe", ("test", "valid")),
-    "digits_pi": Entry("Digits-PI", ("low", "high"), random=True),
-    "cifar10_pi": Entry("CIFAR-10-PI", ("low", "high"), random=True),
-    "cifar100_sm500": Entry("CIFAR-100 SM500"),
-    "medical_treat": Entry("Medical relations", random=True),
-    "llm_emotion": Entry("Language models on emotions", random=True),
+    "cifar10h": Entry("CIFAR-10H, worst labels", "cifar10h.load_cifar10h"),
+    "cifar10n": Entry(
+        "CIFAR-10N", "cifarn.load_cifar10n", ("worst", "worst-official", "aggregate", "random1", "random2", "random3")
+    ),
+    "cifar100n": Entry("CIFAR-100N", "cifarn.load_cifar100n", ("fine", "coarse")),
+    "imagenet_pi": Entry("ImageNet-PI", "imagenet_pi.load_imagenet_pi", ("low", "high"), random=True),
+    "cifar10s": Entry("CIFAR-10S", "cifar10s.load_cifar10s"),
+    "labelme": Entry("LabelMe", "labelme.load_labelme", ("test", "valid")),
+    "digits_pi": Entry("Digits-PI", "digits.load_noise_level", ("low", "high"), random=True),
+    "cifar10_pi": Entry("CIFAR-10-PI", "cifar10_pi.load_cifar10_pi", ("low", "high"), random=True),
+    "cifar100_sm500": Entry("CIFAR-100 SM500", "crowds.load_cifar100_sm500"),
+    "medical_treat": Entry("Medical relations", "crowds.load_medical_treat", random=True),
+    "llm_emotion": Entry("Language models on emotions", "crowds.load_llm_emotion", random=True),
 }
 
 
@@ -63,15 +69,16 @@ def load_dataset(name: str, data: str | Path = "data", *, seed: int = 0, **optio
         Passed on to the loader.
     """
     entry, variant = find_entry(name)
-    from .loaders import LOADERS
-
     if entry.random:
         options["seed"] = seed
-    return LOADERS[name.partition(":")[0]](Path(data), *([variant] if variant else []), **options)
+    module, function = entry.loader.split(".")
+    load = getattr(import_module(f".{module}", __name__), function)
+    loaded: NoisyDataset = load(Path(data), *([variant] if variant else []), **options)
+    return loaded
 
 
 def find_entry(name: str) -> tuple[Entry, str | None]:
-    """The entry of DATASETS a name stands for, and the variant."""
+    """Return the entry of DATASETS a name stands for, and the variant."""
     key, colon, variant = name.partition(":")
     if key not in DATASETS:
         raise UsageError(f"There is no dataset '{key}'; there are {', '.join(DATASETS)}.")

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, DataWarning
+from .locate import MissingError
 from .unpickle import read_pickle
 
 Part = Literal["train", "test"]
@@ -63,7 +64,7 @@ def load_cifar10(data: Path, part: Part, *, partial: bool = False) -> Images:
     present = {number: path for number, path in enumerate(files) if path.is_file()}
     missing = [path.name for path in files if not path.is_file()]
     if missing and not (partial and present):
-        raise DataError(f"{files[0].parent} has no {', '.join(missing)}; get CIFAR-10 from {SOURCE}.")
+        raise MissingError(f"{files[0].parent} has no {', '.join(missing)}; get CIFAR-10 from {SOURCE}.")
     if missing:
         warnings.warn(
             f"{', '.join(missing)} not in {files[0].parent}: {len(present) * BATCH:,} of {len(files) * BATCH:,} "
@@ -88,7 +89,7 @@ def load_cifar100(data: Path, part: Part, label: Depth = "fine") -> Images:
     """
     path = cifar100_file(data, part)
     if not path.is_file():
-        raise DataError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
+        raise MissingError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
     n = BATCH if part == "test" else 5 * BATCH
     x, y = _read(path, n, f"{label}_labels", N_CLASSES_100[label])
     return Images(x, y, np.arange(n))
@@ -99,7 +100,7 @@ def cifar100_classes(data: Path, label: Depth = "fine") -> list[str]:
     folder = cifar100_file(data, "train").parent
     path = folder / (f"{label}_label_names.txt" if folder.name == "cifar-100-binary" else "meta")
     if not path.is_file():
-        raise DataError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
+        raise MissingError(f"{path} is missing; get CIFAR-100 from {SOURCE}.")
     if path.suffix == ".txt":
         names = path.read_text(encoding="utf-8", errors="replace").split()
     else:
@@ -141,7 +142,7 @@ def _read(path: Path, n: int, label: str, n_classes: int) -> tuple[NDArray[np.ui
 
 
 def _read_binary(path: Path, n: int, label: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Records of label bytes (CIFAR-10: the label; CIFAR-100: coarse, fine) and pixels."""
+    """Read records of label bytes (CIFAR-10: the label; CIFAR-100: coarse, fine) and pixels."""
     columns = {"labels": ["labels"]}.get(label, ["coarse_labels", "fine_labels"])
     size = len(columns) + PIXELS
     found = path.stat().st_size
@@ -152,7 +153,7 @@ def _read_binary(path: Path, n: int, label: str) -> tuple[NDArray[np.uint8], NDA
 
 
 def _read_python(path: Path, label: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """A pickled dict with the array `data` and a list of labels."""
+    """Read a pickled dict with the array `data` and a list of labels."""
     content: Any = read_pickle(path)
     if not isinstance(content, dict) or "data" not in content or label not in content:
         raise DataError(f"{path} has no 'data' and '{label}' in it; get CIFAR's python version from {SOURCE}.")

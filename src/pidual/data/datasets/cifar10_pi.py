@@ -23,6 +23,7 @@ from . import cifar
 from .base import NoisyDataset
 from .cifar import CLASSES_10, Images, load_cifar10
 from .imagenet_pi_files import read_imagenet_pi
+from .locate import MissingError
 
 NOISE = {"low": 0.50, "high": 0.72}
 LEAST_ACCURACY = 0.75
@@ -43,10 +44,6 @@ def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_pe
     answers_per_item : int or None
         How many of the 16 annotators' answers to keep per image; None: all.
     """
-    if not (data / FOLDER / ABOUT).is_file():
-        raise DataError(
-            f"{data / FOLDER} has no {ABOUT}, which is written last; make the annotations first with {_relabel(data)}."
-        )
     about = read_about(data)
     train, test = training_images(data), load_cifar10(data, "test")
     frame = read_level(data, noise, answers_per_item=answers_per_item, seed=seed)
@@ -58,13 +55,17 @@ def load_cifar10_pi(data: Path, noise: str = "low", *, seed: int = 0, answers_pe
 
 
 def item_names(rows: NDArray[np.int64]) -> NDArray[np.str_]:
-    """What the files call the training images: batch and number in it."""
+    """Return what the files call the training images: batch and number in it."""
     return np.asarray([f"data_batch_{row // cifar.BATCH + 1}/{row % cifar.BATCH:04d}" for row in rows.tolist()])
 
 
 def read_about(data: Path) -> dict[str, Any]:
-    """What was written when the annotations were made."""
+    """Read what was written when the annotations were made."""
     path = data / FOLDER / ABOUT
+    if not path.is_file():
+        raise MissingError(
+            f"{path.parent} has no {ABOUT}, which is written last; make the annotations first with {_relabel(data)}."
+        )
     try:
         about: dict[str, Any] = read_json(path)
         accuracies = [row["accuracy"] for row in about["annotators"]]
@@ -77,7 +78,7 @@ def read_about(data: Path) -> dict[str, Any]:
 
 
 def read_level(data: Path, level: str, *, answers_per_item: int | None = 1, seed: int = 0) -> pd.DataFrame:
-    """The annotations of a noise level, without clean labels."""
+    """Read the annotations of a noise level, without clean labels."""
     frame = read_imagenet_pi(data / FOLDER / f"{level}_noise", answers_per_item=answers_per_item, seed=seed)
     strange = frame["label"][~frame["label"].between(0, len(CLASSES_10) - 1)]
     if len(strange):
@@ -100,12 +101,12 @@ def rows_of(names: NDArray[Any], train: Images, data: Path) -> NDArray[np.int64]
 
 
 def _relabel(data: Path) -> str:
-    """The command that makes the annotations."""
+    """Return the command that makes the annotations."""
     return f"`pidual data relabel cifar10_pi --data {data}`"
 
 
 def training_images(data: Path) -> Images:
-    """The training images that exist; the number of annotations shows how many are missing."""
+    """Load the training images that exist; the number of annotations shows how many are missing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return load_cifar10(data, "train", partial=True)

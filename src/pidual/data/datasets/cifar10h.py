@@ -52,7 +52,7 @@ def load_cifar10h(data: Path) -> NoisyDataset:
 
 
 def read_answers(data: Path) -> pd.DataFrame:
-    """The raw table in file order, without attention checks: item, annotator, label, y, reaction_time, trial_index."""
+    """Read the raw table in file order, without attention checks: item, annotator, label, y and the other PI."""
     path = need_file(data / FOLDER, RAW, ZIP, source=SOURCE)
     if path.suffix == ".zip":
         try:

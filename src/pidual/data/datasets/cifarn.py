@@ -86,7 +86,7 @@ def load_cifar100n(data: Path, label: Depth = "fine") -> NoisyDataset:
 
 
 def read_labels(data: Path, name: str, keys: Sequence[str]) -> Labels:
-    """The released labels under these keys: as many of each, all numbers of classes."""
+    """Read the released labels under these keys: as many of each, all numbers of classes."""
     path = need_file(data / FOLDER, name, source=SOURCE)
     content = read_torch(path)
     absent = [key for key in keys if not isinstance(content, dict) or key not in content]
@@ -129,7 +129,7 @@ def read_side_info(data: Path, name: str, *, workers: int, images: int) -> SideI
 
 
 def choose(labels: Labels, label: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A label for every image of CIFAR-10N, and the place (0, 1, 2) of the worker who gave it."""
+    """Choose a label for every image of CIFAR-10N, and the place (0, 1, 2) of the worker who gave it."""
     answers = np.stack([labels[key] for key in RANDOM_10])
     images = np.arange(answers.shape[1])
     if label in RELEASED_10:

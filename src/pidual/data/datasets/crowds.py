@@ -12,6 +12,7 @@ held out, with all their answers.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +27,66 @@ from .cifar import Images, cifar100_classes, load_cifar100
 from .locate import need_file, read_columns, whole_numbers
 
 FOLDER = "crowds"
-SM500, SM500_SOURCE = "cifar100_sm500.csv", "https://github.com/alicejimmy/CLIG-FAPT-FATEL"
-MAMMALS = ["hamster", "mouse", "rabbit", "shrew", "squirrel"]
-SM500_PI = {"annotator": "category", "trial": "number"}
 
-MEDICAL, MEDICAL_TEXTS = "medical_treat.csv", "medical_treat_sentences.csv"
-MEDICAL_SOURCE = "https://github.com/CrowdTruth/Medical-Relation-Extraction"
-RELATION = ["no", "yes"]
-MEDICAL_PI = {
-    "annotator": "category",
-    "seconds": "duration",
-    "trial": "number",
-    "ticked": "number",
-    "channel": "category",
-    "country": "category",
-}
-SENTENCE_COLUMNS = ("sentence", "term1", "term2")
 
-EMOTION, EMOTION_TEXTS = "llm_emotion.csv", "llm_emotion_texts.csv"
-EMOTION_SOURCE = "https://github.com/SALT-NLP/LLMs_for_CSS"
-EMOTIONS = ["Anger", "Fear", "Joy", "Love", "Sadness", "Surprise"]
-EMOTION_PI = {"annotator": "category"}
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The files of a crowd, what is in them, and where they are published.
+
+    Parameters
+    ----------
+    answers, texts : str
+        Files of the answers and of the texts, where there are any.
+    text_columns : tuple of str
+        Columns of the texts.
+    classes : list of str
+    pi : mapping
+        PI column -> kind.
+    source : str
+    gold_everywhere : bool
+        Whether every item has a gold label.
+    """
+
+    answers: str
+    classes: list[str]
+    pi: Mapping[str, str]
+    source: str
+    texts: str = ""
+    text_columns: tuple[str, ...] = ()
+    gold_everywhere: bool = True
+
+
+WHO = {"annotator": "category"}
+SM500 = Crowd(
+    "cifar100_sm500.csv",
+    ["hamster", "mouse", "rabbit", "shrew", "squirrel"],
+    {**WHO, "trial": "number"},
+    "https://github.com/alicejimmy/CLIG-FAPT-FATEL",
+)
+MEDICAL = Crowd(
+    "medical_treat.csv",
+    ["no", "yes"],
+    {
+        **WHO,
+        "seconds": "duration",
+        "trial": "number",
+        "ticked": "number",
+        "channel": "category",
+        "country": "category",
+    },
+    "https://github.com/CrowdTruth/Medical-Relation-Extraction",
+    "medical_treat_sentences.csv",
+    ("sentence", "term1", "term2"),
+    gold_everywhere=False,
+)
+EMOTION = Crowd(
+    "llm_emotion.csv",
+    ["Anger", "Fear", "Joy", "Love", "Sadness", "Surprise"],
+    WHO,
+    "https://github.com/SALT-NLP/LLMs_for_CSS",
+    "llm_emotion_texts.csv",
+    ("text",),
+)
 
 
 def load_cifar100_sm500(data: Path) -> NoisyDataset:
@@ -59,21 +99,21 @@ def load_cifar100_sm500(data: Path) -> NoisyDataset:
     data : Path
         Folder with crowds and CIFAR-100.
     """
-    answers = read_answers(data, SM500, MAMMALS, SM500_PI, SM500_SOURCE)
+    answers = read_answers(data, SM500)
     train, test, names = load_cifar100(data, "train"), load_cifar100(data, "test"), cifar100_classes(data)
-    check_images(answers, train, names, data / FOLDER / SM500)
+    check_images(answers, train, names, data / FOLDER / SM500.answers)
     asked, item = np.unique(answers["item"], return_inverse=True)
-    numbers = np.asarray([names.index(name) for name in MAMMALS])
+    numbers = np.asarray([names.index(name) for name in SM500.classes])
     unseen = np.flatnonzero(np.isin(test.y, numbers))
     y_test = np.argmax(test.y[unseen][:, None] == numbers, axis=1)
     return NoisyDataset(
         "cifar100_sm500",
         answers.assign(item=item),
-        SM500_PI,
+        SM500.pi,
         train.x[asked],
         test.x[unseen],
         y_test,
-        MAMMALS,
+        SM500.classes,
         {"items": asked.tolist()},
     )
 
@@ -93,10 +133,7 @@ def load_medical_treat(data: Path, *, seed: int = 0, held_out: float = 0.4) -> N
     held_out : float
         Share of the sentences with gold that are the test set, without their answers.
     """
-    answers = read_answers(data, MEDICAL, RELATION, MEDICAL_PI, MEDICAL_SOURCE, gold_everywhere=False)
-    texts = read_texts(data, MEDICAL_TEXTS, SENTENCE_COLUMNS, MEDICAL_SOURCE)
-    text = texts["sentence"] + " " + texts["term1"] + " " + texts["term2"]
-    return text_dataset("medical_treat", answers, text, MEDICAL_PI, RELATION, data / FOLDER, seed, held_out)
+    return text_dataset("medical_treat", data, MEDICAL, seed, held_out)
 
 
 def load_llm_emotion(data: Path, *, seed: int = 0, held_out: float = 0.2) -> NoisyDataset:
@@ -111,27 +148,17 @@ def load_llm_emotion(data: Path, *, seed: int = 0, held_out: float = 0.2) -> Noi
     held_out : float
         Share of the texts that are the test set, without their answers.
     """
-    answers = read_answers(data, EMOTION, EMOTIONS, EMOTION_PI, EMOTION_SOURCE)
-    texts = read_texts(data, EMOTION_TEXTS, ("text",), EMOTION_SOURCE)
-    return text_dataset("llm_emotion", answers, texts["text"], EMOTION_PI, EMOTIONS, data / FOLDER, seed, held_out)
+    return text_dataset("llm_emotion", data, EMOTION, seed, held_out)
 
 
-def read_answers(
-    data: Path,
-    name: str,
-    classes: Sequence[str],
-    pi: Mapping[str, str],
-    source: str,
-    *,
-    gold_everywhere: bool = True,
-) -> pd.DataFrame:
-    """One row per answer: item as in the file, label and y as numbers of `classes` (y may be missing), and the PI."""
-    path = need_file(data / FOLDER, name, f"{name}.gz", source=source)
-    frame = read_columns(path, ["item", "label", "gold", *pi], source)
+def read_answers(data: Path, crowd: Crowd) -> pd.DataFrame:
+    """Return a row per answer: item as in the file, label and y as numbers of classes (y may be missing), and PI."""
+    path = need_file(data / FOLDER, crowd.answers, f"{crowd.answers}.gz", source=crowd.source)
+    frame = read_columns(path, ["item", "label", "gold", *crowd.pi], crowd.source)
     item = whole_numbers(frame, "item", path)
-    label = _codes(frame, "label", classes, path)
-    gold = _codes(frame, "gold", classes, path, missing=not gold_everywhere)
-    for column, kind in pi.items():
+    label = _codes(frame, "label", crowd.classes, path)
+    gold = _codes(frame, "gold", crowd.classes, path, missing=not crowd.gold_everywhere)
+    for column, kind in crowd.pi.items():
         _check_pi(frame, column, kind, path)
     different = pd.DataFrame({"item": item, "gold": gold}).groupby("item")["gold"].transform("nunique") > 1
     if different.any():
@@ -139,12 +166,13 @@ def read_answers(
         raise DataError(f"{path}, row {row} (counted from 0): item {item[row]} has two gold labels; get it again.")
     known = pd.Series(gold)
     y = known if (gold >= 0).all() else known.astype("Int64").mask(gold < 0)
-    return pd.DataFrame({"item": item, "label": label, "y": y, **{column: frame[column] for column in pi}})
+    return pd.DataFrame({"item": item, "label": label, "y": y, **{column: frame[column] for column in crowd.pi}})
 
 
-def read_texts(data: Path, name: str, columns: Sequence[str], source: str) -> pd.DataFrame:
-    """The texts of every item, by item."""
-    path = need_file(data / FOLDER, name, f"{name}.gz", source=source)
+def read_texts(data: Path, crowd: Crowd) -> pd.DataFrame:
+    """Return the texts of every item, by item."""
+    path = need_file(data / FOLDER, crowd.texts, f"{crowd.texts}.gz", source=crowd.source)
+    columns, source = crowd.text_columns, crowd.source
     frame = read_columns(path, ["item", *columns], source)
     item = whole_numbers(frame, "item", path)
     for column in columns:
@@ -168,55 +196,48 @@ def check_images(answers: pd.DataFrame, images: Images, names: Sequence[str], pa
     item = answers["item"].to_numpy(np.int64)
     if item.min() < 0 or item.max() >= len(images.y):
         raise DataError(f"{path} names images {item.min()} to {item.max()}; there are {len(images.y):,}.")
-    lost = [name for name in MAMMALS if name not in names]
+    lost = [name for name in SM500.classes if name not in names]
     if lost:
         raise DataError(
             f"CIFAR-100 has no class {lost[0]!r} here; its names of the fine classes are not the published ones."
         )
-    numbers = np.asarray([names.index(name) for name in MAMMALS])
+    numbers = np.asarray([names.index(name) for name in SM500.classes])
     differ = numbers[answers["y"].to_numpy(np.int64)] != images.y[item]
     if differ.any():
         row = int(np.argmax(differ))
         raise DataError(
-            f"{path}, row {row} (counted from 0): image {item[row]} is a {MAMMALS[answers['y'][row]]} there and a "
-            f"{names[images.y[item[row]]]} in CIFAR-100; the images must be CIFAR-100's training images in their "
+            f"{path}, row {row} (counted from 0): image {item[row]} is a {SM500.classes[answers['y'][row]]} there and "
+            f"a {names[images.y[item[row]]]} in CIFAR-100; the images must be CIFAR-100's training images in their "
             "published order."
         )
 
 
-def text_dataset(
-    name: str,
-    answers: pd.DataFrame,
-    texts: "pd.Series[str]",
-    pi: Mapping[str, str],
-    classes: Sequence[str],
-    folder: Path,
-    seed: int,
-    held_out: float,
-) -> NoisyDataset:
-    """Answers to texts, which become vectors as `pidual fit --x-text` makes them, from the texts trained on alone.
+def text_dataset(name: str, data: Path, crowd: Crowd, seed: int, held_out: float) -> NoisyDataset:
+    """Make vectors of the texts as `pidual fit --x-text` makes them, from the texts trained on alone.
 
     `about` names the items (as in the files) of the rows of x and of x_test.
     """
+    answers, texts = read_answers(data, crowd), read_texts(data, crowd)
+    text = texts[list(crowd.text_columns)].agg(" ".join, axis=1)
     unknown = ~answers["item"].isin(texts.index)
     if unknown.any():
         row = int(np.argmax(unknown))
         raise DataError(
-            f"{folder}: row {row} (counted from 0) of the answers is about item {answers['item'][row]}, which has no "
-            "text; the two files must be of one release."
+            f"{data / FOLDER}: row {row} (counted from 0) of the answers is about item {answers['item'][row]}, which "
+            "has no text; the two files must be of one release."
         )
     gold = answers.dropna(subset="y").drop_duplicates("item").set_index("item")["y"].sort_index()
     test = draw_held_out(gold.index.to_numpy(), held_out, seed)
     kept = answers[~answers["item"].isin(test)].reset_index(drop=True)
     items, rows = np.unique(kept["item"], return_inverse=True)
-    x, x_test = text_vectors(texts[items], texts[test], name)
+    x, x_test = text_vectors(text[items], text[test], name)
     about = {"items": items.tolist(), "test_items": test.tolist()}
     y_test = gold[test].to_numpy(np.int64)
-    return NoisyDataset(name, kept.assign(item=rows), pi, x, x_test, y_test, list(classes), about)
+    return NoisyDataset(name, kept.assign(item=rows), crowd.pi, x, x_test, y_test, crowd.classes, about)
 
 
 def draw_held_out(items: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int64]:
-    """A share of the items, drawn by the seed."""
+    """Draw a share of the items, drawn by the seed."""
     if not 0 <= share < 1:
         raise UsageError(f"held_out is a share of at least 0 and below 1, not {share}.")
     return np.sort(np.random.default_rng(seed).permutation(items)[: round(share * len(items))])

@@ -71,7 +71,7 @@ def load_noise_level(data: Path, noise: Literal["low", "high"], *, seed: int = 0
 
 
 def fit_annotators(x: NDArray[np.float32], y: NDArray[np.int64]) -> dict[str, Any]:
-    """The 16 annotators: classifiers of several kinds, held back by few pixels, few images or little capacity."""
+    """Fit the 16 annotators: classifiers of several kinds, held back by few pixels, few images or little capacity."""
     from sklearn.base import clone
 
     fitted = {}
@@ -82,7 +82,7 @@ def fit_annotators(x: NDArray[np.float32], y: NDArray[np.int64]) -> dict[str, An
 
 
 def _noise_rate(noise: str | float) -> float:
-    """The wanted share of wrong labels as a number."""
+    """Return the wanted share of wrong labels as a number."""
     if isinstance(noise, str):
         if noise not in NOISE:
             raise UsageError(f"noise is 'low', 'high' or a number between 0 and 0.9, not {noise!r}")
@@ -120,7 +120,7 @@ def _annotators() -> Mapping[str, tuple[Any, int | None]]:
 
 
 def _scaled(model: Any, pixels: Any = None) -> Any:
-    """A pipeline that standardises (a random number, or a range, of) the pixels first."""
+    """Return a pipeline that standardises (a random number, or a range, of) the pixels first."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

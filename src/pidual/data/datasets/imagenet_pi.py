@@ -24,7 +24,7 @@ from ...errors import DataError, UsageError
 from .. import Inputs, LazyImages
 from .base import NoisyDataset
 from .imagenet_pi_files import read_imagenet_pi
-from .locate import read_columns
+from .locate import MissingError, read_columns
 
 SOURCE = "https://github.com/google-research-datasets/imagenet_pi (with `git lfs pull`)"
 IMAGES_SOURCE = "https://www.image-net.org"
@@ -85,10 +85,10 @@ def load_imagenet_pi(
 
 
 def read_annotations(data: Path, noise: str, *, answers_per_item: int | None, seed: int) -> pd.DataFrame:
-    """The annotations of one noise level as `read_imagenet_pi` gives them; 16 annotators get the networks' names."""
+    """Read the annotations of one noise level with `read_imagenet_pi`; 16 annotators get the networks' names."""
     folder = data / FOLDER / f"{noise}_noise"
     if not folder.is_dir():
-        raise DataError(f"{folder} is missing; get ImageNet-PI from {SOURCE}.")
+        raise MissingError(f"{folder} is missing; get ImageNet-PI from {SOURCE}.")
     frame = read_imagenet_pi(folder, answers_per_item=answers_per_item, seed=seed)
     if len(frame["annotator"].cat.categories) == len(ANNOTATORS):
         frame["annotator"] = frame["annotator"].cat.rename_categories(list(ANNOTATORS))
@@ -100,7 +100,7 @@ def image_folder(data: Path) -> Path:
     found = next((data / name for name in IMAGE_FOLDERS if (data / name / "train").is_dir()), None)
     if found is None:
         names = " or ".join(f"{name}/train" for name in IMAGE_FOLDERS)
-        raise DataError(f"{data} has no folder {names}; get ILSVRC-2012 from {IMAGES_SOURCE}.")
+        raise MissingError(f"{data} has no folder {names}; get ILSVRC-2012 from {IMAGES_SOURCE}.")
     return found
 
 
@@ -108,12 +108,12 @@ def val_folder(folder: Path) -> Path:
     """Where the validation images are."""
     found = next((folder / name for name in ("val", "validation") if (folder / name).is_dir()), None)
     if found is None:
-        raise DataError(f"{folder} has no folder val; get ILSVRC-2012's validation images from {IMAGES_SOURCE}.")
+        raise MissingError(f"{folder} has no folder val; get ILSVRC-2012's validation images from {IMAGES_SOURCE}.")
     return found
 
 
 def synsets(folder: Path) -> list[str]:
-    """The classes: names of the folders of training images, sorted."""
+    """Return the classes: names of the folders of training images, sorted."""
     found = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())
     if not found:
         raise DataError(f"{folder / 'train'} has no folders in it; it must have one per class, such as n01440764.")
@@ -173,7 +173,7 @@ def validation_classes(folder: Path) -> dict[str, str]:
 
 
 def _codes(names: list[str], classes: list[str], place: Path) -> NDArray[np.int64]:
-    """Number of each class by its name."""
+    """Return number of each class by its name."""
     code = {name: number for number, name in enumerate(classes)}
     unknown = sorted(set(names) - set(classes))
     if unknown:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ...files import replacing
+from .locate import MissingError
 from .relabel import annotation_frame, annotator_names, choose_annotators
 
 Split = Literal["train", "validation"]
@@ -126,15 +127,15 @@ def _wide(frame: pd.DataFrame, order: Sequence[Any], split: str) -> tuple[NDArra
 
 
 def _found(folder: Path, *names: str) -> Path:
-    """The first of these files that is there."""
+    """Find the first of these files that is there."""
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise DataError(f"{folder} has no {names[0]}; give ImageNet-PI's folder low_noise or high_noise")
+    raise MissingError(f"{folder} has no {names[0]}; give ImageNet-PI's folder low_noise or high_noise")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    """A headerless CSV file; the first column may be text."""
+    """Read a headerless CSV file; the first column may be text."""
     with path.open("rb") as file:
         if file.read(40).startswith(b"version https://git-lfs"):
             raise DataError(f"{path} is a Git LFS pointer, not the data; run `git lfs pull` in its repository")
@@ -145,7 +146,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _numbers(frame: pd.DataFrame, place: str | Path, dtype: Any) -> NDArray[Any]:
-    """The frame's values as numbers of this type."""
+    """Return the frame's values as numbers of this type."""
     try:
         values = frame.to_numpy(np.float64)
     except (TypeError, ValueError) as error:

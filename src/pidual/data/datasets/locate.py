@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from ...errors import DataError
 
 
+class MissingError(DataError):
+    """Files that the authors publish are missing."""
+
+
 def find_file(folder: Path, *names: str) -> Path | None:
-    """The first of these files in `folder`, or in its folder `data` as in a clone of the authors' repository."""
+    """Find the first of these files in `folder`, or in its folder `data` as in a clone of the authors' repository."""
     places = [place / name for name in names for place in (folder, folder / "data")]
     return next((path for path in places if path.is_file()), None)
 
@@ -22,12 +26,12 @@ def need_file(folder: Path, *names: str, source: str) -> Path:
     """As `find_file`; an error that says where the authors publish the file if it is missing."""
     path = find_file(folder, *names)
     if path is None:
-        raise DataError(f"{folder} has no {' or '.join(names)}; get it from {source}.")
+        raise MissingError(f"{folder} has no {' or '.join(names)}; get it from {source}.")
     return path
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """The array in a plain NumPy file."""
+    """Read the array in a plain NumPy file."""
     try:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -36,7 +40,7 @@ def load_array(path: Path) -> NDArray[Any]:
 
 
 def read_columns(file: Path | IO[bytes], columns: Sequence[str], source: str) -> pd.DataFrame:
-    """These columns of a CSV file with a header, which may be compressed (.gz)."""
+    """Read these columns of a CSV file with a header, which may be compressed (.gz)."""
     name = file if isinstance(file, Path) else file.name
     try:
         frame = pd.read_csv(file, skipinitialspace=True)
@@ -51,7 +55,7 @@ def read_columns(file: Path | IO[bytes], columns: Sequence[str], source: str) ->
 
 
 def whole_numbers(frame: pd.DataFrame, column: str, place: str | Path) -> NDArray[np.int64]:
-    """A column of whole numbers; an error names the first row that is none."""
+    """Return a column of whole numbers; an error names the first row that is none."""
     values = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
     fine = np.isfinite(values) & (values == np.round(values))
     if not fine.all():

@@ -103,7 +103,7 @@ def expected_noise(probs: Probabilities, y: ArrayLike, *, rate: float, seed: int
 
 
 def calibrate_rate(probs: Probabilities, y: ArrayLike, noise: float, *, seed: int = 0) -> float:
-    """The rate beta at which a share `noise` of the labels is expected to be wrong.
+    """Return the rate beta at which a share `noise` of the labels is expected to be wrong.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def accuracy(probs: Probabilities, y: ArrayLike) -> NDArray[np.float64]:
 
 
 def count_parameters(model: Any) -> int:
-    """Number of fitted numbers in a scikit-learn estimator: floats in its learned attributes, nodes of its trees."""
+    """Count the fitted numbers in a scikit-learn estimator: floats in its learned attributes, nodes of its trees."""
     if isinstance(model, np.ndarray):
         if model.dtype == object:
             return sum(count_parameters(part) for part in model.reshape(-1))
@@ -294,7 +294,7 @@ def _draw(p: NDArray[np.float64], temperature: NDArray[np.float64], rng: np.rand
 
 
 def _probabilities(model: Any, X: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """The model's probabilities with one column per class of `classes`; 0 for a class it does not know."""
+    """Return the model's probabilities with one column per class of `classes`; 0 for a class it does not know."""
     known = np.asarray(model.predict_proba(X), np.float64)
     full = np.zeros((len(known), len(classes)))
     full[:, np.searchsorted(classes, np.asarray(model.classes_))] = known

@@ -19,13 +19,13 @@ DTYPES = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)} | {"f4", "f
 
 
 def read_pickle(path: Path) -> Any:
-    """The object in a pickle file, such as those of CIFAR's python version; text of Python 2 is read as Latin-1."""
+    """Read the object in a pickle file, such as those of CIFAR's python version; text of Python 2 is Latin-1."""
     with path.open("rb") as file:
         return _load(file, path)
 
 
 def read_torch(path: Path) -> Any:
-    """The object in a file `torch.save` has written, zipped or not; it may hold NumPy arrays, but no tensors."""
+    """Read the object in a file `torch.save` has written, zipped or not; it may hold NumPy arrays, but no tensors."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
