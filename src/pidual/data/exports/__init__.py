@@ -2,8 +2,9 @@
 
 open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
 open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
+open_log(path, format, label)       judgements by language models: Inspect, promptfoo, DeepEval, lm-evaluation-harness
 label_studio_table, wide            flat tables that mean more than they say
-answers, records                    what the readers share
+answers, records, judgements        what the readers share
 
 A reader yields a table with the columns item, label, annotator, what else is known about the answer, and the fields of
 the item; from there on it is read as any table.
@@ -21,7 +22,7 @@ from ...errors.messages import listed, quoted
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
-from . import argilla, doccano, hugging_face, label_studio
+from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
 from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
 from .records import JsonRecords, as_columns
@@ -32,8 +33,14 @@ NESTED = {
     "argilla": (argilla.is_record, argilla.read_responses),
     "doccano": (doccano.is_example, doccano.read_examples),
 }
-FORMATS = (*NESTED, "label-studio-min", "hf", "table")
-__all__ = ["FORMATS", "check_format", "melt", "open_folder", "open_json", "open_zip", "recognised_table"]
+LOGS = {
+    "inspect": (inspect_log.is_log, inspect_log.read_inspect),
+    "promptfoo": (promptfoo.is_log, promptfoo.read_promptfoo),
+    "deepeval": (deepeval.is_log, deepeval.read_deepeval),
+    "lm-eval": (lm_eval.is_log, lm_eval.read_lm_eval),
+}
+FORMATS = (*NESTED, *LOGS, "label-studio-min", "hf", "table")
+__all__ = ["FORMATS", "check_format", "melt", "open_folder", "open_json", "open_log", "open_zip", "recognised_table"]
 
 
 def check_format(form: str | None) -> None:
@@ -57,6 +64,8 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     """
     records = JsonRecords(path)
     is_list = records.is_list()
+    if form in LOGS:
+        return open_log(path, form, label)
     if form in NESTED:
         return _table(NESTED[form][1](records, records.name), label, items)
     if form is None:
@@ -65,9 +74,14 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
         except DataError:
             if is_list:
                 raise
-            return None
+            if not records.begins_with_any(judgements.MARKS):
+                return None
+            first = next(iter(records))  # one object that is longer than a block, or the error in it
         if items and first is not None and isinstance(first.get("data"), dict):  # what Label Studio imports
             return label_studio.read_tasks(records, records.name).items()
+        for log, (recognise, _) in LOGS.items():
+            if first is not None and recognise(first):
+                return open_log(path, log, label)
         for recognise, read in NESTED.values():
             if first is not None and recognise(first):
                 return _table(read(records, records.name), label, items)
@@ -76,6 +90,11 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     elif not is_list and form == "table":
         return None
     return _flat(records, "table" if items else form, label)
+
+
+def open_log(path: str | Path, form: str, label: str | None) -> Source:
+    """Return the table of the judgements in a log, one of `LOGS`."""
+    return judgements.as_table(str(path), LOGS[form][1](str(path)), form, label)
 
 
 def _table(answers: Answers, label: str | None, items: bool) -> Source:
