@@ -62,10 +62,12 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     items : bool
         Read items, a row for each, whether they have answers or not.
     """
+    begin = judgements.first_object(str(path)) if form is None else {}
+    log = next((name for name, (is_log, _) in LOGS.items() if name == form or is_log(begin)), None)
+    if log is not None:
+        return open_log(path, log, label)
     records = JsonRecords(path)
     is_list = records.is_list()
-    if form in LOGS:
-        return open_log(path, form, label)
     if form in NESTED:
         return _table(NESTED[form][1](records, records.name), label, items)
     if form is None:
@@ -74,14 +76,9 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
         except DataError:
             if is_list:
                 raise
-            if not records.begins_with_any(judgements.MARKS):
-                return None
-            first = next(iter(records))  # one object that is longer than a block, or the error in it
+            return None
         if items and first is not None and isinstance(first.get("data"), dict):  # what Label Studio imports
             return label_studio.read_tasks(records, records.name).items()
-        for log, (recognise, _) in LOGS.items():
-            if first is not None and recognise(first):
-                return open_log(path, log, label)
         for recognise, read in NESTED.values():
             if first is not None and recognise(first):
                 return _table(read(records, records.name), label, items)

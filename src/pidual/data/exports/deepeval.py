@@ -6,8 +6,7 @@ A judgement is whether a metric passed for a test case.
 from collections.abc import Iterator
 from typing import Any
 
-from .judgements import Row, as_label, judge, number, objects, text
-from .records import JsonRecords
+from .judgements import Row, as_label, judge, number, objects, read_objects, text
 
 _CASES = ("testCases", "conversationalTestCases", "test_results")
 
@@ -19,7 +18,7 @@ def is_log(record: dict[str, Any]) -> bool:
 
 def read_deepeval(path: str) -> list[Row]:
     """Read the judgements in a file of DeepEval."""
-    cases = [case for record in JsonRecords(path) for case in _cases(record)]
+    cases = [case for record in read_objects(path) for case in _cases(record)]
     named = len({text(case, "name") for case in cases}) == len(cases)
     return [row for n, case in enumerate(cases, 1) for row in _judgements(case, "" if named else f", {n}")]
 

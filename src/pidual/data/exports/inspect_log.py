@@ -9,8 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from .judgements import Row, as_label, judge, number, objects, part, text
-from .records import JsonRecords
+from .judgements import Row, as_label, judge, number, objects, part, read_objects, text
 from .zipped import json_members
 
 
@@ -22,7 +21,7 @@ def is_log(record: dict[str, Any]) -> bool:
 def read_inspect(path: str) -> list[Row]:
     """Read the judgements in a log of Inspect."""
     zipped = zipfile.is_zipfile(path)
-    samples = json_members(path, "samples/") if zipped else objects(next(iter(JsonRecords(path)), None), "samples")
+    samples = json_members(path, "samples/") if zipped else objects(next(read_objects(path), None), "samples")
     rows = [row for sample in samples for row in _judgements(sample)]
     if any(row["epoch"] != 1 for row in rows):
         rows = [row | {"item": f"{row['item']}, epoch {row['epoch']:g}"} for row in rows]

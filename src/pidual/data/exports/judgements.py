@@ -5,21 +5,25 @@ asked), what the log says about how the judgement came to be (`PI`), and the tex
 judgement that failed has no label.
 """
 
+import gzip
+import json
 import math
+import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.compute as pc
 
 from ...errors import DataError, DataWarning, UsageError
-from ...errors.messages import listed, quoted
-from ..sources.base import Guess, Source
+from ...errors.messages import first_line, listed, quoted
+from ..sources.base import BLOCK, Guess, Source
 from ..sources.in_arrow import InArrow
 from .records import as_columns
 
 PI = ("annotator", "seconds", "tokens", "length", "epoch", "model", "prompt", "margin")
-MARKS = ('"eval"', '"evalId"', '"testCases"', '"testRunData"', '"test_results"')  # one is in any log of one object
 Row = dict[str, Any]
+_MARKS = ('"eval"', '"evalId"', '"testCases"', '"testRunData"', '"test_results"')  # one is in any log of one object
 
 
 def as_table(name: str, rows: list[Row], tool: str, metric: str | None) -> Source:
@@ -45,6 +49,36 @@ def as_table(name: str, rows: list[Row], tool: str, metric: str | None) -> Sourc
     pi = [column for column in PI if column in data and pc.count_distinct(data[column]).as_py() > 1]
     source.guess = Guess(pi, next((column for column in ("output", "input") if column in data), None))
     return source
+
+
+def read_objects(path: str) -> Iterator[dict[str, Any]]:
+    """Yield the object that a file is, or those that stand one after the other."""
+    return _objects(_text(path), path)
+
+
+def first_object(path: str) -> dict[str, Any]:
+    """Return the object that a file begins with; an empty one where there is none, or none that can be a log."""
+    begin = _text(path, BLOCK)
+    try:
+        return next(_objects(begin, path), {})
+    except DataError:  # also of an object that is longer
+        return next(read_objects(path), {}) if any(mark in begin for mark in _MARKS) else {}
+
+
+def _text(path: str, most: int = -1) -> str:
+    opened = gzip.open if path.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", errors="replace") as stream:
+        return str(stream.read(most))
+
+
+def _objects(text: str, path: str) -> Iterator[dict[str, Any]]:
+    decode, signs, place = json.JSONDecoder().raw_decode, re.compile(r"\S"), 0
+    while (begin := signs.search(text, place)) and begin[0] == "{":
+        try:
+            value, place = decode(text, begin.start())
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path} is not JSON ({first_line(error)}); check that it is whole.") from None
+        yield value
 
 
 def as_label(value: Any) -> str | None:

@@ -6,8 +6,7 @@ A judgement is the score of one metric, after one filter, for one document.
 from collections.abc import Iterator
 from typing import Any
 
-from .judgements import Row, as_label, judge, text
-from .records import JsonRecords
+from .judgements import Row, as_label, judge, read_objects, text
 
 
 def is_log(record: dict[str, Any]) -> bool:
@@ -17,7 +16,7 @@ def is_log(record: dict[str, Any]) -> bool:
 
 def read_lm_eval(path: str) -> list[Row]:
     """Read the judgements in samples of lm-evaluation-harness."""
-    return [row for sample in JsonRecords(path) for row in _judgements(sample)]
+    return [row for sample in read_objects(path) for row in _judgements(sample)]
 
 
 def _judgements(sample: dict[str, Any]) -> Iterator[Row]:

@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .judgements import Row, as_label, judge, number, objects, part, text
-from .records import JsonRecords
+from .judgements import Row, as_label, judge, number, objects, part, read_objects, text
 
 
 def is_log(record: dict[str, Any]) -> bool:
@@ -19,7 +18,7 @@ def is_log(record: dict[str, Any]) -> bool:
 
 def read_promptfoo(path: str) -> list[Row]:
     """Read the judgements in results of promptfoo."""
-    results = (each for record in JsonRecords(path) for each in objects(record, "results", "results") or [record])
+    results = (each for record in read_objects(path) for each in objects(record, "results", "results") or [record])
     return [row for result in results for row in _judgements(result)]
 
 

@@ -32,12 +32,6 @@ class JsonRecords(TextFile):
         with self._open("replace") as stream:
             return stream.read(BLOCK).lstrip().startswith("[")
 
-    def begins_with_any(self, marks: Sequence[str]) -> bool:
-        """Return whether one of some words is in the first block."""
-        with self._open("replace") as stream:
-            text = stream.read(BLOCK)
-        return any(mark in text for mark in marks)
-
     def first(self) -> dict[str, Any] | None:
         """Read the first record alone; None if there is none."""
         return next(self._objects(BLOCK), None)
