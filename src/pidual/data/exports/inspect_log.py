@@ -1,7 +1,7 @@
 """Logs of Inspect: `.eval`, a zip with a JSON file for each sample, or all of it as one JSON object.
 
-A judgement is what a scorer says of one sample in one epoch; each vote of a panel of graders is one. An epoch has an
-output of its own, so it is an item of its own.
+A judgement is the score of one sample in one epoch by one scorer; each vote of a panel of graders is one. An epoch
+has an output of its own, so it is an item of its own.
 """
 
 import re

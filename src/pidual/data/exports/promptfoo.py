@@ -1,6 +1,6 @@
 """Results of promptfoo: `promptfoo eval -o results.json`, or `.jsonl`.
 
-A judgement is what one assertion says of one output; the output of a prompt and provider for a test is an item.
+A judgement is the result of one assertion on one output; the output of a prompt and provider for a test is an item.
 """
 
 import collections
