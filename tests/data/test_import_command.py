@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -218,12 +219,17 @@ VALUE = st.recursive(
     ),
     max_leaves=5,
 )
+LOGS = Path(__file__).parent / "logs"
 WHOLE = {
     "label-studio": task(1, [annotation("a", {"id": 1, "email": "p@example.org"}), annotation("b")]),
     "argilla": {"id": "r", "fields": {"text": "a b"}, "responses": [{"values": {"q": {"value": "a"}}, "user_id": "u"}]},
     "doccano": {"id": 1, "text": "a b", "label": ["a"], "annotator": "ann"},
     "label-studio-min": {"id": 1, "text": "a b", "mood": "a", "annotator": 1, "annotation_id": 1, "lead_time": 2.5},
     "table": {"item": 1, "label": "a", "worker": "w"},
+    "inspect": json.loads((LOGS / "inspect_panel.json").read_text()),
+    "promptfoo": json.loads((LOGS / "promptfoo.json").read_text()),
+    "deepeval": json.loads((LOGS / "deepeval_run.json").read_text()),
+    "lm-eval": json.loads((LOGS / "lm_eval_choices.jsonl").read_text().splitlines()[0]),
 }
 
 

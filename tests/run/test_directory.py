@@ -21,7 +21,7 @@ from pidual.errors import RunError
 from pidual.files import without_passwords, write_text
 from pidual.fit.options import FitOptions
 from pidual.learn.engine.fit import Interrupted
-from pidual.run.lifecycle import RUN_FILES, RUN_KIND, finish_exchange, locked, promote, settle
+from pidual.run.lifecycle import RUN_FILES, finish_exchange, is_run, locked, promote, settle
 
 pytestmark = pytest.mark.shapes_unchecked
 
@@ -137,7 +137,7 @@ def test_a_run_that_holds_the_data_is_not_replaced(crowd, out, which):
 def test_a_folder_that_only_names_pidual_is_no_run(data, tmp_path, config):
     (tmp_path / "config.json").write_text(config)
     (tmp_path / "main.py").write_text("print()")
-    assert not RUN_KIND.holds(tmp_path)
+    assert not is_run(tmp_path)
     for how in ({"force": True}, {"resume": True}, {}):
         with pytest.raises(RunError, match="not a run directory"):
             fit_table(*data, tmp_path, QUICK, **how)

@@ -68,17 +68,19 @@ def _open(source: str | Path, form: str | None, label: str | None, items: bool) 
     suffixes = [suffix.lower() for suffix in path.suffixes]
     ending = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
     kind = _KINDS.get(ending)
-    if kind is None and ending not in (".zip", ".arrow"):
+    if kind is None and ending not in (".zip", ".arrow", ".eval"):
         raise UsageError(
             f"{source} has the ending {path.suffix!r}, which pidual does not read; convert it to {FORMATS}."
         )
     flat = form in (None, "table", "label-studio-min")
     flat = flat or (form == "argilla" and ending in (".parquet", ".pq", ".arrow"))
-    if not flat and kind is not JsonLines and ending != ".zip":
+    if not flat and kind is not JsonLines and ending not in (".zip", ".eval"):
         raise UsageError(f"{source} cannot be of the format {form}, which is JSON; leave --format out.")
     try:
         if ending == ".zip":
             return exports.open_zip(path, form, label)
+        if ending == ".eval":
+            return exports.open_log(source, "inspect", label)
         if kind is None:
             return exports.hugging_face.read_arrow_file(path, label)
         return (exports.open_json(source, form, label, items) if kind is JsonLines else None) or kind(source)

@@ -2,8 +2,9 @@
 
 open_json(path, format, label)      JSON and JSON Lines: Label Studio, Argilla, doccano, or a plain list of objects
 open_folder(path, format, label)    datasets of Hugging Face, and doccano's file for each annotator
+open_log(path, format, label)       judgements by language models: Inspect, promptfoo, DeepEval, lm-evaluation-harness
 label_studio_table, wide            flat tables that mean more than they say
-answers, records                    what the readers share
+answers, records, judgements        what the readers share
 
 A reader yields a table with the columns item, label, annotator, what else is known about the answer, and the fields of
 the item; from there on it is read as any table.
@@ -21,7 +22,7 @@ from ...errors.messages import listed, quoted
 from ..sources.base import Source
 from ..sources.in_arrow import InArrow
 from ..sources.parquet import ParquetFile
-from . import argilla, doccano, hugging_face, label_studio
+from . import argilla, deepeval, doccano, hugging_face, inspect_log, judgements, label_studio, lm_eval, promptfoo
 from .answers import Answers
 from .label_studio_table import is_annotation_table, read_annotation_table
 from .records import JsonRecords, as_columns
@@ -32,8 +33,14 @@ NESTED = {
     "argilla": (argilla.is_record, argilla.read_responses),
     "doccano": (doccano.is_example, doccano.read_examples),
 }
-FORMATS = (*NESTED, "label-studio-min", "hf", "table")
-__all__ = ["FORMATS", "check_format", "melt", "open_folder", "open_json", "open_zip", "recognised_table"]
+LOGS = {
+    "inspect": (inspect_log.is_log, inspect_log.read_inspect),
+    "promptfoo": (promptfoo.is_log, promptfoo.read_promptfoo),
+    "deepeval": (deepeval.is_log, deepeval.read_deepeval),
+    "lm-eval": (lm_eval.is_log, lm_eval.read_lm_eval),
+}
+FORMATS = (*NESTED, *LOGS, "label-studio-min", "hf", "table")
+__all__ = ["FORMATS", "check_format", "melt", "open_folder", "open_json", "open_log", "open_zip", "recognised_table"]
 
 
 def check_format(form: str | None) -> None:
@@ -55,6 +62,10 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     items : bool
         Read items, a row for each, whether they have answers or not.
     """
+    begin = judgements.first_object(str(path)) if form is None else {}
+    log = next((name for name, (is_log, _) in LOGS.items() if name == form or is_log(begin)), None)
+    if log is not None:
+        return open_log(path, log, label)
     file = JsonRecords(path)
     is_list = file.is_list()
     records: Iterable[dict[str, Any]] = list(file) if is_list else file
@@ -73,6 +84,11 @@ def open_json(path: str | Path, form: str | None, label: str | None, items: bool
     if not is_list and (form == "table" or (form is None and not is_annotation_table(first))):
         return None
     return _flat(list(records), file.name, "table" if items else form, label)
+
+
+def open_log(path: str | Path, form: str, label: str | None) -> Source:
+    """Return the table of the judgements in a log, one of `LOGS`."""
+    return judgements.as_table(str(path), LOGS[form][1](str(path)), form, label)
 
 
 def _table(answers: Answers, label: str | None, items: bool) -> Source:
