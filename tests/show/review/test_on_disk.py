@@ -1,9 +1,8 @@
-"""Rows of tables in files without a name."""
+"""Rows of a table in a file without a name."""
 
-import numpy as np
 import pyarrow as pa
 
-from pidual.show.review.on_disk import BATCH, OnDisk, array_on_disk
+from pidual.show.review.on_disk import BATCH, OnDisk
 
 
 def test_every_row_of_batches_of_any_size_is_found():
@@ -15,11 +14,3 @@ def test_every_row_of_batches_of_any_size_is_found():
     assert [column[row]["value"] for row in range(len(wanted))] == wanted
     two = pa.record_batch({"a": [1, 2], "b": ["x", None]})
     assert [OnDisk([two, two])[row] for row in (1, 2)] == [{"a": 2, "b": None}, {"a": 1, "b": "x"}]
-
-
-def test_an_array_is_copied_and_one_that_is_mapped_is_not(tmp_path):
-    x = np.arange(24, dtype=np.int16).reshape(4, 2, 3)[:, :, ::-1]
-    np.testing.assert_array_equal(array_on_disk(x), x)
-    np.save(tmp_path / "x.npy", x)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    assert array_on_disk(mapped) is mapped

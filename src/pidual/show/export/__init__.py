@@ -27,11 +27,11 @@ from ...errors.messages import quoted
 from ...files import replacing
 from ...files.spreadsheet import write_csv
 from ...run.files import RunFiles
+from ..table import open_table
 from .cells import Cell, Edit, edit_csv, edit_json_lines
 from .decide import decide
 from .hugging_face import write_dataset
 from .label_studio import write_tasks
-from .table import open_table
 
 FORMATS = ("csv", "parquet", "jsonl", "label-studio", "hf")
 _SAME = {"csv": CsvFile, "parquet": ParquetFile, "jsonl": JsonLines}

@@ -1,6 +1,6 @@
-"""Tables and arrays in files without a name: read in no time, in little memory, and gone when nobody needs them.
+"""A table in a file without a name: read in no time, in little memory, and gone when nobody needs it.
 
-What becomes of the files they were copied from changes nothing.
+What becomes of the file it was copied from changes nothing.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 BATCH = 1 << 8  # rows that are read to show one of them
@@ -51,13 +50,3 @@ class OnDisk:
         number = int(np.searchsorted(self._starts, row, "right")) - 1
         (record,) = self._file.get_batch(number).slice(row - int(self._starts[number]), 1).to_pylist()
         return dict(record)
-
-
-def array_on_disk(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Copy an array; one that is mapped already stays where it is."""
-    if isinstance(x, np.memmap):
-        return x
-    with tempfile.TemporaryFile(prefix="pidual-review-") as file:
-        np.ascontiguousarray(x).tofile(file)
-        file.flush()
-        return np.memmap(file, x.dtype, "r", shape=x.shape)
