@@ -2,7 +2,7 @@
 
 cli.md            the help of every command, and their exit codes
 options.md        every option of training, methods and networks
-files.md          every column of the tables of a run, and the fields of its other files
+run_directory.md  every column of the tables of a run, and the fields of its other files, below what people wrote
 methods/index.md  the table of methods, below what people wrote
 """
 
@@ -39,7 +39,7 @@ def pages() -> dict[str, str]:
     return {
         "cli.md": command_line(),
         "options.md": options(),
-        "files.md": tables_of_a_run(),
+        "run_directory.md": tables_of_a_run(),
         "methods/index.md": methods(),
     }
 
@@ -69,9 +69,12 @@ def help_text(command: click.Command, path: tuple[str, ...]) -> str:
 
 def command_line() -> str:
     """The help of every command."""
-    parts = ["# The command line\n\nThis page has the `--help` of every command. It is written by `make docs`.\n"]
+    parts = [
+        "# The command line\n\nThis page has the `--help` of every command, written by `make docs`. Each also takes `-h`, `--help`.\n"
+    ]
     for path, command in commands(cli, ("pidual",)).items():
-        text = "\n".join(f"    {line}".rstrip() for line in help_text(command, path).splitlines())
+        lines = (line for line in help_text(command, path).splitlines() if "-h, --help " not in line)
+        text = "\n".join(f"    {line}".rstrip() for line in lines)
         parts.append(f"## {' '.join(path)}\n{text}\n")
     return "\n".join([*parts, exit_codes()])
 
@@ -103,7 +106,7 @@ Name, default and range; the page of each method says what its options mean and 
 """,
     ]
     rows = [
-        [f"[{name}](methods/{name}.md#parameters)", ", ".join(map(default_and_range, own))]
+        [f"[{name}](methods/{page_of(name)})", ", ".join(map(default_and_range, own))]
         for name, method in METHODS.items()
         if (own := option_rows(method))
     ]
@@ -114,6 +117,15 @@ Name, default and range; the page of each method says what its options mean and 
         parts.append(f"\n### {name}\n{summary_of(network)}\n")
         parts.append(table(["option", "default", "range", "meaning"], own) if own else "This network has no options.\n")
     return "\n".join(parts)
+
+
+def page_of(method: str) -> str:
+    """Where a method is described: on a page of its own, or in a section of the page of the method it extends."""
+    pages = {path.name: path.read_text() for path in (DOCS / "methods").glob("*.md")}
+    if f"{method}.md" in pages:
+        return f"{method}.md"
+    (page,) = (name for name, text in pages.items() if f"\n## {method}\n" in text)
+    return f"{page}#{method}"
 
 
 def option_rows(kind: type) -> list[list[str]]:
@@ -249,7 +261,7 @@ MEANINGS = {  # of the columns above
     "given_label": "the label in the table",
     "predicted_label": "most likely class by the classifier, from the input alone",
     "predicted_probability": "its probability",
-    "consensus_label": "most likely class of the item by the posterior; replaces a wrong label",
+    "consensus_label": "most likely class of the item by the posterior",
     "consensus_quality": "its probability",
     "label_quality": "probability that the given label is right, given the input and all answers to the item, with the label itself counted half ([why](detection.md#which-score)); low = likely wrong",
     "given_probability": "the classifier's probability of the given label",
@@ -260,7 +272,7 @@ MEANINGS = {  # of the columns above
     "noise_label": "the label that the noise network predicts from PI",
     "split": "`train`, `valid` or `test`",
     "y": "clean label, if given; for evaluation only",
-    "reason": "why the label looks wrong, or rests on its own answer, in sentences ([what is reported](run_directory.md#when-something-is-reported)); with more than 200,000 labels below the cut-off, for those of lowest quality",
+    "reason": "why the label looks wrong, or rests on its own answer, in sentences ([what is reported](#when-something-is-reported)); with more than 200,000 labels below the cut-off, for those of lowest quality",
     "reason_label": "part of the reason: the class suggested instead",
     "reason_votes": "part of the reason: the other labels of the item",
     "reason_annotator": "part of the reason: this annotator on this class",
@@ -309,31 +321,22 @@ MEANINGS = {  # of the columns above
 
 def tables_of_a_run() -> str:
     """Every column of every table of a run, and the fields of its other files."""
+    by_people, heading, _ = (DOCS / "run_directory.md").read_text().partition("## Columns and fields\n")
     parts = [
-        f"""# Columns of a run's tables
-
-{WRITTEN} [Files of a run](run_directory.md#what-the-tables-say) explains the posterior behind them, and when something is reported.
-
-*Always*: every run has the column. *May be missing*: single values may be missing. Every file is checked against this page when it is read.
+        f"""{by_people}{heading}{WRITTEN.replace("page", "section")} *Always*: every run has the column. *May be missing*: single values may be missing.
 """
     ]
     for name, (about, columns, more) in TABLES.items():
-        rows = [
-            [
-                f"`{column}`",
-                MEANINGS[column],
-                KIND_WORDS[of.kind],
-                "yes" if of.required else "",
-                "yes" if of.missing else "",
-            ]
-            for column, of in columns.items()
-        ]
-        parts += [f"## {name}\n{about}\n", table(["column", "meaning", "type", "always", "may be missing"], rows)]
+        lines = []
+        for column, of in columns.items():
+            notes = [KIND_WORDS[of.kind], *["always"] * of.required, *["may be missing"] * of.missing]
+            lines.append(f"- `{column}` ({', '.join(notes)}): {MEANINGS[column]}\n")
+        parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
         if more:
             parts.append(f"{more}\n")
     for name, (about, fields_of) in OTHER_FILES.items():
-        rows = [[f"`{field}`", meaning, kind] for field, (kind, meaning) in fields_of.items()]
-        parts += [f"## {name}\n{about}\n", table(["field", "meaning", "type"], rows)]
+        lines = [f"- `{field}` ({kind}): {meaning}\n" for field, (kind, meaning) in fields_of.items()]
+        parts.append(f"### {name}\n{about}\n\n{''.join(lines)}")
     return "\n".join(parts)
 
 
@@ -364,7 +367,7 @@ def methods() -> str:
     """How to choose a method, as people wrote it, and a table of all."""
     rows = [
         [
-            f"[{name}]({name}.md)",
+            f"[{name}]({page_of(name)})",
             method.title,
             "yes" if method.needs_pi else "",
             method.networks,

@@ -2,7 +2,6 @@
 
 suspects   the labels of a run in the order of looking, and all that is known about one of them
 originals  what there is to see of an item, read from the run's inputs
-on_disk    tables of which one row is read at a time
 access     who may ask: token, Host and Origin, and the headers of every answer
 app        the HTTP interface
 serve      the server, at an address with its token

@@ -33,7 +33,6 @@ from ...errors import DataError, PidualError
 from ...metrics import finite_or_none
 from ...run.files import RunFiles
 from ..table import reopen
-from .on_disk import OnDisk
 
 SIDE = 640  # pixels of a picture
 SMALL = 128  # pixels up to which a picture is sent without loss
@@ -139,10 +138,10 @@ class Originals:
             item = item if item is not None and item in source else source.find("item", "task")
             texts, names = read_texts(source, column, item, repeats=False)
         self._check(text_digest(texts))
-        kept, x_row = OnDisk.column(getattr(texts, "chunks", [texts])), self._x_row(names, len(texts))
+        x_row = self._x_row(names, len(texts))
 
         def show(position: int, item: str) -> Record:
-            text = str(kept[int(x_row[position])]["value"] or "")
+            text = str(texts[int(x_row[position])].as_py() or "")
             shown = self._shown(text[: MAX_TEXT + 1])
             return {"text": shown if len(text) <= MAX_TEXT else f"{shown[:MAX_TEXT]}…"}
 
@@ -192,10 +191,10 @@ class Originals:
         """Show what the table says about an item beside its labels."""
         source, roles = self._table()
         named = islice(item_columns(source, roles), MAX_COLUMNS)
-        columns = {called: OnDisk.column(source.batches(name)) for called, name in named}
+        columns = {called: pa.chunked_array([*source.batches(name)]) for called, name in named}
 
         def show(position: int, item: str) -> Record:
-            found = {name: column[position]["value"] for name, column in columns.items()}
+            found = {name: column[position].as_py() for name, column in columns.items()}
             values = {name: "" if value is None else str(value)[:MAX_TEXT] for name, value in found.items()}
             return _columns({name: self._shown(value) for name, value in values.items()})
 

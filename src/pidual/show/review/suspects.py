@@ -1,13 +1,10 @@
 """List the labels of a run in the order of looking, and what is known about each.
 
-Of every label a few numbers are kept in memory. Its texts are read when it is shown: a million suspects need little
-memory, and showing one takes milliseconds.
+Columns are kept in memory, a few numbers of every label and its texts; a record is made of a label when it is shown.
 """
 
 import base64
-from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -23,11 +20,9 @@ from ...run.decisions import DECISIONS, Store
 from ...run.files import RunFiles
 from ...run.predictions import column_names
 from ..previews import NOTHING, cut, previews
-from .on_disk import OnDisk
 
 NUMBERS = ("row", "item", "annotator", "given_label", "predicted_label", "consensus_label")
 TEXTS = ("item", "annotator", "reason", "predicted_probability", "consensus_quality")
-BATCH = 1 << 12  # rows of the predictions that are read at a time
 MAX_ANSWERS = 30  # others to the same item that are shown
 MAX_PEOPLE = 20  # annotators that a search finds
 
@@ -99,7 +94,8 @@ class Suspects:
         self.by_item = np.argsort(self.item, kind="stable").astype(np.int32)
         self.items = self.item[self.by_item]
         del read
-        self.texts = OnDisk(_batches(path, [name for name in TEXTS if name in column_names(path)]))
+        there = [name for name in TEXTS if name in column_names(path)]
+        self.texts = pq.read_table(path, columns=there, read_dictionary=["reason"])
         pa.default_memory_pool().release_unused()
         self.pictures = {item: base64.b64encode(png).decode() for item, png in run.thumbnails.items()}
         self.previews = previews(run)
@@ -165,7 +161,7 @@ class Suspects:
     def describe(self, place: int) -> Record:
         """Return all that a reviewer is shown of a label."""
         position = int(self.order[place])
-        texts = self.texts[position]
+        (texts,) = self.texts.slice(position, 1).to_pylist()
         item = str(texts["item"])
         decision = self.store.get(position)
         probability = texts.get("consensus_quality") if self.has_consensus else texts["predicted_probability"]
@@ -192,7 +188,7 @@ class Suspects:
 
     def item_name(self, position: int) -> str:
         """Return the name of the item of a label."""
-        return str(self.texts[position]["item"])
+        return str(self.texts["item"][position].as_py())
 
     def find_people(self, text: str) -> list[str]:
         """List annotators whose names hold this text."""
@@ -225,9 +221,3 @@ class Suspects:
 
 def _names(column: Any) -> pa.Array:
     return pa.array([str(name) for name in column.cat.categories], pa.string())
-
-
-def _batches(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Read columns of a Parquet file, a few rows at a time."""
-    with pq.ParquetFile(path) as source:
-        yield from source.iter_batches(batch_size=BATCH, columns=columns, use_threads=False)
