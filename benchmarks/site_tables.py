@@ -43,7 +43,6 @@ def pages(detection):
         "compared.md": {"overhead": overhead_table(load("overhead"))},
         "evidence.md": {
             "evidence crowds": accuracy_table(crowds),
-            "evidence methods": methods_table(),
             "compared crowds": compared_crowds(crowds),
         },
         "llm_judges.md": {"language models": judges_table(load("real_crowds"))},
@@ -227,17 +226,6 @@ def method_summary():
     """Every method with searched settings, by method and dataset."""
     table, _ = methods.summaries(read_rows(RESULTS / "methods.jsonl"))["methods"]
     return table.set_index(["method", "dataset"])
-
-
-def methods_table():
-    """Accuracy of every method after its last epoch, with standard deviations over seeds."""
-    table = method_summary()
-    rows = [
-        {"method": name}
-        | {title: over_seeds(table.loc[(name, data)], "last_accuracy") for data, title in DATASETS.items()}
-        for name in dict.fromkeys(table.index.get_level_values("method"))
-    ]
-    return markdown(pd.DataFrame(rows))
 
 
 def over_seeds(row, name, digits=1, scale=100):
